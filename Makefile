@@ -6,7 +6,7 @@ FUZZ ?= build/fuzz
 FUZZ_RUNS ?= 1000000
 FUZZ_SECONDS ?= 600
 
-.PHONY: build demo check test endure build-ordinary build-sanitized build-fuzzers bench fuzz kills mutants browsers docs web captures install clean
+.PHONY: build demo check test endure launchers build-ordinary build-sanitized build-fuzzers bench fuzz kills mutants browsers docs web captures install clean
 
 build:
 	@tools/install-packages build
@@ -52,6 +52,12 @@ endure:
 	@tools/install-packages build test
 	@$(MAKE) --no-print-directory build-ordinary
 	@UNHANG_TEST_ALL=1 UNHANG_KILLS=200 tests/run $(BUILD) watch blocked capture full_disk
+
+# unhang run under torchrun and Slurm, as root: some minutes, and packages that nothing else needs.
+launchers:
+	@tools/install-packages build test torch launchers
+	@$(MAKE) --no-print-directory build-ordinary
+	@python3 tests/launchers.py $(BUILD)/unhang
 
 build-ordinary:
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) >/dev/null

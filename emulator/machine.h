@@ -247,8 +247,6 @@ bool emu_sysfs_read(struct cursor *c, void *gpu);
 bool emu_debugfs_read(struct cursor *c, void *gpu);
 bool emu_file_read(struct cursor *c, void *gpu);
 bool emu_devcoredump_read(struct cursor *c, void *gpu);
-/** How many of its CUs are there. */
-unsigned emu_active_cus(const struct emu_gpu *g);
 bool emu_harvested_read(struct cursor *c, void *gpu);
 bool emu_waves_read(struct cursor *c, void *gpu);
 /** Gives waves their slots. */

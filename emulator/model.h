@@ -50,6 +50,8 @@ enum emu_state emu_state(const struct emu_gpu *g, double t);
 
 /** A word of the register space as the hardware has it; what the state makes of it is the driver's side. */
 uint32_t emu_register(const struct emu_gpu *g, const struct bank *b, uint32_t address, double t);
+/** How many of its CUs are there. */
+unsigned emu_active_cus(const struct emu_gpu *g);
 /** The driver's answer for a wave slot: how many words, the first of them the type; 0: the slot does not exist. A slot without a wave
  * answers with status 0. */
 size_t emu_wave(const struct emu_gpu *g, const struct wave_slot *s, double t, uint32_t words[static WAVE_WORDS_MOST]);

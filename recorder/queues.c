@@ -365,13 +365,14 @@ struct creation {
 	uint32_t size, type, private_size, group_size;
 	queue_error_fn *error;
 	void *data;
+	bool hold; // levels 5 and 10 hold packets back, which a queue must be made for
 };
 
 /** Of the parameters that each function has that creates a queue. */
-#define CREATION(by)                                                                                                           \
+#define CREATION(by, held)                                                                                                     \
 	{                                                                                                                      \
 		.create = (by), .agent = agent, .size = size, .type = type, .private_size = private_size,                      \
-		.group_size = group_size, .error = error, .data = data                                                         \
+		.group_size = group_size, .error = error, .data = data, .hold = (held)                                         \
 	}
 
 static hsa_status create(const struct creation *c, struct hsa_queue **ret)
@@ -392,30 +393,33 @@ static hsa_status create(const struct creation *c, struct hsa_queue **ret)
 	}
 	// An intercept tool's creation calls the runtime's, and that one may pass here, too: the outer queue is the one that is rung.
 	pthread_mutex_lock(&rec.lock);
-	const bool ours = c->create == intercept_create;
 	struct queue_state *q = atomic_load(&rec.on) && !queue_find((*ret)->doorbell) ?
-					queue_add(*ret, c->agent, ours ? REC_QUEUE_INTERCEPTED : 0) :
+					queue_add(*ret, c->agent, c->hold ? REC_QUEUE_INTERCEPTED : 0) :
 					NULL;
-	if (q && ours)
+	if (q && c->hold)
 		intercept_begin(q);
 	pthread_mutex_unlock(&rec.lock);
 	event_note(t, CALL_QUEUE_CREATE, status, (uint64_t[4]){ (uintptr_t)*ret, c->size, c->agent });
 	return status;
 }
 
+static bool may_hold(void)
+{
+	return atomic_load(&rec.on) && rec.settings.max_level >= LEVEL_STATISTICS && next.ext[EXT_INTERCEPT_CREATE];
+}
+
 hsa_status hook_queue_create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data,
 			     uint32_t private_size, uint32_t group_size, struct hsa_queue **ret)
 {
-	// Levels 5 and 10 hold packets back, which a queue must be made for.
-	const bool hold = atomic_load(&rec.on) && rec.settings.max_level >= LEVEL_STATISTICS && next.ext[EXT_INTERCEPT_CREATE];
-	const struct creation c = CREATION(hold ? intercept_create : (queue_create_fn *)next.core[CORE_QUEUE_CREATE]);
+	const bool hold = may_hold();
+	const struct creation c = CREATION(hold ? intercept_maker() : (queue_create_fn *)next.core[CORE_QUEUE_CREATE], hold);
 	return create(&c, ret);
 }
 
 hsa_status hook_intercept_create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data,
 				 uint32_t private_size, uint32_t group_size, struct hsa_queue **ret)
 {
-	const struct creation c = CREATION((queue_create_fn *)next.ext[EXT_INTERCEPT_CREATE]);
+	const struct creation c = CREATION((queue_create_fn *)next.ext[EXT_INTERCEPT_CREATE], may_hold());
 	return create(&c, ret);
 }
 

@@ -287,8 +287,8 @@ void queues_end(void);
 void queue_record_unrung(struct queue_state *q, uint64_t end);
 
 // inputs/intercept.c: queues whose packets can be held back
-hsa_status intercept_create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data,
-			    uint32_t private_size, uint32_t group_size, struct hsa_queue **ret);
+/** Who makes such a queue. */
+queue_create_fn *intercept_maker(void);
 void intercept_begin(struct queue_state *q);
 /** The queue is going to be destroyed; @passing_free when it was. */
 void passing_end(struct passing *s);

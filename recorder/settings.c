@@ -216,8 +216,11 @@ static void tell(const char *format, va_list ap)
 			return;
 	}
 	line[n++] = '\n';
+	int old;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old); // a thread that holds a lock must not end here
 	if (write(STDERR_FILENO, line, (size_t)n) < 0)
-		return; // nobody listens
+		line[0] = 0; // nobody listens
+	pthread_setcancelstate(old, NULL);
 }
 
 void rec_line(const char *format, ...)

@@ -139,7 +139,7 @@ void OnUnload(void)
 {
 	if (!atomic_load(&rec.on) || rec.pid != getpid())
 		return;
-	reading_stop();
+	reading_end();
 	pthread_mutex_lock(&rec.lock);
 	queues_end();
 	pthread_mutex_unlock(&rec.lock);

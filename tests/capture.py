@@ -261,10 +261,16 @@ def test_killed(t, unhang):
     unhang.run("capture", "-o", folder / "whole.tar.zst")
     usual, wrong, packed, cut = time.monotonic() - begin, [], 0, False
     moments = int(os.environ.get("UNHANG_KILLS", "5"))
-    for n in range(moments):
+    begun = lambda: any(items - {"manifest.json"} for items in leftovers(folder).values())
+    for n in range(moments + 20):
+        if n >= moments and cut:
+            break
         run = subprocess.Popen([unhang.binary, "capture", "-o", str(folder / f"{n}.tar.zst")], env=unhang.environment,
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(usual * (n + 1) / (moments - 1))
+        if n < moments:
+            time.sleep(usual * (n + 1) / (moments - 1))
+        else:  # on a busy machine those moments may all have come too early or too late
+            tap.wait_for(lambda: begun() or run.poll() is not None)
         run.kill()
         run.wait()
         left = leftovers(folder)
@@ -285,8 +291,7 @@ def test_killed(t, unhang):
     t.ok(packed, "some of them were in the middle")
     t.same([p.name for p in folder.glob("*.partial*")], [], "and nothing is left to be packed")
     states = {manifest(p).get("state") for p in folder.glob("[0-9]*.tar.zst")}
-    # On a machine that is busy with other tests all may have come to an end.
-    t.ok(states <= {"complete", "interrupted"} and ("interrupted" in states) == cut, "what was cut short says so", str((states, cut)))
+    t.ok(states <= {"complete", "interrupted"} and "interrupted" in states, "what was cut short says so", str(states))
 
 
 def test_refused(t, unhang):

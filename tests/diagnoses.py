@@ -74,6 +74,13 @@ CASES = {
 15.7 %uvd_v6_0_start UVD not responding, trying to reset the VCPU!!!
 24.9 %uvd_v6_0_start UVD not responding, giving up!!!""", cls="video-engine-timeout", facts=dict(ip_block="UVD")),
     "video engine that does not start, numbered": dict(log="8.0 @ VCN[1] is not responding, giving up!!!", cls="video-engine-timeout", facts=dict(ip_block="VCN[1]")),
+    "module of DKMS that is not built": dict(raw=True, log="""Building initial module for 6.14.0-33-generic
+Error! Bad return status for module build on kernel: 6.14.0-33-generic (x86_64)
+Consult /var/lib/dkms/amdgpu/6.10.5-2095006.24.04/build/make.log for more information.
+""", cls="gpu-init-failed", facts=dict(driver="6.10.5-2095006.24.04")),
+    "module that Secure Boot refuses": dict(raw=True, log="modprobe: ERROR: could not insert 'amdgpu': Key was rejected by service\n", cls="gpu-init-failed", facts=dict(module_key="rejected")),
+    "a crash inside of ROCm": dict(log="57359.2 python3[3494]: segfault at 34 ip 00007f3d56e45970 sp 00007ffd241f9130 error 4 in libhsa-runtime64.so.1.15[45970,7f3d56e1d000+117000]",
+                                  cls="wrong-isa", facts=dict(process="python3", pid=3494)),
     "card that does not wake up": dict(log="""
 900.0 amdgpu 0000:03:00.0: not ready 1023ms after resume; waiting
 965.0 amdgpu 0000:03:00.0: not ready 65535ms after resume; giving up""", cls="gpu-off-bus", facts=dict(woke="no")),
@@ -499,6 +506,11 @@ def test_few_remedies(t, unhang):
     fault_of = log(fault(45755.103, 0x800102d0e000, status_of(0x1c, 5, rw=1), process="ffmpeg", hub="mmhub", client="VCN"))
     shown = [(r["id"]) for r in unhang.explain_text(fault_of).first.data["remedies"] if r["shown"]]
     t.ok(shown[:1] == ["video-in-software"] and len(shown) == 2, "a fault of the video engine: decode on the CPU, and a general remedy", shown)
+    late = log("500 @ ring comp_1.1.0 timeout, signaled seq=7, emitted seq=9")
+    new, old = (unhang.explain_text(boot(kernel=kernel) + late).first.remedies for kernel in ("7.0.5-arch1", "6.12.48-amd64"))
+    t.ok("lockup-timeout-compute" in new[:3] and "lockup-timeout-compute" not in old, "kernel 7.0 gives compute jobs 2 seconds, older ones a minute", (new, old))
+    refused = unhang.explain_text("modprobe: ERROR: could not insert 'amdgpu': Key was rejected by service\n").first
+    t.same(refused.remedies[:1], ["secure-boot-key"], "a module that Secure Boot refuses: its key")
     rom = unhang.explain_text(log("4.3 @ Unable to locate a BIOS ROM\n4.4 @ Fatal error during GPU init")).first
     t.ok("vbios-board" in rom.remedies and "install-firmware" not in rom.remedies, "no VBIOS: the board, not the firmware package", rom.remedies)
 
@@ -567,6 +579,7 @@ def test_machine(t, unhang):
 # --- nothing wrong ---
 
 QUIET = {
+    "a crash elsewhere": log("57359.2 python3[3494]: segfault at 34 ip 00007f3d56e45970 sp 00007ffd241f9130 error 4 in libpython3.12.so.1.0[45970,7f3d56e1d000+117000]"),
     "healthy boot": boot() + log("""
 4.3 @ RAS: optional ras ta ucode is not available
 4.3 @ SECUREDISPLAY: optional securedisplay ta ucode is not available

@@ -133,6 +133,12 @@ CASES = {
         log="MIOpen(HIP): Error [BuildHip] HIPRTC status = HIPRTC_ERROR_COMPILATION (6), source file: gemm_tile.cpp\n"
             "MIOpen(HIP): Warning [BuildHip] /tmp/comgr-1234/input/gemm_tile.cpp:12:10: fatal error: 'vector' file not found\n", cls="wrong-isa", facts=dict(missing_header=("vector", 2))),
     "OpenCL cannot compile": dict(log="1 error generated.\nError: Failed to compile source (from CL or HIP source to LLVM IR).\n", cls="wrong-isa", facts=dict(builder=("The runtime", 2))),
+    "hipBLAS refuses a product": dict(
+        log=ROCM + "RuntimeError: CUDA error: HIPBLAS_STATUS_NOT_SUPPORTED when calling `HIPBLAS_STATUS_NOT_SUPPORTED`\n", cls="wrong-isa", fault="job", facts=dict(backend="hipblaslt")),
+    "hipBLAS fails": dict(log=ROCM + "RuntimeError: CUDA error: HIPBLAS_STATUS_INTERNAL_ERROR when calling `hipblasSgemm( handle, opa, opb )`\n", cls="hsa-queue-exception",
+                          facts=dict(hip_text="HIPBLAS_STATUS_INTERNAL_ERROR")),
+    "hipBLAS has no memory": dict(log=ROCM + "RuntimeError: CUDA error: HIPBLAS_STATUS_ALLOC_FAILED when calling `hipblasCreate(handle)`\n", cls="vram-exhaustion"),
+    "llama.cpp, BLAS refuses": dict(log="ROCm error: CUBLAS_STATUS_NOT_SUPPORTED\n  current device: 0, in function ggml_cuda_op_mul_mat_cublas at /src/ggml-cuda.cu:1334\n", cls="wrong-isa"),
     # --- memory that ran out ---
     "HIP out of memory": dict(
         log=ROCM + "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 12.50 GiB. GPU 3 has a total capacity of 191.98 GiB of which 7.21 GiB is free. Of the allocated memory 180.00 GiB is allocated by PyTorch.",
@@ -339,6 +345,8 @@ CUDA_TRACE = """Traceback (most recent call last):
     loss.item()
 """
 QUIET = {
+    "hipBLASLt is replaced": "[W1016 17:27:46.690175963 Context.cpp:301] Warning: Attempting to use hipBLASLt on an unsupported architecture! Overriding blas backend to hipblas (function operator())\n",
+    "cuBLAS": CUDA_TRACE + "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_SUPPORTED when calling `cublasGemmEx( handle, opa, opb )`\n",
     "CUDA error, launch blocking": CUDA_TRACE + "RuntimeError: CUDA error: an illegal memory access was encountered\nCUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.\n"
                                    "For debugging consider passing CUDA_LAUNCH_BLOCKING=1\n",
     "CUDA error, DSA": CUDA_TRACE + "RuntimeError: CUDA error: device-side assert triggered\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n",

@@ -134,7 +134,7 @@ def test_fault(t, r):
     incident = json.loads(run.stdout)["incidents"][0]
     facts = {f["name"]: f["value"] for f in incident["facts"]}
     t.ok("copy" in facts.get("kernel_name", "") and "just past the end of the 4 MiB buffer" in facts.get("fault_place", ""), "explain names kernel and buffer", facts)
-    job = r.run(kfd.OPEN, "read-freed")
+    job = r.run(kfd.CLOSED, "read-freed", level=5)  # where the recorder has memory of its own, which must not come to lie there
     near = r.read(job.pid)["faults"][0]["near"]
     t.ok(near["relation"] == "freed" and near["allocation"]["freed_by"]["tid"] == job.pid, "a fault in a freed buffer says when and by whom", near)
 
@@ -395,8 +395,9 @@ def test_waited_for(t, r):
 def test_buffers(t, r):
     """Buffers that the recorder could not expect."""
     dumps = {"level": 10, "UNHANG_DUMPS": str(r.where / "dumps")}
-    for plan, mode, more, said in ((kfd.CLOSED, "odd-pointers", 0, "odd 29"), (kfd.CLOSED, "small-stack", 0, "small stack"), ("gpu gfx90a; gpu gfx90a", "others-buffer", 0, "other's")):
-        job = r.run(plan, mode, r.programs.code, more, **dumps)
+    for plan, mode, said in ((kfd.CLOSED, "odd-pointers", "odd 29"), (kfd.CLOSED, "small-stack", "small stack"), (f"{kfd.OPEN}; {kfd.OPEN}", "others-buffer", "other's"),
+                             (f"{kfd.OPEN}; {kfd.CLOSED}", "others-buffer", "other's")):
+        job = r.run(plan, mode, r.programs.code, **dumps)
         t.same((job.returncode, job.out, job.err), (0, f"{said}\n", ""), f"{mode}: as without the recorder")
         if mode == "others-buffer":
             t.same([len(p["statistics"]) for p in fills(r, job)], [1, 1, 1], "and a buffer of another GPU is read")
@@ -424,8 +425,8 @@ def test_ends(t, r):
         t.same((job.returncode, job.out), (status, "ends\n"), f"{how} in the middle")
     job = r.start(kfd.CLOSED, "ends", r.programs.code, "wait", level=1, UNHANG_MAX_LEVEL="10", UNHANG_DUMPS=str(r.where / "dumps"))
     job.stdout.readline()
-    told = [r.unhang.run("level", r.where / f"{job.pid}.recording", level).returncode for level in (5, 0, 10, 3, 5, 1) * 5]
-    t.same((set(told), job.poll()), ({0}, None), "the level goes up and down thirty times meanwhile")
+    told = [r.unhang.run("level", r.where / f"{job.pid}.recording", level).returncode for level in (5, 0, 10, 3, 5, 1) * 3]
+    t.same((set(told), job.poll()), ({0}, None), "the level goes up and down eighteen times meanwhile")
     job.kill()
     job.communicate()
 
@@ -435,7 +436,7 @@ def test_races(t, r):
     library, sanitizer = r.library.parent / "librecorder-threads.so", subprocess.run(["gcc", "-print-file-name=libtsan.so"], capture_output=True, text=True).stdout.strip()
     if not library.exists() or not os.path.isabs(sanitizer):
         return t.skip("the recorder's own races", "no ThreadSanitizer here")
-    options = {"HSA_TOOLS_LIB": str(library), "LD_PRELOAD": sanitizer, "TSAN_OPTIONS": "exitcode=66 ignore_noninstrumented_modules=1", "UNHANG_DUMPS": str(r.where / "dumps")}
+    options = {"HSA_TOOLS_LIB": str(library), "LD_PRELOAD": sanitizer, "TSAN_OPTIONS": "exitcode=66 ignore_noninstrumented_modules=1 report_thread_leaks=0", "UNHANG_DUMPS": str(r.where / "dumps")}
     for level in (5, 10):
         job = r.run(kfd.CLOSED, "ends", r.programs.code, "exit", level=level, **options)
         t.same((job.returncode, job.out, job.err.count("ThreadSanitizer")), (7, "ends\n", 0), f"level {level}: threads, and queues that come and go, without a race")
@@ -445,12 +446,13 @@ def test_races(t, r):
 def test_intercept(t, r):
     """Another tools library before and behind it: both see everything."""
     tool = r.library.parent / "libintercept-tool.so"
-    for order in (f"{tool} {r.library}", f"{r.library} {tool}"):
-        job = r.run(kfd.OPEN, "series", 5, HSA_TOOLS_LIB=order)
+    for level, order in ((3, f"{tool} {r.library}"), (3, f"{r.library} {tool}"), (5, f"{tool} {r.library}"), (5, f"{r.library} {tool}")):
+        job = r.run(kfd.OPEN, "series", 5, level=level, HSA_TOOLS_LIB=order)
         counted = [int(line.split()[-1]) for line in job.err.splitlines() if line.startswith("intercept-tool:")]
         saxpy = [p for p in dispatches(r.read(job.pid, "--all")) if p["kernel"] == SAXPY]
-        t.same((job.out.splitlines()[-1], len(saxpy), counted and counted[0] >= 10), ("series 5", 5, True),
-               f"{'before' if order.startswith(str(r.library)) else 'behind'} an intercept tool: both see every launch")
+        read = sum(1 for p in saxpy if p["statistics"])
+        t.same((job.out.splitlines()[-1], len(saxpy), read, counted and counted[0] >= 10), ("series 5", 5, 5 if level == 5 else 0, True),
+               f"level {level}, {'before' if order.startswith(str(r.library)) else 'behind'} an intercept tool: both see every launch")
 
 
 def main():

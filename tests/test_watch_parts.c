@@ -1,12 +1,15 @@
 // The watch from inside: what it reads of others, cut at every byte: records of incidents, configurations, uevents, what the eye sends.
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <stddef.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -269,7 +272,7 @@ static void nobody_waits_for_one_who_waits(void **state)
 	s->devices = &devices;
 	s->n = RANKS;
 	for (size_t i = 0; i < RANKS; i++) {
-		s->processes[i] = (struct sign_process){ .pid = 100 + (int64_t)i, .stat.parent = 99, .works = true, .gpus = 7 };
+		s->processes[i] = (struct sign_process){ .pid = 100 + (int64_t)i, .launcher = 99, .works = true, .gpus = 7 };
 		snprintf(s->processes[i].rank, sizeof(s->processes[i].rank), "%zu", i);
 		gpus[i] = (struct pulse_gpu){ .busy = i == LATE ? 0 : 100, .pending = i != LATE, .stands = i != LATE };
 		if (i != LATE)
@@ -280,6 +283,29 @@ static void nobody_waits_for_one_who_waits(void **state)
 	assert_true(str_find(text_str(&said), S("fact waiting 2 GPUs\n")) >= 0);
 	text_free(&said);
 	free(s);
+}
+
+/** Ranks that each have an unhang run around them are ranks of one job. */
+static void a_wrapper_is_no_launcher(void **state)
+{
+	int ends[2];
+	char ready;
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	const pid_t wrapper = fork();
+	if (!wrapper) {
+		prctl(PR_SET_NAME, "unhang");
+		(void)!write(ends[1], "x", 1);
+		pause();
+		_exit(0);
+	}
+	assert_int_equal(read(ends[0], &ready, 1), 1);
+	assert_int_equal(signs_launcher(wrapper), getpid());
+	assert_int_equal(signs_launcher(getpid()), getpid());
+	kill(wrapper, SIGKILL);
+	waitpid(wrapper, NULL, 0);
+	close(ends[0]);
+	close(ends[1]);
 }
 
 static void tell_rights(int fd, const void *ctx)
@@ -435,6 +461,7 @@ int main(void)
 		cmocka_unit_test(what_is_told_of_holds_is_whole_or_none),
 		cmocka_unit_test(an_attendant_writes_into_recordings_alone),
 		cmocka_unit_test(nobody_waits_for_one_who_waits),
+		cmocka_unit_test(a_wrapper_is_no_launcher),
 		cmocka_unit_test(a_child_puts_its_rights_down),
 	};
 	return cmocka_run_group_tests_name("watch_parts", tests, NULL, NULL);

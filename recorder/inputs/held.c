@@ -1,5 +1,6 @@
 // Kernels that are held back, and the thread that reads their buffers and lets them go. The program's own threads do not wait for the GPU
 // here: they may be the ones that it waits for. One thread reads for all queues, whichever has a kernel ready.
+#include <dlfcn.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@ enum {
 	WATCH_MS = 100,
 	STOP_S = 2,
 	MOST_PART = 16, // of a queue's packets may be kernels that are held: each needs three
+	MOST = 256,     // and not more, or what the framework said of the first is overwritten
 };
 
 struct holding {
@@ -40,6 +42,15 @@ static struct {
 	_Atomic uint64_t pieces;
 	uint64_t watched_pieces, watched_at, watched_ms; // milliseconds that nothing was read in
 } all = { .lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER, .done = PTHREAD_COND_INITIALIZER };
+
+/** Who launches may hold locks of the runtime: a thread that is cancelled is so elsewhere. */
+void look_pause(void)
+{
+	int old;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+	nanosleep(&(struct timespec){ .tv_nsec = LOOK_US * 1000 }, NULL);
+	pthread_setcancelstate(old, NULL);
+}
 
 uint64_t now_ms(void)
 {
@@ -201,6 +212,8 @@ static bool reader_start(void)
 	pthread_sigmask(SIG_SETMASK, &every, &old);
 	pthread_attr_setstacksize(&attributes, 256 << 10);
 	atomic_store(&all.stop, false);
+	// Now, and not where the program has freed memory: what it still does there would go unnoticed in ours.
+	staging_begin();
 	all.runs = !pthread_create(&all.thread, &attributes, reader, NULL);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attributes);
@@ -244,15 +257,22 @@ void reading_watch(void)
 
 void reading_again(void)
 {
-	if (!all.runs || pthread_mutex_trylock(&all.lock))
-		return;
+	pthread_mutex_lock(&all.lock);
 	if (!all.reading)
 		atomic_store(&all.stuck, false);
 	pthread_mutex_unlock(&all.lock);
 }
 
+/** A thread that does not end needs its code also when the runtime has given it back. */
+static void code_stays(void)
+{
+	Dl_info self;
+	if (dladdr((void *)code_stays, &self) && self.dli_fname)
+		dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
 /** A signal handler that ends the program may have interrupted who has the lock: it is not waited for without end. */
-void reading_stop(void)
+static void reader_stop(void)
 {
 	struct timespec until = in_seconds(STOP_S);
 	if (!all.runs || pthread_mutex_timedlock(&all.lock, &until))
@@ -265,10 +285,16 @@ void reading_stop(void)
 	until = in_seconds(STOP_S);
 	all.lost = pthread_timedjoin_np(all.thread, NULL, &until);
 	all.runs = false;
+	if (all.lost)
+		code_stays();
+}
+
+void reading_end(void)
+{
+	reader_stop();
 	if (!all.lost)
 		staging_end();
-	if (pthread_mutex_timedlock(&all.lock, &until))
-		return;
+	pthread_mutex_lock(&all.lock);
 	all.first = NULL; // what is left belongs to queues that the runtime ends itself
 	pthread_mutex_unlock(&all.lock);
 }
@@ -277,7 +303,7 @@ void reading_stop(void)
 static __attribute__((destructor)) void exiting(void)
 {
 	if (rec.pid == getpid())
-		reading_stop();
+		reader_stop();
 }
 
 // --- kernels of a queue ---
@@ -287,7 +313,10 @@ struct holding *holding_new(hsa_handle agent, uint64_t size, uint32_t queue)
 	struct holding *h = calloc(1, sizeof(*h));
 	if (!h)
 		return NULL;
-	*h = (struct holding){ .agent = agent, .queue = queue, .most = size / MOST_PART, .reached = signal_new(0, agent) };
+	*h = (struct holding){ .agent = agent,
+			       .queue = queue,
+			       .most = size / MOST_PART < MOST ? size / MOST_PART + 1 : MOST,
+			       .reached = signal_new(0, agent) };
 	h->last = &h->first;
 	pthread_mutex_lock(&all.lock);
 	const bool good = h->reached && reader_start();
@@ -318,7 +347,7 @@ bool holding_room(struct holding *h)
 		since = since && gone == gone_now ? since : now;
 		gone = gone_now;
 		h->behind = now - since > AHEAD_MS || reading_stuck() || atomic_load(&all.stop);
-		nanosleep(&(struct timespec){ .tv_nsec = LOOK_US * 1000 }, NULL);
+		look_pause();
 	}
 	if (h->behind && !atomic_load(&all.stop) && !reading_stuck() && !atomic_exchange(&told, true))
 		rec_line("a program is far ahead of its GPU; the buffers of some kernels are not read");
@@ -369,6 +398,8 @@ void holding_add(struct holding *h, struct held *first)
 void holding_end(struct holding *h)
 {
 	const struct timespec until = in_seconds(STOP_S);
+	int old;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
 	pthread_mutex_lock(&all.lock);
 	for (struct holding **at = &all.first; *at; at = &(*at)->next)
 		if (*at == h) {
@@ -380,6 +411,7 @@ void holding_end(struct holding *h)
 	while (all.reading == h && !pthread_cond_timedwait(&all.done, &all.lock, &until))
 		;
 	pthread_mutex_unlock(&all.lock);
+	pthread_setcancelstate(old, NULL);
 }
 
 void holding_free(struct holding *h)

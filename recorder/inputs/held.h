@@ -8,6 +8,7 @@ enum {
 	AHEAD_MS = 1000, // so long a program that is far ahead waits for the GPU to come one kernel further
 };
 uint64_t now_ms(void);
+void look_pause(void);
 
 /** A kernel that is held back: a barrier before it counts that all earlier work has ended, a second one waits for us. */
 struct held {
@@ -50,8 +51,8 @@ bool reading_stuck(void);
 void reading_watch(void);
 /** The level was set: where nothing could be read before, it is tried again. */
 void reading_again(void);
-/** The runtime or the program ends: all kernels are let go, and none is held any more. */
-void reading_stop(void);
+/** The runtime ends: all kernels are let go, and none is held any more. */
+void reading_end(void);
 
 // guard.c: memory that is read must not be freed in that moment.
 bool guard_wait(void);

@@ -10,7 +10,8 @@
 enum { STAGING = 8 << 20, GUESSED_MOST = 64 << 20, STATISTICS_SLOTS = 4096 };
 static const uint64_t lowest = 1 << 16, highest = 1ull << 47;
 
-typedef hsa_status pointer_info_fn(const void *p, struct hsa_pointer_info *ret, void *alloc, uint32_t *n, void *agents);
+typedef hsa_status pointer_info_fn(const void *p, struct hsa_pointer_info *ret, void *(*allocate)(size_t), uint32_t *n,
+				   hsa_handle **agents);
 
 static bool memory_at(uint64_t address, struct hsa_pointer_info *ret)
 {
@@ -35,15 +36,24 @@ static uint64_t host_address(const struct hsa_pointer_info *info, uint64_t addre
 	return info->host_base ? (uintptr_t)info->host_base + (address - (uintptr_t)info->agent_base) : address;
 }
 
-/** What the framework said of a tensor at this address. */
-static void type_of(struct input *in, uint32_t operation)
+/** What the framework said of an operation; false: nothing, or the slot is that of another one by now. */
+static bool operation_read(uint32_t operation, struct rec_operation *ret)
 {
-	const struct rec_operation *o =
-		operation && rec.operations ? &rec.operation_slots[operation & rec.operation_mask] : NULL;
+	if (!operation || !__atomic_load_n(&rec.operations, __ATOMIC_ACQUIRE))
+		return false;
+	const struct rec_operation *slot = &rec.operation_slots[operation & rec.operation_mask];
+	const unsigned n = __atomic_load_n(&slot->ntensors, __ATOMIC_RELAXED);
+	return n <= REC_TENSORS && rec_read((const uint64_t *)slot, (uint64_t *)ret, rec_operation_words(n), operation) &&
+	       ret->ntensors == n;
+}
+
+/** @o: what the framework said; NULL: nothing. */
+static void type_of(struct input *in, const struct rec_operation *o)
+{
 	in->dtype = UNHANG_FLOAT32;
 	in->guessed = true;
 	in->ndim = 1;
-	for (unsigned i = 0; o && o->id == operation && i < o->ntensors; i++) {
+	for (unsigned i = 0; o && i < o->ntensors; i++) {
 		const struct rec_tensor *t = &o->tensors[i];
 		uint64_t elements = 1;
 		if (t->address != in->address || !dtype_size(t->dtype) || t->ndim > REC_DIMENSIONS)
@@ -65,9 +75,9 @@ static void type_of(struct input *in, uint32_t operation)
 }
 
 /** Memory of the host that every GPU can write: a buffer may be another's than that of the queue. One thread alone uses it. */
-static void *staged;
+static char *staged;
 
-static void *staging(void)
+void staging_begin(void)
 {
 	hsa_status (*allocate)(hsa_handle, size_t, uint32_t, void **) =
 		(hsa_status(*)(hsa_handle, size_t, uint32_t, void **))next.ext[EXT_POOL_ALLOCATE];
@@ -76,14 +86,13 @@ static void *staging(void)
 	hsa_handle gpus[GPUS_MOST];
 	void *room = NULL;
 	if (staged || !rec.host_pool || allocate(rec.host_pool, STAGING, 0, &room) != HSA_OK)
-		return staged;
+		return;
 	for (uint32_t i = 0; i < rec.ngpus; i++)
 		gpus[i] = rec.gpus[i].handle;
 	if (allow(rec.ngpus, gpus, NULL, room) == HSA_OK)
 		staged = room;
 	else
 		((hsa_status(*)(void *))next.ext[EXT_POOL_FREE])(room);
-	return staged;
 }
 
 void staging_end(void)
@@ -93,16 +102,34 @@ void staging_end(void)
 	staged = NULL;
 }
 
-/** Copies what is in a GPU's memory, if it is still there. */
+/** The runtime asks for room for those that may use a piece of memory. One thread alone asks. */
+static hsa_handle users[4 * GPUS_MOST];
+static void *users_room(size_t size) { return size <= sizeof(users) ? users : NULL; }
+
+/** Whether its owner can read @n bytes at @address: memory may be known already, or still, and be mapped for nobody. */
+static bool owner_reads(uint64_t address, size_t n)
+{
+	pointer_info_fn *ask = (pointer_info_fn *)next.ext[EXT_POINTER_INFO];
+	struct hsa_pointer_info info = { .size = sizeof(info) };
+	hsa_handle *list = NULL;
+	uint32_t count = 0;
+	if (ask((const void *)(uintptr_t)address, &info, users_room, &count, &list) != HSA_OK || !info.type ||
+	    address - (uintptr_t)info.agent_base >= info.bytes || info.bytes - (address - (uintptr_t)info.agent_base) < n)
+		return false;
+	for (uint32_t i = 0; list && i < count; i++)
+		if (list[i] == info.owner)
+			return owner_is_gpu(info.owner);
+	return false;
+}
+
+/** Copies what is in a GPU's memory, if it is still there. Its owner does it. */
 static bool gpu_copy(void *to, uint64_t from, size_t n)
 {
 	hsa_status (*copy)(void *, const void *, size_t) =
 		(hsa_status(*)(void *, const void *, size_t))next.core[CORE_MEMORY_COPY];
-	struct hsa_pointer_info info;
 	if (!guard_read())
 		return false;
-	const bool good = memory_at(from, &info) && info.bytes - (from - (uintptr_t)info.agent_base) >= n &&
-			  owner_is_gpu(info.owner) && copy(to, (const void *)(uintptr_t)from, n) == HSA_OK;
+	const bool good = owner_reads(from, n) && copy(to, (const void *)(uintptr_t)from, n) == HSA_OK;
 	guard_read_end();
 	return good;
 }
@@ -113,7 +140,7 @@ static bool host_copy(void *to, uint64_t from, size_t n) { return !read_safely((
 bool input_read(const struct input *in, piece_fn *take, void *ctx)
 {
 	const uint64_t chunk = in->bytes < STAGING ? in->bytes : STAGING;
-	char *room = in->on_gpu ? staging() : malloc(chunk ? chunk : 1);
+	char *room = in->on_gpu ? staged : malloc(chunk ? chunk : 1);
 	bool good = room;
 	for (uint64_t at = 0; good && at < in->bytes; at += chunk) {
 		const size_t n = in->bytes - at < chunk ? in->bytes - at : chunk;
@@ -133,10 +160,9 @@ static bool arguments_read(uint64_t address, int size, uint64_t *ret_words, size
 		return false;
 	if (!owner_is_gpu(info.owner))
 		return host_copy(ret_words, host_address(&info, address), n * 8);
-	void *room = staging();
-	if (!room || !gpu_copy(room, address, n * 8))
-		return false;
-	memcpy(ret_words, room, n * 8);
+	if (!staged || !gpu_copy(staged, address, n * 8))
+		return host_copy(ret_words, address, n * 8);
+	memcpy(ret_words, staged, n * 8);
 	return true;
 }
 
@@ -145,6 +171,8 @@ void inputs_find(struct inputs *in, uint64_t arguments, int size)
 	struct hsa_pointer_info info;
 	uint64_t words[ARGUMENTS_MOST / 8];
 	const size_t n = (size_t)size < sizeof(words) ? (size_t)size / 8 : sizeof(words) / 8;
+	struct rec_operation operation;
+	const bool told = operation_read(in->operation, &operation);
 	if (!arguments_read(arguments, size, words, n))
 		return;
 	for (size_t i = 0; i < n && in->n < INPUTS_MOST; i++) {
@@ -157,7 +185,7 @@ void inputs_find(struct inputs *in, uint64_t arguments, int size)
 				       .argument = (uint32_t)(8 * i),
 				       .on_gpu = on_gpu,
 				       .bytes = info.bytes - (words[i] - (uintptr_t)info.agent_base) };
-		type_of(one, in->operation);
+		type_of(one, told ? &operation : NULL);
 	}
 }
 

@@ -35,5 +35,6 @@ bool input_read(const struct input *in, piece_fn *take, void *ctx);
 void inputs_count(const struct inputs *in);
 /** Level 10. */
 void inputs_dump(const struct inputs *in);
-/** Gives the memory back that pieces go through. */
+/** The memory that pieces go through. */
+void staging_begin(void);
 void staging_end(void);

@@ -1,6 +1,7 @@
 // Levels 5 and 10: packets are held back until the work before them has ended, so that the buffers are read as the kernel will find them.
 // Only an intercept queue can do that: the command processor polls the write index of an ordinary one and would run ahead. It makes the
 // queue run one kernel after the other. The program's threads hand the packets on and go on (held.c).
+#include <dlfcn.h>
 #include <stdlib.h>
 
 #include "recorder/inputs/held.h"
@@ -173,7 +174,7 @@ static void ring_wait(struct passing *s, uint64_t n, uint64_t index)
 			r->beyond = index + 1;
 			return;
 		}
-		nanosleep(&(struct timespec){ .tv_nsec = LOOK_US * 1000 }, NULL);
+		look_pause();
 	}
 	r->behind = false;
 	r->beyond = 0;
@@ -271,17 +272,24 @@ static void intercepted(const void *packets, uint64_t n, uint64_t index, void *d
 		free(room);
 }
 
-hsa_status intercept_create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data,
-			    uint32_t private_size, uint32_t group_size, struct hsa_queue **ret)
+/** Whether another tool makes the queues: it is not passed by. */
+static bool made_by_tool(void)
 {
-	return ((queue_create_fn *)next.ext[EXT_INTERCEPT_CREATE])(agent, size, type, error, data, private_size, group_size,
-								   ret);
+	Dl_info maker, runtime;
+	return dladdr(next.core[CORE_QUEUE_CREATE], &maker) && dladdr(next.core[CORE_SYSTEM_GET_INFO], &runtime) &&
+	       maker.dli_fbase != runtime.dli_fbase;
+}
+
+queue_create_fn *intercept_maker(void)
+{
+	return (queue_create_fn *)(made_by_tool() ? next.core[CORE_QUEUE_CREATE] : next.ext[EXT_INTERCEPT_CREATE]);
 }
 
 void intercept_begin(struct queue_state *q)
 {
 	hsa_status (*attach)(struct hsa_queue *, intercept_fn *, void *) =
 		(hsa_status(*)(struct hsa_queue *, intercept_fn *, void *))next.ext[EXT_INTERCEPT_REGISTER];
+	static _Atomic bool told;
 	struct passing *s = passing_new(q);
 	if (s && attach && attach(&q->queue->hsa, intercepted, s) == HSA_OK) {
 		q->passing = s;
@@ -289,6 +297,8 @@ void intercept_begin(struct queue_state *q)
 	}
 	passing_free(s);
 	q->passing = NULL;
+	if (!atomic_exchange(&told, true))
+		rec_line("another tool makes queues that cannot be held; levels 5 and 10 read nothing there");
 	if (q->head)
 		q->head->flags &= ~(uint32_t)REC_QUEUE_INTERCEPTED;
 }

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -135,6 +136,14 @@ static void see_work(struct sign_process *p, const struct process_stat *now, uin
 	p->works = now_ms - p->worked < WORKS_MS;
 }
 
+int64_t signs_launcher(int64_t parent)
+{
+	char room[1024];
+	struct process_stat stat;
+	const bool known = process_stat_parse(clerk_process_file(parent, "stat", room, sizeof(room)), &stat);
+	return known && !strcmp(stat.name, "unhang") ? stat.parent : parent;
+}
+
 static void take_process(struct signs *s, struct sign_process *p, int64_t now_ms)
 {
 	char room[1024];
@@ -144,6 +153,8 @@ static void take_process(struct signs *s, struct sign_process *p, int64_t now_ms
 	uint64_t io = io_of(p->pid);
 	see_work(p, &now, io, now_ms, s->taken);
 	p->io = io;
+	if (!p->launcher || p->stat.began != now.began || p->stat.parent != now.parent) // its parent may be gone by now
+		p->launcher = signs_launcher(now.parent);
 	p->stat = now;
 	p->stopped = stopped_by(p);
 	p->beats = heartbeat(s, p);

@@ -25,6 +25,7 @@ struct pulse_hold {
 struct sign_process {
 	int64_t pid;
 	struct process_stat stat;
+	int64_t launcher;    // the process that started it; where that is an `unhang run` around one rank, who started that
 	uint64_t io;         // bytes that it read and wrote
 	bool works;          // on the host: it computed, read or wrote a moment ago
 	int64_t worked;      // ms: when that was
@@ -65,6 +66,8 @@ struct signs {
 void signs_begin(struct signs *s, const struct know *k, const struct devices *d);
 /** Takes them. false: nobody computes, and nothing was read. */
 bool signs_take(struct signs *s, int64_t now_ms);
+/** The process that started a job, by the parent of one of its processes: an `unhang run` around a rank is not it, but its parent is. */
+int64_t signs_launcher(int64_t parent);
 
 /** queues.c: which processes and queues there are. */
 void signs_find(struct signs *s, int64_t now_ms);
