@@ -49,24 +49,25 @@ static struct str report(struct uh_session *s, struct arena *a, bool json)
 	return kept;
 }
 
-/** Whether it is the one that the watch stored: of the same GPU, with its first message; one that a look found lasts; one that a program was
- * held for is in its recording, a moment before. */
-static bool is_of(const struct incident *i, const struct stored *c)
+/** How far it is, in seconds, from the one that the watch stored: of the same GPU, with its first message; one that a look found lasts; one
+ * that a program was held for is in its recording, a moment before. INFINITY: it is another. */
+static double distance(const struct incident *i, const struct stored *c)
 {
 	const double near_s = 0.5, held_s = 6, first = (double)c->first_us / 1e6;
+	const bool held = str_is(c->origin, STORE_ORIGIN_HOLD);
+	double least = INFINITY;
 	if (c->gpu.n && i->gpu.device.n && !str_eq(c->gpu, i->gpu.device))
-		return false;
+		return INFINITY;
 	if (str_is(c->origin, "look"))
-		return i->now;
+		return i->now ? 0 : INFINITY;
 	for (size_t n = 0; n < i->events.len; n++) {
 		const struct stamp at = i->events.data[n]->time;
-		if (str_is(c->origin, STORE_ORIGIN_HOLD) && at.clock == TIME_WALL &&
-		    fabs(at.seconds - (double)c->began) < held_s)
-			return true;
-		if (at.clock == TIME_BOOT && at.seconds > first - near_s && at.seconds < first + near_s)
-			return true;
+		const double recorded = held && at.clock == TIME_WALL ? fabs(at.seconds - (double)c->began) : INFINITY;
+		const double logged = at.clock == TIME_BOOT ? fabs(at.seconds - first) : INFINITY;
+		const double from = recorded < held_s ? recorded : logged >= near_s ? INFINITY : held ? held_s + logged : 0;
+		least = from < least ? from : least;
 	}
-	return false;
+	return least;
 }
 
 /** A boot may have seen several incidents, and several GPUs: this one is told first, or else one of its GPU. */
@@ -74,12 +75,17 @@ static void put_first(struct uh_session *s, const struct stored *c)
 {
 	struct incident **all = s->ledger.incidents.data;
 	size_t at = SIZE_MAX;
+	double least = INFINITY;
 	for (size_t n = s->ledger.incidents.len; n-- > 0;)
 		if (c->gpu.n && str_eq(all[n]->gpu.device, c->gpu))
 			at = n;
-	for (size_t n = s->ledger.incidents.len; n-- > 0;)
-		if (is_of(all[n], c))
+	for (size_t n = s->ledger.incidents.len; n-- > 0;) {
+		const double from = distance(all[n], c);
+		if (from < INFINITY && from <= least) {
+			least = from;
 			at = n;
+		}
+	}
 	if (at == SIZE_MAX)
 		return;
 	struct incident *one = all[at];

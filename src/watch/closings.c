@@ -32,7 +32,7 @@ void cases_close_asked(struct watcher *w, int64_t now)
 
 int64_t closings_next(const struct watcher *w, int64_t now)
 {
-	for (size_t n = 0; n < w->cases.len; n++)
+	for (size_t n = 0; w->ready && n < w->cases.len; n++)
 		if (is_open(w->cases.data[n]))
 			return w->asked + ASK_MS > now ? w->asked + ASK_MS : now;
 	return -1;
