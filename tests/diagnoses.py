@@ -509,6 +509,8 @@ def test_few_remedies(t, unhang):
     late = log("500 @ ring comp_1.1.0 timeout, signaled seq=7, emitted seq=9")
     new, old = (unhang.explain_text(boot(kernel=kernel) + late).first.remedies for kernel in ("7.0.5-arch1", "6.12.48-amd64"))
     t.ok("lockup-timeout-compute" in new[:3] and "lockup-timeout-compute" not in old, "kernel 7.0 gives compute jobs 2 seconds, older ones a minute", (new, old))
+    absent = unhang.explain_text("ROCk module is NOT loaded, possibly no GPU devices\nUnable to open /dev/kfd read-write: No such file or directory\n").first
+    t.ok(absent.remedies[0] == "load-driver" and not {"container-devices", "kfd-permission"} & set(absent.remedies), "no driver: load it; groups and containers do not help", absent.remedies)
     refused = unhang.explain_text("modprobe: ERROR: could not insert 'amdgpu': Key was rejected by service\n").first
     t.same(refused.remedies[:1], ["secure-boot-key"], "a module that Secure Boot refuses: its key")
     rom = unhang.explain_text(log("4.3 @ Unable to locate a BIOS ROM\n4.4 @ Fatal error during GPU init")).first

@@ -52,14 +52,14 @@ static void gpu_part(const struct incident *i, struct text *part)
 		text_add(part, i->gpu.device);
 	else if (node)
 		text_printf(part, "node-" STR_FMT, STR_ARG(node->value));
-	else if (!i->gpu.name.n)
+	else if (!i->gpu.name.n && !i->gpu.gfx.n)
 		text_add(part, S("not named in this log"));
 	if (i->other_gpus.len)
 		text_printf(part, " and %zu more", i->other_gpus.len);
 	if (i->gpu.name.n)
 		text_printf(part, "%s" STR_FMT " (" STR_FMT ")", part->n ? " " : "", STR_ARG(i->gpu.name), STR_ARG(i->gpu.gfx));
 	else if (i->gpu.gfx.n)
-		text_printf(part, " " STR_FMT, STR_ARG(i->gpu.gfx));
+		text_printf(part, "%s" STR_FMT, part->n ? " " : "", STR_ARG(i->gpu.gfx));
 	if (i->host.n)
 		text_printf(part, ", host " STR_FMT, STR_ARG(i->host));
 }
