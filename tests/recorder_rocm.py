@@ -289,9 +289,8 @@ class Diaries:
 
     def wrong(self, recording):
         """Records that are not what a producer launched, and launches whose record should be there and is not."""
-        complaints, places = [], {}
+        complaints, queues, missing = [], {}, collections.defaultdict(list)
         for queue in recording["queues"]:
-            newest = max((p["packet"] for p in queue["packets"]), default=0)
             for p in queue["packets"]:
                 if p["kernel"] != FILL or not p["arguments"] or p["arguments"]["state"] != "copied":
                     continue
@@ -300,13 +299,18 @@ class Diaries:
                 buffer, begun, _, _ = self.rows.get(number - 1, (0, 0, 0, 0))
                 if to != buffer or value >= begun or p["grid"] != [(int(value) % 7 + 1) * 64, 1, 1] or p["workgroup"] != [64, 1, 1]:
                     complaints.append(f"packet {p['packet']}: {p['grid']} {p['arguments']['words']} of producer {number - 1}, which began {begun}")
-                # Each producer may have been writing over the oldest record when it was killed.
-                places.setdefault(number - 1, (newest - queue["size"] + self.PRODUCERS, set()))[1].add(p["packet"])
+                queues[number - 1] = queue
         for number, (_, _, rung, packet) in self.rows.items():
-            oldest, found = places.get(number, (0, set()))
-            if rung and found and oldest < packet < 1 << 63 and packet not in found:
-                complaints.append(f"producer {number}: packet {packet} was rung, and is not recorded")
-        return complaints
+            queue = queues.get(number)
+            if not rung or not queue or packet >= 1 << 63:
+                continue
+            found = {p["packet"] for p in queue["packets"]}
+            # Each producer may have been writing over the oldest record when it was killed.
+            if packet not in found and packet > max(found) - queue["size"] + self.PRODUCERS:
+                missing[queue["id"]].append(f"producer {number}: packet {packet} was rung, and is not recorded")
+        # Who rings at the same moment records it too. Killed in the middle, it leaves a torn record, and is told so.
+        torn = {queue["id"]: queue["torn"] for queue in recording["queues"]}
+        return complaints + [m for queue, rows in missing.items() if len(rows) > torn[queue] for m in rows]
 
 
 def test_kills(t, r):
