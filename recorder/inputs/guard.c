@@ -7,14 +7,6 @@ enum { WAIT_S = 2 };
 /** Who reads comes before those who free, or it might wait for ever. */
 static pthread_rwlock_t memory_stays = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 
-static struct timespec soon(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_REALTIME, &t);
-	t.tv_sec += WAIT_S;
-	return t;
-}
-
 bool guard_wait(void)
 {
 	if (!atomic_load(&rec.on) || reading_stuck())
@@ -22,7 +14,7 @@ bool guard_wait(void)
 	struct thread_state *t = thread_here();
 	if (t->ends_memory)
 		return false; // one such call inside of another
-	const struct timespec until = soon();
+	const struct timespec until = in_seconds(WAIT_S);
 	t->ends_memory = !pthread_rwlock_timedrdlock(&memory_stays, &until);
 	return t->ends_memory;
 }
@@ -35,7 +27,7 @@ void guard_end(void)
 
 bool guard_read(void)
 {
-	const struct timespec until = soon();
+	const struct timespec until = in_seconds(WAIT_S);
 	return !pthread_rwlock_timedwrlock(&memory_stays, &until);
 }
 

@@ -59,7 +59,7 @@ uint64_t now_ms(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-static struct timespec in_seconds(int n)
+struct timespec in_seconds(int n)
 {
 	struct timespec t;
 	clock_gettime(CLOCK_REALTIME, &t);
@@ -81,6 +81,12 @@ void signal_end(hsa_handle signal)
 		((hsa_status(*)(hsa_handle))next.core[CORE_SIGNAL_DESTROY])(signal);
 }
 
+uint64_t signal_counted(hsa_handle signal)
+{
+	int64_t (*load)(hsa_handle) = (int64_t(*)(hsa_handle))next.core[CORE_SIGNAL_LOAD_SCACQUIRE];
+	return (uint64_t)-load(signal);
+}
+
 static void signal_release(hsa_handle signal) { ((signal_store_fn *)next.core[CORE_SIGNAL_STORE_SCRELEASE])(signal, 0); }
 
 bool reading_on(void)
@@ -93,11 +99,7 @@ bool reading_stuck(void) { return atomic_load_explicit(&all.stuck, memory_order_
 
 // --- the thread that reads ---
 
-static bool ready(const struct holding *h)
-{
-	int64_t (*load)(hsa_handle) = (int64_t(*)(hsa_handle))next.core[CORE_SIGNAL_LOAD_SCACQUIRE];
-	return h->first && (uint64_t)-load(h->reached) > h->taken;
-}
+static bool ready(const struct holding *h) { return h->first && signal_counted(h->reached) > h->taken; }
 
 /** A queue whose first kernel can be read, after @last in turn; NULL: none. The lock is held. */
 static struct holding *find_ready(const struct holding *last)

@@ -8,6 +8,7 @@ enum {
 	AHEAD_MS = 1000, // so long a program that is far ahead waits for the GPU to come one kernel further
 };
 uint64_t now_ms(void);
+struct timespec in_seconds(int n);
 void look_pause(void);
 
 /** A kernel that is held back: a barrier before it counts that all earlier work has ended, a second one waits for us. */
@@ -23,6 +24,8 @@ struct held {
 /** A signal for a GPU: nobody on the host sleeps until it changes, so that it needs no interrupt. 0: there is none. */
 hsa_handle signal_new(int64_t value, hsa_handle consumer);
 void signal_end(hsa_handle signal);
+/** How often a signal that began at 0 was counted down. */
+uint64_t signal_counted(hsa_handle signal);
 
 /** Those of a queue. */
 struct holding;

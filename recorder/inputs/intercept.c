@@ -143,8 +143,7 @@ static struct passing *passing_new(const struct queue_state *q)
 /** The mark behind which nothing is left to the GPU, as a slot. */
 static uint64_t ring_taken(const struct ring *r)
 {
-	int64_t (*load)(hsa_handle) = (int64_t(*)(hsa_handle))next.core[CORE_SIGNAL_LOAD_SCACQUIRE];
-	const uint64_t marks = (uint64_t)-load(r->marks);
+	const uint64_t marks = signal_counted(r->marks);
 	return marks ? r->mark_at[(marks - 1) % MARKS] + 1 : 0;
 }
 
@@ -183,9 +182,8 @@ static void ring_wait(struct passing *s, uint64_t n, uint64_t index)
 /** A packet that waits for nothing, so that the GPU comes to it when it has taken those before it. Returns how many were put. */
 static size_t mark_put(struct ring *r, uint64_t *to)
 {
-	int64_t (*load)(hsa_handle) = (int64_t(*)(hsa_handle))next.core[CORE_SIGNAL_LOAD_SCACQUIRE];
 	const uint64_t last = r->nmarks ? r->mark_at[(r->nmarks - 1) % MARKS] : 0;
-	if (r->slots - last < r->size / MARKS_IN_RING || r->nmarks + (uint64_t)load(r->marks) >= MARKS)
+	if (r->slots - last < r->size / MARKS_IN_RING || r->nmarks - signal_counted(r->marks) >= MARKS)
 		return 0;
 	memset(to, 0, AQL_SIZE);
 	to[0] = AQL_KIND_BARRIER_AND;

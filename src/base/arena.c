@@ -50,13 +50,15 @@ void *arena_alloc(struct arena *a, size_t size)
 	return p;
 }
 
-char *arena_z(struct arena *a, struct str s)
+void *arena_copy(struct arena *a, const void *from, size_t size)
 {
-	char *p = arena_alloc(a, s.n + 1);
-	if (s.n)
-		memcpy(p, s.p, s.n);
+	void *p = arena_alloc(a, size + 1);
+	if (size)
+		memcpy(p, from, size);
 	return p;
 }
+
+char *arena_z(struct arena *a, struct str s) { return arena_copy(a, s.p, s.n); }
 
 struct str arena_str(struct arena *a, struct str s) { return (struct str){ arena_z(a, s), s.n }; }
 

@@ -20,6 +20,8 @@ struct arena {
 
 void *arena_alloc(struct arena *a, size_t size); // zeroed
 struct str arena_str(struct arena *a, struct str s);
+/** A copy of @size bytes, which may be none. */
+void *arena_copy(struct arena *a, const void *from, size_t size);
 /** NUL-terminated copy. */
 char *arena_z(struct arena *a, struct str s);
 struct str arena_printf(struct arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -110,36 +110,28 @@ static bool become(uid_t user, gid_t group, uint64_t keep)
 	return keep_capabilities(left ? keep : ~UINT64_C(0)) && left;
 }
 
-bool lower_keeping(gid_t group, uint64_t keep)
+/** @already: whether one that is not root, and cannot become another, has left its rights. @readable: it reads its own files in /proc, and
+ * writes no core; else its user cannot look into it. */
+static bool put_down(uid_t user, gid_t group, uint64_t keep, bool already, bool readable)
 {
 	bool root = geteuid() == 0;
 	int signal = 0;
 	prctl(PR_GET_PDEATHSIG, &signal);
 	if (root)
 		(void)!unshare(CLONE_NEWNET);
-	bool left = !root || become(NOBODY, group, keep);
+	bool left = root ? become(user, group, keep) : already;
 	prctl(PR_SET_PDEATHSIG, signal); // which the kernel forgets when a process becomes another user's
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	prctl(PR_SET_DUMPABLE, 1); // it reads its own files in /proc, and writes no core
+	prctl(PR_SET_DUMPABLE, readable);
 	filter_calls(REFUSED);
 	return left;
 }
+
+bool lower_keeping(gid_t group, uint64_t keep) { return put_down(NOBODY, group, keep, true, true); }
 
 bool lower_privileges(gid_t group) { return lower_keeping(group, 0); }
 
-bool lower_to_owner(uid_t user, gid_t group)
-{
-	int signal = 0;
-	prctl(PR_GET_PDEATHSIG, &signal);
-	if (!geteuid())
-		(void)!unshare(CLONE_NEWNET);
-	const bool left = geteuid() ? geteuid() == user : become(user, group, 0);
-	prctl(PR_SET_PDEATHSIG, signal);
-	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	prctl(PR_SET_DUMPABLE, 0);
-	filter_calls(REFUSED);
-	return left;
-}
+bool lower_to_owner(uid_t user, gid_t group) { return put_down(user, group, 0, geteuid() == user, false); }
 
 void lower_use_kept(bool use)
 {

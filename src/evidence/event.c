@@ -130,28 +130,19 @@ struct dump dump_copy(struct arena *a, const struct dump *d)
 {
 	struct dump copy = *d;
 	struct wave_access *accesses = arena_alloc(a, d->naccesses * sizeof(*accesses) + 1);
-	struct address_range *map = arena_alloc(a, d->nmap * sizeof(*map) + 1);
 	for (size_t i = 0; i < d->naccesses; i++) {
 		accesses[i] = d->accesses[i];
 		accesses[i].instruction = arena_str(a, d->accesses[i].instruction);
 	}
-	if (d->nmap)
-		memcpy(map, d->map, d->nmap * sizeof(*map));
 	copy.registers = registers_copy(a, &d->registers);
 	copy.values = values_copy(a, d->values, d->nvalues);
 	copy.accesses = accesses;
-	copy.map = map;
+	copy.map = arena_copy(a, d->map, d->nmap * sizeof(*d->map));
 	copy.waves = waves_copy(a, d->waves, d->nwaves);
 	copy.code = code_copy(a, d->code, d->ncode);
 	copy.queues = queues_copy(a, d->queues, d->nqueues);
-	struct memory_row *memory = arena_alloc(a, d->nmemory * sizeof(*memory) + 1);
-	if (d->nmemory)
-		memcpy(memory, d->memory, d->nmemory * sizeof(*memory));
-	copy.memory = memory;
-	struct unit_seen *units = arena_alloc(a, d->nunits * sizeof(*units) + 1);
-	if (d->nunits)
-		memcpy(units, d->units, d->nunits * sizeof(*units));
-	copy.units = units;
+	copy.memory = arena_copy(a, d->memory, d->nmemory * sizeof(*d->memory));
+	copy.units = arena_copy(a, d->units, d->nunits * sizeof(*d->units));
 	return copy;
 }
 

@@ -16,6 +16,7 @@
 #include "job/job.h"
 #include "session/run/finish.h"
 #include "session/run/look.h"
+#include "session/bundle/apart.h"
 #include "session/bundle/capture.h"
 #include "session/look.h"
 #include "session/machine.h"
@@ -132,22 +133,10 @@ static void add_log(struct uh_session *s, int fd)
 static void explain_child(int fd, const void *ctx)
 {
 	struct arena a = { 0 };
-	struct uh_machine *m;
 	const struct to_explain *given = ctx;
-	const int bundle = given->bundle;
-	prctl(PR_SET_NAME, "unhang-explain");
-	child_keep_two(fd, bundle);
-	hold_descriptors();
-	door_leave();
-	struct uh_session *s = uh_session_new(tell_nobody, NULL);
-	door_end(); // what read the knowledge has rights
+	struct uh_session *s = apart_begin(fd, given->bundle);
 	const int log = given->since ? open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
-	if (!lower_privileges(LOWER_NOGROUP))
-		_exit(1);
-	struct uh_error *err = machine_of_bundle(bundle, STORE_BUNDLE, &m);
-	if (err || !m)
-		_exit(1);
-	session_add_bundle(s, m);
+	session_add_bundle(s, apart_open(given->bundle, STORE_BUNDLE));
 	if (log >= 0)
 		add_log(s, log);
 	uh_session_end(s);

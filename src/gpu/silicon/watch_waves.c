@@ -222,12 +222,8 @@ static void look(struct watch *w, struct request *r)
 	if (target_ask(w->target, r) != ANSWER_GIVEN)
 		return;
 	// The list is the target's own and is made anew at the next look.
-	struct wave *copy = arena_alloc(&w->arena, r->n * sizeof(*copy) + 1);
-	if (r->n)
-		memcpy(copy, r->waves, r->n * sizeof(*copy));
-	struct wave_unit *units = arena_alloc(&w->arena, r->nfound * sizeof(*units) + 1);
-	if (r->nfound)
-		memcpy(units, r->found, r->nfound * sizeof(*units));
+	const struct wave *copy = arena_copy(&w->arena, r->waves, r->n * sizeof(*copy));
+	const struct wave_unit *units = arena_copy(&w->arena, r->found, r->nfound * sizeof(*units));
 	w->waves[w->wave_looks++] = (struct wave_look){ r->n, r->nslots, copy, r->slots, r->xccs, units, r->nfound };
 	w->states = arena_alloc(&w->arena, w->xccs * sizeof(*w->states));
 	for (unsigned xcc = 0; xcc < w->xccs; xcc++)

@@ -153,10 +153,7 @@ static void units_take(const struct batch *b, struct request *r)
 		const bool there = memcmp(p->data + STATUS_AT, no_such_unit.p, no_such_unit.n);
 		vec_push(&units, ((struct wave_unit){ s->xcc, s->se, s->sh, s->cu, there }));
 	}
-	struct wave_unit *kept = arena_alloc(&b->t->arena, units.len * sizeof(*kept) + 1);
-	if (units.len)
-		memcpy(kept, units.data, units.len * sizeof(*kept));
-	r->found = kept;
+	r->found = arena_copy(&b->t->arena, units.data, units.len * sizeof(*units.data));
 	r->nfound = units.len;
 	vec_free(&units);
 }
@@ -193,9 +190,7 @@ void waves_take(struct batch *b, struct request *r)
 			give_registers(&w);
 		vec_push(&waves, w);
 	}
-	struct wave *kept = arena_alloc(&t->arena, waves.len * sizeof(*kept) + 1);
-	if (waves.len)
-		memcpy(kept, waves.data, waves.len * sizeof(*kept));
+	struct wave *kept = arena_copy(&t->arena, waves.data, waves.len * sizeof(*kept));
 	r->waves = kept;
 	r->n = waves.len;
 	if (!r->slots) { // ids of waves are those of the last list of all

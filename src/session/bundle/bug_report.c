@@ -3,17 +3,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/child.h"
 #include "base/cleanup.h"
 #include "base/door/door.h"
-#include "base/lower.h"
-#include "base/print.h"
 #include "base/save.h"
 #include "host/host.h"
 #include "report/bug_report.h"
+#include "session/bundle/apart.h"
 #include "session/machine.h"
 #include "session/session.h"
 
@@ -98,17 +96,9 @@ static void report_child(int fd, const void *ctx)
 {
 	const struct to_report *given = ctx;
 	struct arena a = { 0 };
-	struct uh_machine *m = NULL;
-	prctl(PR_SET_NAME, "unhang-explain");
-	child_keep_two(fd, given->fd);
-	hold_descriptors();
-	door_leave();
-	struct uh_session *s = uh_session_new(tell_nobody, NULL);
-	door_end(); // what read the knowledge has rights
-	if (!lower_privileges(LOWER_NOGROUP))
-		_exit(1);
-	struct uh_error *err = machine_of_bundle(given->fd, given->bundle, &m);
-	FILE *out = err || !m ? NULL : fdopen(fd, "w");
+	struct uh_session *s = apart_begin(fd, given->fd);
+	struct uh_machine *m = apart_open(given->fd, given->bundle);
+	FILE *out = fdopen(fd, "w");
 	if (!out)
 		_exit(1);
 	const struct bundle_member *log = bundle_member(m->bundle, S(LOG_MEMBER));
