@@ -36,9 +36,12 @@ static inline bool clerk_check_answer(struct str bytes)
 	struct probe_count count = { 0 };
 	size_t sum = 0;
 	bool taken = clerk_take_answer(bytes, &a, &q, &count);
-	for (size_t i = 0; taken && i < 3; i++)
+	for (size_t i = 0; taken && i < 3; i++) {
+		if (p[i].n && !p[i].data)
+			abort();
 		for (size_t k = 0; k < p[i].n; k++)
 			sum += (unsigned char)p[i].data[k]; // every byte is there
+	}
 	arena_free(&a);
 	return taken && sum != (size_t)-1;
 }

@@ -13,6 +13,7 @@ struct command {
 	struct str text;
 	struct runnable *runs;
 	size_t nruns;
+	bool value_first; // it begins with a value, which is no sentence
 };
 
 struct command_maker {
@@ -21,6 +22,7 @@ struct command_maker {
 	VEC(struct runnable) runs;
 	bool inside; // of the last run
 	bool refused;
+	bool value_first;
 };
 
 enum { VALUE_MOST = 256, PATH_MOST = 4096 };
@@ -157,6 +159,7 @@ void command_add_command(struct command_maker *m, const struct command *c)
 {
 	const size_t before = m->text.n;
 	m->refused |= !c;
+	m->value_first |= !before && c && c->value_first;
 	for (size_t n = 0; c && !m->inside && n < c->nruns; n++)
 		vec_push(&m->runs, ((struct runnable){ before + c->runs[n].begin, before + c->runs[n].end }));
 	text_add(&m->text, command_str(c));
@@ -167,12 +170,13 @@ void command_add_within(struct command_maker *m, const struct command *c)
 	const size_t at = m->text.n;
 	struct str s = command_str(c);
 	command_add_command(m, c);
-	if (s.n > 1 && s.p[0] >= 'A' && s.p[0] <= 'Z' && s.p[1] >= 'a' && s.p[1] <= 'z')
+	if (s.n > 1 && !c->value_first && s.p[0] >= 'A' && s.p[0] <= 'Z' && s.p[1] >= 'a' && s.p[1] <= 'z')
 		m->text.p[at] = (char)(s.p[0] + 32);
 }
 
 bool command_add_value(struct command_maker *m, enum piece_type type, struct str value)
 {
+	m->value_first |= !m->text.n;
 	bool good = type == PIECE_PATH ? add_path(&m->text, value) : piece_plain(type, value);
 	if (good && type != PIECE_PATH)
 		text_add(&m->text, value);
@@ -199,6 +203,7 @@ const struct command *command_end(struct command_maker *m)
 	if (c) {
 		c->text = arena_str(m->arena, text_str(&m->text));
 		c->nruns = m->runs.len;
+		c->value_first = m->value_first;
 		c->runs = arena_alloc(m->arena, c->nruns * sizeof(*c->runs) + 1);
 		for (size_t n = 0; n < c->nruns; n++)
 			c->runs[n] = m->runs.data[n];

@@ -38,7 +38,7 @@ static inline void command_add_known(struct command_maker *m, struct str text) {
 void command_mark(struct command_maker *m);
 /** Another command, with its marks. */
 void command_add_command(struct command_maker *m, const struct command *c);
-/** The same behind other words: its sentence begins with a small letter. */
+/** The same behind other words: its sentence begins with a small letter. A value keeps its letters: `Ae` is another file than `ae`. */
 void command_add_within(struct command_maker *m, const struct command *c);
 /** false: its type refuses the value; then command_end() returns NULL. A path is quoted here, so it must not stand between quotes. */
 bool command_add_value(struct command_maker *m, enum piece_type type, struct str value);

@@ -8,12 +8,11 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#include "base/print.h"
+#include "store/record.h"
 #include "base/save.h"
 #include "job/parts.h"
 
 enum {
-	VALUE_MOST = 8192,
 	FILE_MOST = 4 << 20,
 	TRIES_MOST = 1000,
 	NAMES_MOST = 1000, // runs of one job that are kept; far more than that
@@ -23,23 +22,9 @@ enum {
 #define TRY_BEGINS "try"
 enum { RUN_PIECE = 16 << 10 };
 
-struct disk_key {
-	const char *key;
-	size_t offset;
-	bool number;
-};
-
-#define TEXT(type, name)                                                                                                       \
-	{                                                                                                                      \
-#name, offsetof(struct type, name), false                                                                      \
-	}
-#define NUMBER(type, name)                                                                                                     \
-	{                                                                                                                      \
-#name, offsetof(struct type, name), true                                                                       \
-	}
-#define T(name) TEXT(run_try, name)
-#define N(name) NUMBER(run_try, name)
-static const struct disk_key try_keys[] = {
+#define T(name) RECORD_TEXT(run_try, name)
+#define N(name) RECORD_NUMBER(run_try, name)
+static const struct record_key try_keys[] = {
 	N(number),     N(level),   N(began),       N(ran_ms),       T(filter),       T(changes), T(ended),
 	N(exit_code),  N(signal),  T(because),     T(class),        T(title),        T(fault),   T(gpu),
 	T(beside),     T(kernel),  T(symbol),      T(place),        T(offset),       N(packet),  N(launch),
@@ -50,54 +35,19 @@ static const struct disk_key try_keys[] = {
 };
 #undef T
 #undef N
-#define T(name) TEXT(run_told, name)
-#define N(name) NUMBER(run_told, name)
-static const struct disk_key run_keys[] = {
+#define T(name) RECORD_TEXT(run_told, name)
+#define N(name) RECORD_NUMBER(run_told, name)
+static const struct record_key run_keys[] = {
 	T(id),       T(host),   T(boot_id), T(directory), T(command), T(launcher), T(job),        T(parent), N(rank),  N(world),
 	N(restarts), N(rounds), N(began),   N(pid),       N(status),  T(recorder), T(recordings), T(before), T(notes), { 0 },
 };
 #undef T
 #undef N
 
-static void object_text(const void *object, const struct disk_key *keys, struct text *to)
-{
-	for (const struct disk_key *k = keys; k->key; k++) {
-		const void *member = (const char *)object + k->offset;
-		if (k->number) {
-			text_printf(to, "%s %lld\n", k->key, (long long)*(const int64_t *)member);
-			continue;
-		}
-		struct str value = *(const struct str *)member;
-		if (!value.n)
-			continue;
-		text_printf(to, "%s ", k->key);
-		text_add_safe(to, str_cut(value, VALUE_MOST)); // a line is one value
-		text_add(to, S("\n"));
-	}
-}
-
-static void object_take(struct str text, struct arena *a, void *object, const struct disk_key *keys)
-{
-	while (text.n) {
-		struct str value = str_split(&text, '\n'), key = str_word(&value);
-		int64_t number;
-		value = str_cut(str_trim(value), VALUE_MOST);
-		for (const struct disk_key *k = keys; k->key; k++) {
-			void *member = (char *)object + k->offset;
-			if (!str_is(key, k->key))
-				continue;
-			if (!k->number)
-				*(struct str *)member = arena_str(a, value);
-			else if (str_number(value, &number))
-				*(int64_t *)member = number;
-		}
-	}
-}
-
-void try_text(const struct run_try *t, struct text *to) { object_text(t, try_keys, to); }
-void try_take(struct str text, struct arena *a, struct run_try *t) { object_take(text, a, t, try_keys); }
-void run_text(const struct run_told *r, struct text *to) { object_text(r, run_keys, to); }
-void run_take(struct str text, struct arena *a, struct run_told *r) { object_take(text, a, r, run_keys); }
+void try_text(const struct run_try *t, struct text *to) { record_text(t, try_keys, to); }
+void try_take(struct str text, struct arena *a, struct run_try *t) { record_take(text, a, t, try_keys); }
+void run_text(const struct run_told *r, struct text *to) { record_text(r, run_keys, to); }
+void run_take(struct str text, struct arena *a, struct run_told *r) { record_take(text, a, r, run_keys); }
 
 struct run_try *try_new(struct arena *a)
 {

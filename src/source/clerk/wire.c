@@ -147,7 +147,7 @@ static bool take_answered(struct tape_cursor *c, struct arena *a, struct probe *
 	p->error = (int)(int32_t)tape_take_number(c, 4);
 	bool has = tape_take_number(c, 1);
 	struct str data = tape_take_text(c);
-	if (c->short_of || end > PROBE_STUCK)
+	if (c->short_of || end > PROBE_STUCK || (!has && data.n))
 		return false;
 	p->end = (enum probe_end)end;
 	p->data = has ? arena_z(a, data) : NULL;

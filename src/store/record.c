@@ -1,0 +1,45 @@
+#include "store/record.h"
+
+#include "base/print.h"
+
+enum { VALUE_MOST = 8192 };
+
+/** The value as it is read back: what the reader would cut or trim must not be written. */
+static void add_line(struct text *to, const char *key, struct str value)
+{
+	struct text safe = { 0 };
+	text_add_safe(&safe, str_cut(value, VALUE_MOST));
+	value = str_trim(text_str(&safe));
+	if (value.n)
+		text_printf(to, "%s " STR_FMT "\n", key, STR_ARG(value));
+	text_free(&safe);
+}
+
+void record_text(const void *object, const struct record_key *keys, struct text *to)
+{
+	for (const struct record_key *k = keys; k->key; k++) {
+		const void *member = (const char *)object + k->offset;
+		if (k->number)
+			text_printf(to, "%s %lld\n", k->key, (long long)*(const int64_t *)member);
+		else
+			add_line(to, k->key, *(const struct str *)member);
+	}
+}
+
+void record_take(struct str text, struct arena *a, void *object, const struct record_key *keys)
+{
+	while (text.n) {
+		struct str value = str_split(&text, '\n'), key = str_word(&value);
+		int64_t number;
+		value = str_cut(str_trim(value), VALUE_MOST);
+		for (const struct record_key *k = keys; k->key; k++) {
+			void *member = (char *)object + k->offset;
+			if (!str_is(key, k->key))
+				continue;
+			if (!k->number)
+				*(struct str *)member = arena_str(a, value);
+			else if (str_number(value, &number))
+				*(int64_t *)member = number;
+		}
+	}
+}
