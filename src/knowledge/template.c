@@ -2,8 +2,9 @@
 
 enum {
 	MATCH_STEPS = 20000,
-	GAP_WEIGHT = 14, // so much of a message must stand before a gap in it
-	GAP_RESUMES = 4, // so much of its text tells where it goes on behind one
+	PASSED_A_STEP = 16, // characters that are passed over for the time of a step
+	GAP_WEIGHT = 14,    // so much of a message must stand before a gap in it
+	GAP_RESUMES = 4,    // so much of its text tells where it goes on behind one
 };
 
 static const struct {
@@ -340,6 +341,18 @@ static bool take_number(const struct template *t, size_t index, struct str line,
 	return false;
 }
 
+/** The next place from @at on where @literal can begin; SIZE_MAX: there is none. Where the line may differ from the message, it can anywhere. */
+static size_t may_begin(struct str literal, struct str line, size_t at, struct match *m)
+{
+	if (!literal.n || m->gaps || m->slips_left)
+		return at;
+	const size_t from = at;
+	while (at < line.n && (literal.p[0] == ' ' ? !char_space(line.p[at]) : line.p[at] != literal.p[0]))
+		at++;
+	m->steps += (unsigned)(at - from) / PASSED_A_STEP;
+	return at < line.n ? at : SIZE_MAX;
+}
+
 static bool match_value(const struct template *t, size_t index, struct str line, size_t at, struct match *m)
 {
 	const struct piece *piece = &t->pieces[index];
@@ -357,9 +370,13 @@ static bool match_value(const struct template *t, size_t index, struct str line,
 	case VALUE_TEXT:
 		if (last)
 			return take(t, index, line, at, line.n, m);
-		for (end = at; end <= line.n; end++)
+		for (end = at; end <= line.n; end++) {
+			end = may_begin(t->pieces[index + 1].literal, line, end, m);
+			if (end == SIZE_MAX)
+				return false;
 			if (take(t, index, line, at, end, m))
 				return true;
+		}
 		return false;
 	default:
 		end = word_end(line, at);
