@@ -3,7 +3,7 @@
 BUILD ?= build
 SANITIZED ?= build/sanitized
 FUZZ ?= build/fuzz
-FUZZ_RUNS ?= 1000000
+FUZZ_RUNS ?= 10000000
 FUZZ_SECONDS ?= 600
 
 .PHONY: build demo check test endure launchers build-ordinary build-sanitized build-fuzzers bench fuzz kills mutants browsers docs web captures install clean
@@ -81,7 +81,7 @@ bench:
 fuzz:
 	@tools/install-packages build test
 	@$(MAKE) --no-print-directory build-fuzzers
-	@tests/fuzz $(FUZZ) --runs $(FUZZ_RUNS) --seconds $(FUZZ_SECONDS) --table $(FUZZ)/table.md
+	@tests/fuzz $(FUZZ) --runs $(FUZZ_RUNS) --seconds $(FUZZ_SECONDS) --table $(FUZZ)/table.md --keep
 
 # A thousand captures in a row: no descriptor, child, file or memory more at the end. A bundle cut at each byte of its first megabyte.
 captures: build-ordinary

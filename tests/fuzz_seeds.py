@@ -15,6 +15,8 @@ import machine_tree
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
 SEEDS = TOP / 'fuzz/seeds'  # a folder for each target that has some of its own
+CORPUS = TOP / 'fuzz/corpus'  # for each target a tar of what earlier runs found
+CORPUS_MOST = 96 << 10  # bytes of one target, before they are packed
 KNOWLEDGE = sorted((TOP / 'knowledge').glob('*.know'))
 BLOCK = re.compile(r'\n(?=[a-z])')
 REMOTE = '/lib/systemd/systemd-journal-remote'
@@ -170,11 +172,34 @@ def tree_words():
 WORDS = {'fuzz-log': log_words, 'fuzz-evidence': log_words, 'fuzz-knowledge': knowledge_words, 'fuzz-host': tree_words}
 
 
+def kept(target):
+    path = CORPUS / f'{target.removeprefix("fuzz-")}.tar.xz'
+    if path.exists():
+        with tarfile.open(path) as tar:
+            yield from (tar.extractfile(member).read() for member in tar)
+
+
+def keep(target, folder):
+    """Packs the smallest inputs of @folder, which reach something new each, for the next run. The same inputs make the same file."""
+    room, size = io.BytesIO(), 0
+    with tarfile.open(fileobj=room, mode='w:xz', format=tarfile.USTAR_FORMAT) as tar:
+        for number, content in enumerate(sorted((path.read_bytes() for path in folder.iterdir()), key=lambda content: (len(content), content))):
+            size += len(content)
+            if size > CORPUS_MOST:
+                break
+            info = tarfile.TarInfo(str(number))
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    CORPUS.mkdir(exist_ok=True)
+    (CORPUS / f'{target.removeprefix("fuzz-")}.tar.xz').write_bytes(room.getvalue())
+
+
 def write(target, folder):
     """The seeds of @target go to @folder; returns the words of its dictionary, as libFuzzer wants them between quotes."""
     own = SEEDS / target.removeprefix('fuzz-')
     texts = [path.read_bytes() for path in sorted(own.iterdir())] if own.is_dir() else []
     texts += MADE[target]() if target in MADE else []
+    texts += kept(target)
     for number, text in enumerate(texts):
         (folder / f'{number}').write_bytes(text)
     words = sorted(set(WORDS[target]())) if target in WORDS else []
