@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+"""First screens that misled people: what is said now, and what must not be said."""
+import re
+import sys
+
+import tap
+
+SLOT = r"another slot|this slot"
+
+# What was given, what the answer must say, and what it must not. Both are looked for on the first screen, without its line ends.
+ANSWERS = {
+    "a container without the right to /dev/kfd": (
+        "Unable to open /dev/kfd read-write: Permission denied\nuser is not member of \"render\" group, the default DRM access group. Users must be a member of the\n",
+        r"Now Give this user or container access to /dev/kfd", SLOT),
+    "strace of a program without the right to /dev/kfd": (
+        'openat(AT_FDCWD, "/dev/kfd", O_RDWR|O_CLOEXEC) = -1 EACCES (Permission denied)\n', r"may not use the compute device", SLOT),
+    "a machine or container without /dev/kfd": (
+        "Unable to open /dev/kfd read-write: No such file or directory\n", r"There is no compute device \(/dev/kfd\) here", SLOT),
+    "a program that finds no GPU": ("RuntimeError: No HIP GPUs are available\n", r"Now Find out why /dev/kfd cannot be used", SLOT),
+    "a slot that passes no atomics on": (
+        "[    4.101] kfd kfd: amdgpu: skipped device 1002:73ff, PCI rejects atomics 730<0\n", r"Now Move the card to another slot", r"access to /dev/kfd"),
+}
+
+
+def test_answers(t, unhang):
+    for name, (text, says, not_this) in ANSWERS.items():
+        screen = re.sub(r"\s+", " ", unhang.run("explain", unhang.write("log.txt", text)).stdout.decode())
+        t.ok(re.search(says, screen), f"{name}: it says what to do", screen)
+        t.ok(not re.search(not_this, screen), f"{name}: and nothing that does not help", screen)
+
+
+def main():
+    t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
+    test_answers(t, unhang)
+    t.end()
+
+
+if __name__ == "__main__":
+    main()
