@@ -21,6 +21,25 @@ ANSWERS = {
         "[    4.101] kfd kfd: amdgpu: skipped device 1002:73ff, PCI rejects atomics 730<0\n", r"Now Move the card to another slot", r"access to /dev/kfd"),
 }
 
+UNKNOWN = {
+    "a failure in words of its own": "epoch 3\n[FATAL ERROR]: HIP failure\nprocess ended\n",
+    "a server that gives up on its GPU": "ERROR worker 3: GPU crashed, giving up\n",
+}
+NO_FAILURE = {
+    "a build that speaks of errors": "hipcc: 0 HIP errors, 3 warnings\n",
+    "a script that looks for hangs": "#!/bin/sh\n# exit 1 when the GPU hung\ndmesg | grep -q amdgpu\n",
+}
+
+
+def test_unknown(t, unhang):
+    for name, text in UNKNOWN.items():
+        run = unhang.run("explain", unhang.write("log.txt", text))
+        screen = re.sub(r"\s+", " ", run.stdout.decode())
+        t.same(run.returncode, 2, f"{name} is no all-clear")
+        t.ok("reports a failure that unhang does not know" in screen and "dmesg -T" in screen, "and it says what to collect", screen)
+    for name, text in NO_FAILURE.items():
+        t.same(unhang.run("explain", unhang.write("log.txt", text)).returncode, 0, f"{name} is no failure")
+
 
 def test_answers(t, unhang):
     for name, (text, says, not_this) in ANSWERS.items():
@@ -32,6 +51,7 @@ def test_answers(t, unhang):
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     test_answers(t, unhang)
+    test_unknown(t, unhang)
     t.end()
 
 

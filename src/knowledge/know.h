@@ -38,6 +38,7 @@ enum know_tells {
 	TELLS_FAULTED,       // the function of the driver in which the kernel failed
 	TELLS_ELSEWHERE,     // it failed in another module, or in what every module uses
 	TELLS_UNREAD,        // the command that was to save the log was refused
+	TELLS_UNKNOWN,       // of a failure that nobody has described yet
 };
 /** Where an event of a bus was seen: it may be about any device. */
 enum know_bus { BUS_NONE, BUS_PCIE, BUS_SLOT, BUS_IOMMU, BUS_GUEST };

@@ -147,6 +147,8 @@ void session_judge(struct uh_session *s)
 		unread(s, S("not everything could be read"), "");
 	else if (s->refusals && s->refusals == known_messages(s))
 		unread(s, S("the file has an error message instead of the kernel log"), "");
+	else if (s->unknown_failures)
+		unread(s, S("it reports a failure that unhang does not know"), "");
 	s->verdict = incident ? UH_INCIDENT : s->unread.n ? UH_UNKNOWN : UH_HEALTHY;
 }
 

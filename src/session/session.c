@@ -53,6 +53,7 @@ static void on_note(void *ctx, const struct event *e)
 	const struct fact_view view = { event_get, e };
 	struct text text = { 0 };
 	s->refusals += e->signature->event->tells == TELLS_UNREAD;
+	s->unknown_failures += e->signature->event->tells == TELLS_UNKNOWN;
 	if (s->notes.len == NOTES_MAX)
 		return;
 	phrase_fill(&text, e->signature->event->say, &view);

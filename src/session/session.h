@@ -27,6 +27,7 @@ struct uh_session {
 	unsigned problems;
 	unsigned refused;          // sources that were opened, but not understood
 	uint64_t refusals;         // events that say that a log could not be saved
+	uint64_t unknown_failures; // events that speak of a failure in words that fit no message
 	bool log_wanted, log_read; // the kernel's log of this machine
 	unsigned expected;         // GPUs; 0: nobody said
 	enum uh_verdict verdict;
