@@ -5,13 +5,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "recorder/recorder.h"
 
-enum { EVENT_SLOTS = 16384, ALLOCATION_SLOTS = 65536, THREAD_SLOTS = 512, LOG_BYTES = 8 << 20, SHARE = 8 };
+enum {
+	EVENT_SLOTS = 16384,
+	ALLOCATION_SLOTS = 65536,
+	THREAD_SLOTS = 512,
+	LOG_BYTES = 8 << 20,
+	SHARE_OF_FREE = 8, // parts of the file system that a recording may have one of
+	SHARE_OF_WHOLE = 32,
+	SHORT_BUDGET = 16 << 20,
+};
 
 struct recorder rec = { .fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER };
 struct rec_next next;
@@ -25,24 +34,6 @@ void clocks_note(struct rec_clock *ret)
 	ret->ticks = before + (rec_ticks() - before) / 2;
 	ret->real_ns = (uint64_t)real.tv_sec * 1000000000u + (uint64_t)real.tv_nsec;
 	ret->boot_ns = (uint64_t)boot.tv_sec * 1000000000u + (uint64_t)boot.tv_nsec;
-}
-
-/** Allocates the file up to @end; false: there is no room. */
-static bool allocate(uint64_t begin, uint64_t end)
-{
-	static const char zeros[RECORDING_PAGE];
-	int r;
-	do
-		r = fallocate(rec.fd, 0, (off_t)begin, (off_t)(end - begin));
-	while (r && errno == EINTR);
-	if (!r)
-		return true;
-	if (errno != EOPNOTSUPP && errno != ENOSYS)
-		return false;
-	for (uint64_t at = begin; at < end; at += sizeof(zeros))
-		if (pwrite(rec.fd, zeros, sizeof(zeros), (off_t)at) != (ssize_t)sizeof(zeros))
-			return false;
-	return true;
 }
 
 static struct rec_extent *free_extent(void)
@@ -65,7 +56,7 @@ void *extent_add(enum extent_kind kind, uint32_t id, uint32_t head, uint64_t slo
 {
 	const uint64_t size = (head + slots * stride + RECORDING_PAGE - 1) / RECORDING_PAGE * RECORDING_PAGE;
 	struct rec_extent *e = free_extent();
-	if (!e || rec.used + size > rec.budget || !allocate(rec.used, rec.used + size))
+	if (!e || rec.used + size > rec.budget || !quiet_allocate(rec.fd, rec.used, rec.used + size))
 		return NULL;
 	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | populate_of(kind), rec.fd, (off_t)rec.used);
 	if (at == MAP_FAILED)
@@ -78,41 +69,16 @@ void *extent_add(enum extent_kind kind, uint32_t id, uint32_t head, uint64_t slo
 
 void *extent_fit(enum extent_kind kind, uint32_t id, uint32_t head, uint64_t *slots, uint64_t least, uint32_t stride)
 {
+	// Other queues come later: where room is short, none takes more than half of what is left.
+	const bool shares = kind == EXTENT_QUEUE || kind == EXTENT_ARGUMENTS;
 	for (; *slots >= least && *slots; *slots /= 2) {
+		if (shares && *slots / 2 >= least && *slots * stride > (rec.budget - rec.used) / 2)
+			continue;
 		void *at = extent_add(kind, id, head, *slots, stride);
 		if (at)
 			return at;
 	}
 	return NULL;
-}
-
-/** The directory of the default path: ours alone, or not used. */
-static bool directory_ready(const char *path, char *ret_directory)
-{
-	struct stat st;
-	const char *slash = strrchr(path, '/');
-	if (!slash || slash == path)
-		return false;
-	memcpy(ret_directory, path, (size_t)(slash - path));
-	ret_directory[slash - path] = 0;
-	if (!mkdir(ret_directory, 0700) || errno != EEXIST)
-		return !stat(ret_directory, &st);
-	if (lstat(ret_directory, &st) || !S_ISDIR(st.st_mode))
-		return !stat(ret_directory, &st) && S_ISDIR(st.st_mode) && st.st_uid == getuid();
-	// Who could put a file there in our place is the directory's owner, and root.
-	return st.st_uid == getuid() || st.st_uid == 0 || !(st.st_mode & S_IWOTH) || st.st_mode & S_ISVTX;
-}
-
-/** The lock belongs to the process: it tells readers and vacuum that the process lives, and no child has it. */
-static bool open_file(const char *path)
-{
-	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-	unlink(path);
-	rec.fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (rec.fd < 0)
-		return false;
-	fcntl(rec.fd, F_SETLK, &lock);
-	return true;
 }
 
 static void read_small(const char *path, char *ret, size_t size)
@@ -148,7 +114,6 @@ static uint64_t namespace_of(void)
 static void header_fill(struct rec_header *h)
 {
 	const struct rec_settings *s = &rec.settings;
-	h->version = RECORDING_VERSION;
 	h->size = RECORDING_HEAD;
 	h->pid = (uint32_t)getpid();
 	h->pid_namespace = namespace_of();
@@ -169,8 +134,7 @@ static void header_fill(struct rec_header *h)
 	read_small("/proc/self/cmdline", h->command, sizeof(h->command));
 	snprintf(h->dumps, sizeof(h->dumps), "%s", s->dumps);
 	// Last: what has it is a recording.
-	atomic_signal_fence(memory_order_seq_cst);
-	memcpy(h->magic, RECORDING_MAGIC, sizeof(h->magic));
+	__atomic_store_n(&h->version, RECORDING_VERSION, __ATOMIC_RELEASE);
 }
 
 /** Slots of @stride bytes in a part of the budget, a power of two, @most at most. Half of the budget stays for the queues. */
@@ -209,34 +173,62 @@ static void forked(void)
 	rec.sampling = false;
 }
 
-static bool make_file(void)
+/** So many bytes may be used in this directory, and so many by all recordings there. Of a small file system, as a container's shared memory
+ * is, eight ranks take a quarter. Some file systems do not tell their size. */
+static uint64_t budget_of(const char *directory, uint64_t *ret_all)
 {
-	char directory[PATH_MOST];
 	struct statvfs fs;
+	struct rlimit limit;
+	uint64_t budget = rec.settings.space;
+	if (statvfs(directory, &fs))
+		return 0;
+	const uint64_t whole = (uint64_t)fs.f_blocks * fs.f_frsize, left = (uint64_t)fs.f_bavail * fs.f_frsize;
+	const uint64_t bounds[] = { whole ? left / SHARE_OF_FREE : UINT64_MAX, whole ? whole / SHARE_OF_WHOLE : UINT64_MAX,
+				    getrlimit(RLIMIT_FSIZE, &limit) ? UINT64_MAX : limit.rlim_cur };
+	for (size_t i = 0; i < sizeof(bounds) / sizeof(bounds[0]); i++)
+		budget = budget < bounds[i] ? budget : bounds[i];
+	*ret_all = whole ? whole / 4 : UINT64_MAX;
+	return budget;
+}
+
+/** The file with its head. */
+static bool make_head(const char *directory)
+{
 	const char *path = rec.settings.path;
-	if (!path[0] || !directory_ready(path, directory))
-		return rec_line("no directory for %s: %s; nothing is recorded", path, strerror(errno)), false;
-	vacuum(directory, rec.settings.keep);
-	if (!open_file(path))
-		return rec_line("cannot make %s: %s; nothing is recorded", path, strerror(errno)), false;
-	if (fstatvfs(rec.fd, &fs))
+	rec.fd = place_open(&rec.settings, directory);
+	if (rec.fd < 0)
 		return false;
-	rec.budget = (uint64_t)fs.f_bavail * fs.f_frsize / SHARE;
-	rec.budget = rec.budget < rec.settings.space ? rec.budget : rec.settings.space;
-	if (RECORDING_HEAD > rec.budget || !allocate(0, RECORDING_HEAD)) {
-		rec_line("no room for %s: an eighth of what is free there are %llu bytes; nothing is recorded", path,
-			 (unsigned long long)rec.budget);
-		return unlink(path), false;
-	}
+	if (!quiet_allocate(rec.fd, 0, RECORDING_HEAD))
+		return rec_line("no room for %s: %s; nothing is recorded", path, strerror(errno)), remove_open(path, rec.fd), false;
 	struct rec_header *h = mmap(NULL, RECORDING_HEAD, PROT_READ | PROT_WRITE, MAP_SHARED, rec.fd, 0);
 	if (h == MAP_FAILED)
-		return rec_line("cannot map %s: %s; nothing is recorded", path, strerror(errno)), unlink(path), false;
+		return rec_line("cannot map %s: %s; nothing is recorded", path, strerror(errno)), remove_open(path, rec.fd), false;
 	rec.header = h;
 	rec.used = RECORDING_HEAD;
 	header_fill(h);
+	return true;
+}
+
+static bool make_file(void)
+{
+	char directory[PATH_MOST];
+	uint64_t all = 0;
+	if (!place_directory(&rec.settings, directory))
+		return false;
+	rec.budget = budget_of(directory, &all);
+	if (rec.budget <= RECORDING_HEAD)
+		return rec_line("no room in %s: %llu bytes may be used there; nothing is recorded", directory,
+				(unsigned long long)rec.budget),
+		       false;
+	vacuum(directory, rec.settings.keep, all / rec.budget - 1);
+	if (!make_head(directory))
+		return false;
+	if (rec.budget < SHORT_BUDGET && rec.budget < rec.settings.space)
+		rec_line("%s is small: the recording may have %llu KB, and old launches and names may be missing", directory,
+			 (unsigned long long)rec.budget >> 10);
 	pieces_add();
 	if (!rec.threads || !rec.events)
-		return rec_aside("no room for a recording in %s; nothing is recorded", path), false;
+		return rec_aside("no room for a recording in %s; nothing is recorded", rec.settings.path), false;
 	return true;
 }
 
@@ -250,7 +242,7 @@ bool rec_start(void)
 	if (first) {
 		rec.pid = getpid();
 		settings_read(&rec.settings);
-		if (make_file()) {
+		if (!rec.settings.off && make_file()) {
 			__atomic_store_n(&rec.header->state, RECORDING_ON, __ATOMIC_RELEASE);
 			atomic_store(&rec.on, true);
 			atomic_store(&rec.level, rec.settings.level);

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/types.h>
 #include <time.h>
 
 #include "recorder/format.h"
@@ -19,8 +20,12 @@ enum {
 	ARGUMENTS_MOST = 4096,
 	FILTERS_MOST = 1024,
 	GPUS_MOST = 64,
-	CACHE_LINE = 64
+	CACHE_LINE = 64,
+	MAGIC_SIZE = sizeof(RECORDING_MAGIC) - 1,
 };
+#define RECORDING_SUFFIX ".recording"
+// How a GPU's core begins: ELF of 64 bits for AMDGPU, ET_CORE, EM_AMDGPU.
+#define CORE_MAGIC "\177ELF\2\1\1\100\0\0\0\0\0\0\0\0\4\0\340"
 enum { LEVEL_LAUNCHES = 1, LEVEL_ARGUMENTS = 3, LEVEL_STATISTICS = 5, LEVEL_INPUTS = 10 };
 
 /** UNHANG_*, read once. */
@@ -36,6 +41,8 @@ struct rec_settings {
 	uint32_t hold;       // seconds that a fault may be held for at most
 	uint64_t core_bytes; // of a light core at most
 	bool core_asked;     // one is written after each fault, supervisor or not
+	bool path_named;     // UNHANG_RECORDING says where; else @path is a name in the default directory
+	bool off;            // it says that nothing is to be recorded
 	char core[PATH_MOST];
 	char path[PATH_MOST], dumps[PATH_MOST];
 	char include[FILTERS_MOST], exclude[FILTERS_MOST]; // globs, comma between them
@@ -209,8 +216,33 @@ void *extent_add(enum extent_kind kind, uint32_t id, uint32_t head, uint64_t slo
 void *extent_fit(enum extent_kind kind, uint32_t id, uint32_t head, uint64_t *slots, uint64_t least, uint32_t stride);
 void clocks_note(struct rec_clock *ret);
 
+// place.c
+/** The directory for a recording; @path is then a path in it. false: there is none, and a line said why. */
+bool place_directory(struct rec_settings *s, char ret[PATH_MOST]);
+/** Makes the file there, locked, with nothing but its magic; @path and @core are final then. -1: a line said why. */
+int place_open(struct rec_settings *s, const char *directory);
+/** Makes a file with nothing but the magic of a recording, locked; one that was begun so by a process that has ended is replaced. -1: see
+ * errno; EEXIST: something else has that name. */
+int place_begin(const char *path);
+/** Opens a regular file of this user that begins with @magic, to be read. -1: it is none. */
+int own_file(const char *path, const void *magic, size_t n);
+/** Gives the file @part the name @path. What has that name is replaced only if it is an own_file(). false: see errno; @part is there. */
+bool put_in_place(const char *part, const char *path, const void *magic, size_t n);
+/** Removes the name of a file that is open, if it still is that file's. */
+bool remove_open(const char *path, int fd);
+/** Whether the process that records there lives. */
+bool is_locked(int fd);
+
+// quiet.c
+/** write(), without SIGXFSZ and SIGPIPE. */
+ssize_t quiet_write(int fd, const void *bytes, size_t n);
+/** Allocates a piece of a file, without SIGXFSZ. false: there is no room. */
+bool quiet_allocate(int fd, uint64_t begin, uint64_t end);
+
 // vacuum.c
-void vacuum(const char *directory, uint32_t keep);
+/** Leaves @keep recordings of processes that have ended, and fewer where there would be more than @most with those of processes that
+ * live. */
+void vacuum(const char *directory, uint64_t keep, uint64_t most);
 
 // calls.c
 struct thread_state *thread_here(void);

@@ -9,7 +9,7 @@
 
 #include "recorder/recorder.h"
 
-enum { LINES_MOST = 16, HOLD_SECONDS = 5, NAMES_MOST = 1000 };
+enum { LINES_MOST = 16, HOLD_SECONDS = 5 };
 
 static uint64_t number_of(const char *name, uint64_t otherwise, uint64_t most)
 {
@@ -98,7 +98,7 @@ bool path_fill(const char *pattern, int32_t rank, char *ret, size_t size)
 
 bool core_beside(const char *recording, char *ret, size_t size)
 {
-	static const char suffix[] = ".recording";
+	static const char suffix[] = RECORDING_SUFFIX;
 	size_t n = strlen(recording);
 	if (n > sizeof(suffix) && !strcmp(recording + n - sizeof(suffix) + 1, suffix))
 		n -= sizeof(suffix) - 1;
@@ -106,29 +106,8 @@ bool core_beside(const char *recording, char *ret, size_t size)
 	return n && len > 0 && (size_t)len < size;
 }
 
-/** Whether a process that lives records there. */
-static bool taken(const char *path)
-{
-	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-	const int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	const bool locked = fd >= 0 && !fcntl(fd, F_GETLK, &lock) && lock.l_type != F_UNLCK;
-	if (fd >= 0)
-		close(fd);
-	return locked;
-}
-
-/** Processes of several containers may have one name and number. The number stays at the end of the name. */
-static void path_alone(char *path, size_t size)
-{
-	char own[PATH_MOST];
-	const char *slash = strrchr(path, '/');
-	if (!slash || snprintf(own, sizeof(own), "%s", path) >= (int)sizeof(own))
-		return;
-	const int directory = (int)(slash + 1 - path);
-	for (int i = 2; taken(path) && i < NAMES_MOST; i++)
-		if (snprintf(path, size, "%.*s%d-%s", directory, own, i, own + directory) >= (int)size)
-			path[0] = 0;
-}
+/** Words that users try. */
+static bool means_off(const char *text) { return !strcmp(text, "off") || !strcmp(text, "0") || !strcmp(text, "/dev/null"); }
 
 void settings_read(struct rec_settings *s)
 {
@@ -150,13 +129,13 @@ void settings_read(struct rec_settings *s)
 	text_of("UNHANG_INCLUDE", s->include, sizeof(s->include));
 	text_of("UNHANG_EXCLUDE", s->exclude, sizeof(s->exclude));
 	text_of("UNHANG_RECORDING", pattern, sizeof(pattern));
-	if (!path_fill(pattern[0] ? pattern : "/dev/shm/unhang-%u/%h.%p.recording", s->rank, s->path, sizeof(s->path)))
+	s->off = means_off(pattern);
+	s->path_named = pattern[0];
+	if (!path_fill(pattern[0] ? pattern : "%h.%p" RECORDING_SUFFIX, s->rank, s->path, sizeof(s->path)))
 		s->path[0] = 0;
-	path_alone(s->path, sizeof(s->path));
 	text_of("UNHANG_CORE", pattern, sizeof(pattern));
 	s->core_asked = pattern[0];
-	if (!pattern[0] ? !core_beside(s->path, s->core, sizeof(s->core)) :
-			  !path_fill(pattern, s->rank, s->core, sizeof(s->core)))
+	if (!path_fill(pattern, s->rank, s->core, sizeof(s->core)))
 		s->core[0] = 0;
 	text_of("UNHANG_DUMPS", pattern, sizeof(pattern));
 	if (!path_fill(pattern[0] ? pattern : "unhang-dumps.%p", s->rank, s->dumps, sizeof(s->dumps)))
@@ -218,7 +197,7 @@ static void tell(const char *format, va_list ap)
 	line[n++] = '\n';
 	int old;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old); // a thread that holds a lock must not end here
-	if (write(STDERR_FILENO, line, (size_t)n) < 0)
+	if (quiet_write(STDERR_FILENO, line, (size_t)n) < 0)
 		line[0] = 0; // nobody listens
 	pthread_setcancelstate(old, NULL);
 }

@@ -1,6 +1,6 @@
 // Old recordings: those of processes that have ended, all but the newest.
 #include <dirent.h>
-#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,27 +10,9 @@
 enum { FILES_MOST = 4096 };
 
 struct old_recording {
-	char name[256];
+	char path[PATH_MOST + 256];
 	struct timespec time;
 };
-
-/** A file of ours whose process has ended: nobody holds its lock. */
-static bool ended(int directory, const char *name, struct timespec *ret_time)
-{
-	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-	char magic[8];
-	struct stat st;
-	bool is = false;
-	const int fd = openat(directory, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == getuid() &&
-	    pread(fd, magic, sizeof(magic), 0) == sizeof(magic) && !memcmp(magic, RECORDING_MAGIC, sizeof(magic)))
-		is = !fcntl(fd, F_GETLK, &lock) && lock.l_type == F_UNLCK;
-	close(fd);
-	*ret_time = st.st_mtim;
-	return is;
-}
 
 static int newest_first(const void *a, const void *b)
 {
@@ -40,27 +22,63 @@ static int newest_first(const void *a, const void *b)
 	return x->tv_nsec < y->tv_nsec ? 1 : x->tv_nsec > y->tv_nsec ? -1 : 0;
 }
 
-void vacuum(const char *directory, uint32_t keep)
+/** A recording of this user: whether its process lives, and when it was last touched. false: it is none. */
+static bool look(const char *path, bool *ret_lives, struct timespec *ret_time)
 {
-	static const char suffix[] = ".recording";
+	struct stat st;
+	const int fd = own_file(path, RECORDING_MAGIC, MAGIC_SIZE);
+	const bool good = fd >= 0 && !fstat(fd, &st);
+	if (good) {
+		*ret_lives = is_locked(fd);
+		*ret_time = st.st_mtim;
+	}
+	if (fd >= 0)
+		close(fd);
+	return good;
+}
+
+static void drop(const char *path, const char *magic, size_t n)
+{
+	const int fd = own_file(path, magic, n);
+	if (fd < 0)
+		return;
+	if (!is_locked(fd))
+		remove_open(path, fd);
+	close(fd);
+}
+
+/** With the light core beside it. */
+static void drop_both(const char *path)
+{
+	char core[sizeof(((struct old_recording *)0)->path)];
+	drop(path, RECORDING_MAGIC, MAGIC_SIZE);
+	if (core_beside(path, core, sizeof(core)))
+		drop(core, CORE_MAGIC, sizeof(CORE_MAGIC));
+}
+
+void vacuum(const char *directory, uint64_t keep, uint64_t most)
+{
+	static const char suffix[] = RECORDING_SUFFIX;
 	DIR *d = opendir(directory);
 	struct old_recording *list = d ? calloc(FILES_MOST, sizeof(*list)) : NULL;
 	size_t n = 0;
 	for (struct dirent *e; list && n < FILES_MOST && (e = readdir(d));) {
 		const size_t len = strlen(e->d_name);
+		bool lives;
+		snprintf(list[n].path, sizeof(list[n].path), "%s/%s", directory, e->d_name);
 		if (len < sizeof(suffix) || strcmp(e->d_name + len - sizeof(suffix) + 1, suffix) ||
-		    !ended(dirfd(d), e->d_name, &list[n].time))
+		    !look(list[n].path, &lives, &list[n].time))
 			continue;
-		memcpy(list[n++].name, e->d_name, len + 1);
+		if (!lives)
+			n++;
+		else if (most)
+			most--;
 	}
+	keep = keep < most ? keep : most;
 	if (n > keep) {
 		qsort(list, n, sizeof(*list), newest_first);
-		for (size_t i = keep; i < n; i++) {
-			char core[sizeof(list[i].name) + 16];
-			unlinkat(dirfd(d), list[i].name, 0);
-			if (core_beside(list[i].name, core, sizeof(core)))
-				unlinkat(dirfd(d), core, 0);
-		}
+		for (size_t i = keep; i < n; i++)
+			drop_both(list[i].path);
 	}
 	free(list);
 	if (d)

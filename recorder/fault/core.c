@@ -378,10 +378,10 @@ static bool core_fill(struct core_writer *w, const char *part, const char *path)
 {
 	kfd_take(&w->kfd);
 	memory_add(w);
-	const bool good = headers_write(w) && !rename(part, path);
+	const bool good = headers_write(w) && put_in_place(part, path, CORE_MAGIC, sizeof(CORE_MAGIC));
 	kfd_release(&w->kfd);
 	if (!good)
-		unlink(part);
+		remove_open(part, w->fd);
 	return good;
 }
 
@@ -390,8 +390,7 @@ uint64_t core_write(const char *path, uint64_t deadline)
 	char part[PATH_MOST + 8];
 	uint64_t bytes = 0;
 	snprintf(part, sizeof(part), "%s.part", path);
-	unlink(part);
-	const int fd = open(part, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	const int fd = place_begin(part);
 	struct core_writer *w =
 		fd < 0 ? MAP_FAILED : mmap(NULL, sizeof(*w), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (w != MAP_FAILED) {

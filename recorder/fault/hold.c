@@ -1,6 +1,7 @@
 // After a fault the process stands still for a moment, so that who looks after it can look while it still exists. All of it passes
 // through the recording's head: no socket, no signal, and nobody who is gone can keep the job waiting.
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -92,11 +93,17 @@ static uint64_t core_make(uint64_t until)
 {
 	struct core_job *j = rec.settings.core[0] ? calloc(1, sizeof(*j)) : NULL;
 	pthread_t thread;
+	sigset_t all, old;
 	uint64_t bytes = 0;
 	if (!j)
 		return 0;
 	j->deadline = until;
-	if (pthread_create(&thread, NULL, core_thread, j)) {
+	// Signals of the program go to its own threads, and what a limit of file sizes sends (SIGXFSZ) ends with this one.
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	const int error = pthread_create(&thread, NULL, core_thread, j);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (error) {
 		free(j);
 		return 0;
 	}

@@ -1,0 +1,274 @@
+#!/usr/bin/env python3
+"""Where the flight recorder puts its files, what it never touches there, and who is believed: strangers, limits, small file systems.
+
+recorder_places.py UNHANG FAKE_RUNTIME RECORDER. What needs another user or a file system of its own needs root."""
+import contextlib
+import json
+import os
+import pathlib
+import re
+import resource
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+
+import recorder
+import tap
+
+MAGIC = b"UNHANGRC"
+VICTIM, STRANGER = 64123, 64124
+SMALL = 64 << 20  # Docker's /dev/shm
+RENAME = """import ctypes, itertools, sys
+libc = ctypes.CDLL(None)
+for n in itertools.count():
+    libc.renameat2(-100, sys.argv[1].encode(), -100, sys.argv[2].encode(), 2)
+"""
+
+
+class Apart:
+    """A mount namespace with a /dev/shm of its own. Its files are seen from outside below `shm`."""
+
+    def __init__(self, size):
+        self.holder = subprocess.Popen(["unshare", "--mount", "sh", "-c", f"mount -t tmpfs -o mode=1777,size={size} none /dev/shm && echo ready && exec cat"],
+                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.possible = self.holder.stdout.readline() == "ready\n"
+        self.shm = pathlib.Path(f"/proc/{self.holder.pid}/root/dev/shm")
+
+    def command(self, *words, user=0):
+        return ["nsenter", "-t", str(self.holder.pid), "-m", "setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *map(str, words)]
+
+    def run(self, *words, user=0, environment=None):
+        return subprocess.run(self.command(*words, user=user), env=environment, capture_output=True, text=True, check=False, timeout=60)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.holder.communicate()
+
+
+def plain(job, **settings):
+    """Without UNHANG_RECORDING: the recorder chooses."""
+    return {k: v for k, v in job.environment(**settings).items() if k != "UNHANG_RECORDING"}
+
+
+def seen(path):
+    """What must not change of something that is none of ours."""
+    s = path.lstat()
+    content = path.read_bytes() if stat.S_ISREG(s.st_mode) else os.readlink(path) if stat.S_ISLNK(s.st_mode) else s.st_rdev
+    return (s.st_ino, s.st_mode, s.st_uid, s.st_nlink, content)
+
+
+def strange_things(folder):
+    """Everything that a name can lead to and that is no recording of this user."""
+    (folder / "text").write_text("the only copy of a thesis")
+    (folder / "empty").touch()
+    (folder / "beginning").write_bytes(MAGIC[:7])
+    os.mkfifo(folder / "fifo")
+    (folder / "directory").mkdir()
+    (folder / "directory" / "inside").write_text("x")
+    (folder / "real").write_bytes(MAGIC + bytes(40000))
+    (folder / "link").symlink_to("real")
+    (folder / "dangling").symlink_to("nowhere")
+    if os.getuid() == 0:
+        (folder / "stranger").write_bytes(MAGIC + bytes(40000))
+        os.chown(folder / "stranger", STRANGER, STRANGER)
+        with contextlib.suppress(OSError):
+            os.mknod(folder / "device", 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+    return sorted(p for p in folder.iterdir() if p.name != "real")
+
+
+def test_nothing_is_deleted(t, job):
+    folder = job.where / "strange"
+    folder.mkdir()
+    things = strange_things(folder)
+    before = {p: seen(p) for p in folder.iterdir()}
+    for path in things:
+        ran = job.run("run", "launches=3", UNHANG_RECORDING=str(path))
+        t.ok(ran.returncode == 0 and "done" in ran.out and ran.err.count("\n") == 1 and "nothing is recorded" in ran.err, f"{path.name} in its place: one line, and the job runs",
+             f"{ran.returncode} {ran.err}")
+    for path in things:
+        ran = job.run("fault", UNHANG_CORE=str(path))
+        t.ok(ran.returncode == -signal.SIGKILL and ran.err.count("\n") == 1 and "no GPU core" in ran.err, f"{path.name} in the place of a GPU core: one line", f"{ran.returncode} {ran.err}")
+    for path in things:
+        if path.name != "directory":
+            path.rename(f"{path}.part")
+            job.run("fault", UNHANG_CORE=str(path))
+            pathlib.Path(f"{path}.part").rename(path)
+    t.same({p: seen(p) for p in folder.iterdir()}, before, "and none of them was changed, nor anything left beside them")
+
+
+def test_off(t, job):
+    for word in ("off", "0"):
+        folder = job.where / f"work-{word}"
+        folder.mkdir()
+        ran = subprocess.run([job.program, job.library, "run", "launches=3"], env=job.environment(UNHANG_RECORDING=word), cwd=folder, capture_output=True, text=True, check=False)
+        t.same((ran.returncode, ran.stdout, ran.stderr, list(folder.iterdir())), (0, "done\n", "", []), f"UNHANG_RECORDING={word}: off, without a word")
+    device = "mount -t tmpfs none /dev && mknod -m 666 /dev/null c 1 3 && \"$@\" && test -c /dev/null && ls /dev"
+    ran = subprocess.run(["unshare", "--mount", "sh", "-c", device, "sh", job.program, job.library, "run", "launches=3"], env=job.environment(UNHANG_RECORDING="/dev/null"),
+                         capture_output=True, text=True, check=False)
+    if re.search("^(unshare|mount|mknod):", ran.stderr):
+        t.skip("/dev/null means off", "no /dev of its own can be made here")
+    else:
+        t.same((ran.returncode, ran.stdout, ran.stderr), (0, "done\nnull\n", ""), "UNHANG_RECORDING=/dev/null: off, without a word, and the device is there")
+
+
+def test_older_recordings_are_replaced(t, job):
+    path, kept = job.where / "again.recording", job.where / "kept"
+    settings = {"UNHANG_RECORDING": str(path)}
+    first = job.run("run", "launches=3", **settings)
+    os.link(path, kept)
+    second = job.run("run", "launches=5", **settings)
+    t.same((first.err, second.err, [job.last(p)["recordings"][0]["queues"][0]["launched"] for p in (path, kept)]), ("", "", [5, 3]),
+           "an older recording of this user is replaced; another name of it keeps it")
+    lives = job.start("stay", "launches=7", **settings)
+    lives.stdout.readline()
+    third = job.run("run", "launches=9", **settings)
+    t.same((third.err, [job.last(p)["recordings"][0]["queues"][0]["launched"] for p in (path, job.where / "2-again.recording")]), ("", [7, 9]),
+           "one whose process lives is not: there is another name")
+    lives.kill()
+    lives.communicate()
+    core = job.where / "again.gpucore"
+    for _ in range(2):
+        job.run("fault", UNHANG_CORE=str(core))
+    t.same(core.read_bytes()[:4], b"\x7fELF", "a GPU core is replaced by a newer one")
+    t.same([p.name for p in job.where.iterdir() if "new" in p.name or "part" in p.name], [], "and nothing is left beside them")
+
+
+def test_race(t, job):
+    """Somebody keeps exchanging the name with that of another file: whatever is replaced, it is never that file."""
+    folder = job.where / "race"
+    folder.mkdir()
+    path, precious = folder / "x.recording", folder / "precious"
+    job.run("run", "launches=1", UNHANG_RECORDING=str(path))
+    precious.write_text("the only copy")
+    number = precious.stat().st_ino
+    swaps = subprocess.Popen([sys.executable, "-c", RENAME, path, precious])
+    for _ in range(40):
+        job.run("run", "launches=1", UNHANG_RECORDING=str(path), UNHANG_KEEP="0")
+    swaps.kill()
+    swaps.wait()
+    t.same([p.read_text() for p in folder.iterdir() if p.stat().st_ino == number], ["the only copy"], "a file that takes the place at any moment is there afterwards")
+
+
+def limited(size):
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+def test_limit_of_file_sizes(t, job, folder):
+    """RLIMIT_FSIZE, beyond which the kernel ends a program that knows nothing of it (SIGXFSZ)."""
+    def run(size, mode, *options, stderr=subprocess.PIPE, **settings):
+        return subprocess.run([job.program, job.library, mode, *options], env=job.environment(**settings), stdout=subprocess.PIPE, stderr=stderr, text=True, check=False,
+                              preexec_fn=limited(size), timeout=60)
+    for size in (0, 4, 8, 4096, 32768, 36864, 200000, 1 << 20):
+        path = job.where / "limited.recording"
+        path.unlink(missing_ok=True)
+        ran = run(size, "run", "launches=20", "queues=4", "size=16384", UNHANG_LEVEL="3", UNHANG_RECORDING=str(path))
+        told = job.last(path)
+        t.ok((ran.returncode, ran.stdout) == (0, "done\n") and (size < 200000 or told), f"a limit of {size} bytes: the job runs, and what fits is recorded", f"{ran.returncode} {ran.stderr}")
+    for size in (65536, 300000, 1500000):
+        ran = run(size, "fault", UNHANG_CORE=str(job.where / f"limited-{size}.gpucore"))
+        t.same(ran.returncode, -signal.SIGKILL, f"a limit of {size} bytes: the light GPU core ends nobody")
+    full = folder / "stderr"
+    full.write_bytes(bytes(8192))
+    with open(full, "ab") as f:
+        ran = run(4096, "run", "launches=3", stderr=f, UNHANG_LEVEL="lots")
+    t.same((ran.returncode, ran.stdout), (0, "done\n"), "nor does a line to a stderr that is full")
+    out, into = os.pipe()
+    os.close(out)
+    ran = run(1 << 30, "run", "launches=3", stderr=into, UNHANG_LEVEL="lots")
+    os.close(into)
+    t.same((ran.returncode, ran.stdout), (0, "done\n"), "nor one that nobody reads")
+    lives = subprocess.Popen([job.program, job.library, "stay", "launches=3"], env=job.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=limited(200000))
+    lives.stdout.readline()
+    status = dict(line.split(":\t", 1) for line in pathlib.Path(f"/proc/{lives.pid}/status").read_text().splitlines())
+    ours = 1 << (signal.SIGXFSZ - 1) | 1 << (signal.SIGPIPE - 1)
+    t.same({k: int(status[k], 16) & ours for k in ("SigPnd", "ShdPnd", "SigBlk", "SigIgn", "SigCgt")}, {k: 0 for k in ("SigPnd", "ShdPnd", "SigBlk", "SigIgn", "SigCgt")},
+           "and the job's own writes have their signals as before")
+    lives.kill()
+    lives.communicate()
+
+
+def start_ranks(job, room, n, **settings):
+    ranks = []
+    for rank in range(n):
+        ran = subprocess.Popen(room.command(job.program, job.library, "stay", "launches=3000", "queues=4", "size=16384", "operations=1"),
+                               env=plain(job, UNHANG_LEVEL="3", RANK=str(rank), **settings), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        ran.stdout.readline()
+        ranks.append(ran)
+    return ranks
+
+
+def end(ranks):
+    for ran in ranks:
+        ran.kill()
+        ran.err = ran.communicate()[1]
+
+
+def test_small_shared_memory(t, job):
+    """Docker's 64 MB: eight ranks take a quarter, also where eight others have died there."""
+    with Apart(SMALL) as room:
+        if not room.possible:
+            return t.skip("a small /dev/shm", "no file system can be mounted here")
+        for what in ("eight ranks", "the next eight"):
+            ranks = start_ranks(job, room, 8, UNHANG_KEEP="8")
+            used = sum(p.stat().st_blocks * 512 for p in room.shm.rglob("*") if p.is_file())
+            t.ok(0 < used <= SMALL // 4, f"{what} at level 3 take a quarter of 64 MB", f"{used >> 10} KB")
+            t.note(f"{used >> 10} KB")
+            asked = room.run(job.unhang.binary, "last", "--json", str(ranks[5].pid), environment=job.unhang.environment)
+            told = json.loads(asked.stdout)["recordings"][0] if asked.returncode == 0 else {"queues": []}
+            t.same([q["launched"] for q in told["queues"]], [3000, 0, 0, 0], f"{what}: each of them with its queues")
+            # Nothing is left: stores to what is mapped must still have their memory.
+            filler = room.shm / "filler"
+            with contextlib.suppress(OSError), open(filler, "wb") as f:
+                while True:
+                    f.write(bytes(1 << 20))
+            late = room.run(job.program, job.library, "run", "launches=50", environment=plain(job))
+            t.ok((late.returncode, late.stdout) == (0, "done\n") and late.stderr.count("\n") == 1 and "no room" in late.stderr, f"{what}: where nothing is left, one line", late.stderr)
+            filler.unlink()
+            end(ranks)
+            t.ok(all(r.err.count("\n") == 1 and "is small" in r.err for r in ranks), f"{what}: each says so in one line", ranks[0].err)
+
+
+def test_full_shared_memory(t, job):
+    """Every piece has its memory before it is mapped: a tmpfs that fills up later ends nobody (SIGBUS)."""
+    with Apart(SMALL) as room:
+        if not room.possible:
+            return t.skip("a full /dev/shm", "no file system can be mounted here")
+        ran = subprocess.Popen(room.command(job.program, job.library, "fault", "wait=1", "queues=4", "size=16384", "allocations=8"), env=plain(job, UNHANG_LEVEL="3", UNHANG_CORE="/dev/shm/core"),
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        tap.wait_for(lambda: list(room.shm.rglob("*.recording")))
+        with contextlib.suppress(OSError), open(room.shm / "filler", "wb") as f:
+            while True:
+                f.write(bytes(1 << 20))
+        ran.communicate("\n", timeout=60)
+        t.same(ran.returncode, -signal.SIGKILL, "the job goes on to its own end")
+
+
+def main():
+    t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
+    where = tempfile.mkdtemp(prefix="unhang-test-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
+    job = recorder.Job(t, unhang, sys.argv[2], sys.argv[3], where)
+    try:
+        test_nothing_is_deleted(t, job)
+        test_off(t, job)
+        test_older_recordings_are_replaced(t, job)
+        test_race(t, job)
+        with tempfile.TemporaryDirectory() as folder:
+            test_limit_of_file_sizes(t, job, pathlib.Path(folder))
+        if os.getuid() == 0:
+            test_small_shared_memory(t, job)
+            test_full_shared_memory(t, job)
+        else:
+            t.skip("strangers and small file systems", "only root can make them")
+    finally:
+        shutil.rmtree(where, ignore_errors=True)
+    t.end()
+
+
+if __name__ == "__main__":
+    main()
