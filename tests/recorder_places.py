@@ -250,9 +250,9 @@ def test_full_shared_memory(t, job):
 
 
 def main():
-    t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
+    t, unhang = tap.Tap(), tap.Unhang(os.path.abspath(sys.argv[1]))
     where = tempfile.mkdtemp(prefix="unhang-test-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
-    job = recorder.Job(t, unhang, sys.argv[2], sys.argv[3], where)
+    job = recorder.Job(t, unhang, os.path.abspath(sys.argv[2]), os.path.abspath(sys.argv[3]), where)
     try:
         test_nothing_is_deleted(t, job)
         test_off(t, job)
