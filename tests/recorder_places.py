@@ -148,7 +148,7 @@ def test_race(t, job):
     precious.write_text("the only copy")
     number = precious.stat().st_ino
     swaps = subprocess.Popen([sys.executable, "-c", RENAME, path, precious])
-    for _ in range(40):
+    for _ in range(20):
         job.run("run", "launches=1", UNHANG_RECORDING=str(path), UNHANG_KEEP="0")
     swaps.kill()
     swaps.wait()
@@ -249,6 +249,100 @@ def test_full_shared_memory(t, job):
         t.same(ran.returncode, -signal.SIGKILL, "the job goes on to its own end")
 
 
+def made_in_advance(top, how):
+    """The directory that a user's recordings would go to, made by somebody else."""
+    path = top / f"unhang-{VICTIM}"
+    if how == "a link":
+        (top / "own").mkdir()
+        os.chown(top / "own", VICTIM, VICTIM)
+        path.symlink_to("own")
+    elif how == "a file":
+        path.touch()
+    else:
+        path.mkdir()
+        path.chmod(int(how, 8))
+    os.chown(path, STRANGER, STRANGER, follow_symlinks=False)
+    return path
+
+
+def test_directories_of_strangers(t, job):
+    """A stranger made the directory: another one is used, and those who look for recordings find it."""
+    for how in ("0755", "1777", "0777", "a link", "a file"):
+        with Apart(SMALL * 64) as room:
+            if not room.possible:
+                return t.skip("directories of strangers", "no file system can be mounted here")
+            path = made_in_advance(room.shm, how)
+            ran = [subprocess.Popen(room.command(job.program, job.library, "stay", "launches=20", user=VICTIM), env=plain(job), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                   for _ in range(1)]
+            ran[0].stdout.readline()
+            asked = [room.run(job.unhang.binary, "last", "--json", *of, user=user, environment=job.unhang.environment)
+                     for user in (VICTIM, 0) for of in ((), (str(ran[0].pid),))]
+            end(ran)
+            ran += [room.run(job.program, job.library, "run", "launches=20", user=VICTIM, environment=plain(job))]
+            found = [p for p in room.shm.glob("unhang-*") if p.name != path.name] or [path]
+            t.ok(len(found) == 1 and re.fullmatch(rf"unhang-{VICTIM}\.own-\w{{6}}", found[0].name) and found[0].stat().st_mode & 0o777 == 0o700 and len(list(found[0].iterdir())) == 2,
+                 f"{how}: the recordings of one job and the next go to a directory of their user alone", list(room.shm.rglob("*")))
+            t.ok(ran[0].err.count("\n") == 1 and path.name in ran[0].err and found[0].name in ran[0].err, f"{how}: one line says so", ran[0].err)
+            t.same([(a.returncode, json.loads(a.stdout or "{}").get("recordings", [{}])[0].get("pid")) for a in asked], [(0, ran[0].pid)] * 4, f"{how}: the user finds it, and root, by process or not")
+            t.ok(not stat.S_ISDIR(path.lstat().st_mode) or not list(path.iterdir()), f"{how}: and nothing is there", how)
+
+
+def forge(room, user, name, content):
+    """A recording that a user puts where recordings are looked for."""
+    path = room.shm / f"unhang-{user}" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content)
+    for p in (path.parent, path):
+        os.chown(p, user, user)
+    return path
+
+
+def test_forged_recordings(t, job):
+    """A stranger's file about another user's process: it is the stranger's, and never that process's."""
+    def last(*of, user=0):
+        asked = room.run(job.unhang.binary, "last", "--json", *of, user=user, environment=job.unhang.environment)
+        return json.loads(asked.stdout)["recordings"][0] if asked.returncode == 0 else {"user": None, "state": None, "said": asked.stderr}
+
+    def said(*of):
+        return last(*of).get("said", "")
+    with Apart(SMALL * 64) as room:
+        if not room.possible:
+            return t.skip("forged recordings", "no file system can be mounted here")
+        # A process of the victim's without a recording of its own.
+        lives = subprocess.Popen(room.command("cat", user=VICTIM), stdin=subprocess.PIPE)
+        job.run("run", "launches=20", UNHANG_RECORDING=str(job.where / "true.recording"))
+        forged = bytearray((job.where / "true.recording").read_bytes())
+        forged[20:24] = lives.pid.to_bytes(4, "little")  # struct rec_header: pid
+        name = f"host.{lives.pid}.recording"
+        forge(room, STRANGER, name, forged)
+        told = said(str(lives.pid))
+        t.ok("has no recording" in told, "root is not told it for the process's", told)
+        told = last()
+        t.same((told.get("user"), told["state"]), (STRANGER, "ended"), "without a process it is the newest, told as the stranger's")
+        text = room.run(job.unhang.binary, "last", environment=job.unhang.environment).stdout
+        t.ok(f", user {STRANGER})" in text.splitlines()[0], "and in words", text)
+        linked = room.shm / f"unhang-{STRANGER}" / f"linked.{lives.pid}.recording"
+        true = forge(room, VICTIM, "other.1.recording", forged)
+        linked.symlink_to(f"../unhang-{VICTIM}/other.1.recording")
+        t.ok("has no recording" in said(str(lives.pid)), "nor is a link to one of the victim's", "")
+        true.unlink()
+        linked.unlink()
+        lives.communicate()
+        t.same(last(str(lives.pid)).get("user"), STRANGER, "of a process that is gone the only one is told")
+        forge(room, VICTIM, name, forged)
+        told = said(str(lives.pid))
+        t.ok("is gone" in told and f"unhang-{VICTIM}/{name}" in told and f"unhang-{STRANGER}/{name}" in told, "of two users' neither is believed, and both are named", told)
+        t.same(last(str(lives.pid), user=VICTIM).get("user"), VICTIM, "the victim has their own")
+        (room.shm / f"unhang-{STRANGER}" / name).unlink()
+        for i in range(200):
+            forge(room, STRANGER, "x.1.recording", b"x").parent.rename(room.shm / f"unhang-0.{i}")
+        t.same(last(str(room.shm / f"unhang-{VICTIM}")).get("user"), VICTIM, "a directory that is named is read whoever has it")
+        t.same(last(str(lives.pid)).get("user"), VICTIM, "and two hundred directories of a stranger hide nothing")
+        os.chown(room.shm / f"unhang-{VICTIM}" / name, STRANGER, STRANGER)
+        told = said(str(lives.pid))
+        t.ok("is not believed" in told and told.count("\n") == 1, "a file of the stranger's in a directory of the victim's does not count", told)
+
+
 def main():
     t, unhang = tap.Tap(), tap.Unhang(os.path.abspath(sys.argv[1]))
     where = tempfile.mkdtemp(prefix="unhang-test-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
@@ -263,6 +357,8 @@ def main():
         if os.getuid() == 0:
             test_small_shared_memory(t, job)
             test_full_shared_memory(t, job)
+            test_directories_of_strangers(t, job)
+            test_forged_recordings(t, job)
         else:
             t.skip("strangers and small file systems", "only root can make them")
     finally:

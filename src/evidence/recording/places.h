@@ -5,9 +5,10 @@
 
 #define RECORDINGS_ROOT "/dev/shm"
 
-/** A recording in one of those directories. */
+/** A recording. */
 struct recording_place {
-	const char *directory, *name;
+	const char *directory, *name; // a path below the directory, with no link on the way
+	int64_t owner; // the file is believed if it belongs to this user; -1: the directory was named, so anybody's is
 };
 struct recording_places {
 	VEC(struct recording_place) list;
@@ -15,7 +16,8 @@ struct recording_places {
 
 /** Whether a file is called as recordings are. */
 bool recording_named(struct str name);
-/** Adds the recordings of this user, and for root those of all. The names are in @a; the list is the caller's to free. */
+/** Adds the recordings of this user, and for root those of all: in directories of those users. Where others made a directory of such a
+ * name, what is in it is theirs. The names are in @a; the list is the caller's to free. */
 void recordings_default(struct arena *a, struct recording_places *ret);
 /** Those in a directory. */
 struct uh_error *recordings_in(struct arena *a, const char *directory, struct recording_places *ret);

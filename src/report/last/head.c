@@ -37,8 +37,10 @@ static void walk_hold(struct recording_sheet *w)
 
 void walk_head(struct recording_sheet *w, const struct recording_seen *seen)
 {
-	static const struct column title[] = { { "program" },      { "pid", " (pid " }, { "rank", ", rank " },  { "close" },
-					       { "host", " on " }, { "state", ": " },   { "level", ", level " } };
+	static const struct column title[] = { { "program" },         { "pid", " (pid " },
+					       { "rank", ", rank " }, { "whose", ", user " },
+					       { "close" },           { "host", " on " },
+					       { "state", ": " },     { "level", ", level " } };
 	const struct flight_recording *r = w->r;
 	struct sheet *s = &w->sheet;
 	sheet_put(s, "path", v_text(seen->path));
@@ -46,6 +48,8 @@ void walk_head(struct recording_sheet *w, const struct recording_seen *seen)
 	sheet_put(s, "command", v_known(r->command));
 	sheet_put(s, "pid", v_number(r->header.pid));
 	sheet_put(s, "rank", v_count(r->header.rank));
+	sheet_put(s, "user", v_number(seen->user));
+	sheet_note(s, "whose", v_count(seen->other ? seen->user : -1));
 	sheet_note(s, "close", v_word(")"));
 	sheet_put(s, "host", v_known(r->host));
 	sheet_put(s, "boot_id", v_known(r->boot_id));

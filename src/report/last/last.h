@@ -8,6 +8,8 @@
 struct recording_seen {
 	struct str path;
 	const struct flight_recording *recording;
+	int64_t user; // to whom the file belongs
+	bool other;   // than the user who asks
 };
 
 /** Where ranks part: the first packet at which two of them launched different kernels. */

@@ -5,9 +5,11 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "evidence/recording/head.h"
 #include "report/last/last.h"
 #include "base/save.h"
 
@@ -91,10 +93,12 @@ static void read_all(const struct recording_paths *paths, struct last_seen *seen
 {
 	struct recording_seen *list = mem_alloc((paths->list.len + 1) * sizeof(*list));
 	for (size_t i = 0; i < paths->list.len && i < RECORDINGS_MOST; i++) {
+		const struct recording_path *p = &paths->list.data[i];
 		struct flight_recording *r;
-		struct uh_error *err = recording_open(paths->list.data[i], &r);
+		int64_t owner;
+		struct uh_error *err = recording_open(p, &r, &owner);
 		if (!err) {
-			list[seen->n++] = (struct recording_seen){ str_z(paths->list.data[i]), r };
+			list[seen->n++] = (struct recording_seen){ str_z(p->path), r, owner, owner != getuid() };
 			continue;
 		}
 		if (*ret_err)
@@ -134,8 +138,10 @@ struct uh_error *uh_last(const struct uh_last_options *o, FILE *out, uh_problem_
 }
 
 /** The one word in the file that anybody but the recorder writes. */
-static struct uh_error *write_wanted(const char *path, const struct flight_recording *r, uint32_t level)
+static struct uh_error *write_wanted(const char *path, const struct flight_recording *r, int64_t owner, uint32_t level)
 {
+	struct rec_header h;
+	struct stat st;
 	if (level > r->header.max_level)
 		return uh_error_new("%s: this process was started for levels up to %u; levels above 3 need other queues, which "
 				    "are made when the "
@@ -143,11 +149,12 @@ static struct uh_error *write_wanted(const char *path, const struct flight_recor
 				    path, r->header.max_level, level);
 	if (!r->alive || r->header.state != RECORDING_ON)
 		return uh_error_new("%s: its process does not record any more", path);
-	const int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	_cleanup_close_ int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0)
 		return uh_error_os(errno, "%s", path);
+	if (fstat(fd, &st) || st.st_uid != owner || !recording_head(fd, &h) || h.pid != r->header.pid)
+		return uh_error_new("%s: another file has taken its place", path);
 	const ssize_t n = pwrite(fd, &level, sizeof(level), offsetof(struct rec_header, wanted));
-	close(fd);
 	return n == (ssize_t)sizeof(level) ? NULL : uh_error_os(errno, "%s", path);
 }
 
@@ -157,10 +164,11 @@ struct uh_error *uh_record_level(const char *target, unsigned level, FILE *out)
 	struct flight_recording *r = NULL;
 	struct uh_error *err = recordings_find(target, &paths);
 	for (size_t i = 0; !err && i < paths.list.len; i++) {
-		err = recording_open(paths.list.data[i], &r);
+		int64_t owner;
+		err = recording_open(&paths.list.data[i], &r, &owner);
 		if (err)
 			break;
-		err = write_wanted(paths.list.data[i], r, level);
+		err = write_wanted(paths.list.data[i].path, r, owner, level);
 		if (!err)
 			fprintf(out, "process %u: level %u, was %u\n", r->header.pid, level, r->header.level);
 		recording_free(r);

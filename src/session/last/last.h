@@ -4,13 +4,18 @@
 #include "evidence/recording/recording.h"
 #include "session/look.h"
 
+/** A recording, and the user to whom it must belong; -1: anybody. */
+struct recording_path {
+	char *path;
+	int64_t owner;
+};
 /** Paths of recordings, in @arena. */
 struct recording_paths {
 	struct arena arena;
-	VEC(char *) list;
+	VEC(struct recording_path) list;
 };
 /** What @target names: a file, a directory, or a process. NULL: the newest recording of this user. */
 struct uh_error *recordings_find(const char *target, struct recording_paths *ret);
 void recording_paths_free(struct recording_paths *p);
-/** Reads one, and whether its process is alive. */
-struct uh_error *recording_open(const char *path, struct flight_recording **ret);
+/** Reads one, and whether its process is alive; @ret_owner may be NULL: to whom the file belongs. */
+struct uh_error *recording_open(const struct recording_path *p, struct flight_recording **ret, int64_t *ret_owner);

@@ -9,15 +9,21 @@
 #include "session/last/last.h"
 #include "source/file.h"
 #include "source/probe.h"
+#include "source/process.h"
 
-enum { MAPS_MOST = 16 << 20, DEADLINE_MS = 2000 };
+enum { MAPS_MOST = 16 << 20, DEADLINE_MS = 2000, FILES_USER = 3 };
 
-static void add(struct recording_paths *p, struct str path) { vec_push(&p->list, arena_z(&p->arena, path)); }
+static void add(struct recording_paths *p, struct str path, int64_t owner)
+{
+	vec_push(&p->list, ((struct recording_path){ arena_z(&p->arena, path), owner }));
+}
 
 static void add_places(struct recording_paths *p, struct recording_places *places)
 {
-	for (size_t i = 0; i < places->list.len; i++)
-		add(p, arena_printf(&p->arena, "%s/%s", places->list.data[i].directory, places->list.data[i].name));
+	for (size_t i = 0; i < places->list.len; i++) {
+		const struct recording_place *r = &places->list.data[i];
+		add(p, arena_printf(&p->arena, "%s/%s", r->directory, r->name), r->owner);
+	}
 	vec_free(&places->list);
 }
 
@@ -48,8 +54,25 @@ static struct str maps_of(struct arena *a, int64_t pid)
 	return p.end == PROBE_GOOD ? (struct str){ p.data, p.n } : (struct str){ 0 };
 }
 
-/** The recording that a process has mapped, as a path of this machine; it may have another root. */
-static bool add_mapped(struct recording_paths *p, int64_t pid)
+/** The user with whose rights a process makes files; -1: there is no such process. */
+static int64_t user_of(int64_t pid)
+{
+	char room[4096];
+	struct str text = process_file(pid, "status", room, sizeof(room)), rest;
+	while (text.n) {
+		struct str line = str_split(&text, '\n');
+		int64_t user;
+		if (!str_behind(line, S("Uid:\t"), &rest))
+			continue;
+		for (int i = 0; i < FILES_USER; i++) // real, effective, saved
+			str_split(&rest, '\t');
+		return str_number(rest, &user) ? user : -1;
+	}
+	return -1;
+}
+
+/** The recording that a process of @user has mapped, as a path of this machine; it may have another root. */
+static bool add_mapped(struct recording_paths *p, int64_t pid, int64_t user)
 {
 	struct str maps = maps_of(&p->arena, pid);
 	while (maps.n) {
@@ -61,7 +84,7 @@ static bool add_mapped(struct recording_paths *p, int64_t pid)
 		struct str path =
 			arena_printf(&p->arena, "/proc/%lld/root" STR_FMT, (long long)pid, STR_ARG(str_from(line, (size_t)at)));
 		struct uh_error *err = door_look(&(struct named){ .path = arena_z(&p->arena, path) }, &found);
-		add(p, err ? str_from(line, (size_t)at) : path);
+		add(p, err ? str_from(line, (size_t)at) : path, user);
 		uh_error_free(err);
 		return true;
 	}
@@ -76,18 +99,39 @@ static bool of_process(struct str path, int64_t pid)
 	return str_ends(path, (struct str){ room, (size_t)n });
 }
 
+/** Of a process that lives only recordings of its user count. If it is gone, nobody can say which of two users' it was. */
+static struct uh_error *add_named(struct recording_paths *p, int64_t pid, int64_t user)
+{
+	struct recording_paths all = { 0 };
+	const struct recording_path *first = NULL, *other = NULL;
+	add_default(&all);
+	for (size_t i = 0; i < all.list.len; i++) {
+		const struct recording_path *r = &all.list.data[i];
+		if (!of_process(str_z(r->path), pid) || (user >= 0 && r->owner != user))
+			continue;
+		add(p, str_z(r->path), r->owner);
+		first = first ? first : r;
+		other = r->owner != first->owner ? r : other;
+	}
+	struct uh_error *err =
+		other ? uh_error_new("process %lld is gone, and users %lld and %lld each have a recording of it; name "
+				     "one: %s, %s",
+				     (long long)pid, (long long)first->owner, (long long)other->owner, first->path,
+				     other->path) :
+			NULL;
+	recording_paths_free(&all);
+	return err;
+}
+
 static struct uh_error *find_process(struct recording_paths *p, int64_t pid)
 {
-	if (add_mapped(p, pid))
+	const int64_t user = user_of(pid);
+	const size_t before = p->list.len;
+	if (add_mapped(p, pid, user))
 		return NULL;
-	struct recording_paths all = { 0 };
-	add_default(&all);
-	for (size_t i = 0; i < all.list.len; i++)
-		if (of_process(str_z(all.list.data[i]), pid))
-			add(p, str_z(all.list.data[i]));
-	recording_paths_free(&all);
-	if (p->list.len)
-		return NULL;
+	struct uh_error *err = add_named(p, pid, user);
+	if (err || p->list.len > before)
+		return err;
 	const bool runtime = str_find(maps_of(&p->arena, pid), S("libhsa-runtime64")) >= 0;
 	return uh_error_new("process %lld has no recording%s", (long long)pid,
 			    runtime ? ": it uses ROCm without the recorder; start it with HSA_TOOLS_LIB=libunhang-recorder.so" :
@@ -96,21 +140,23 @@ static struct uh_error *find_process(struct recording_paths *p, int64_t pid)
 
 static struct uh_error *keep_newest(struct recording_paths *p)
 {
-	char *newest = NULL;
+	const struct recording_path *newest = NULL;
 	struct timespec best = { 0 };
 	for (size_t i = 0; i < p->list.len; i++) {
 		struct opened found;
-		struct uh_error *err = door_look(&(struct named){ .path = p->list.data[i] }, &found);
+		const struct recording_path *r = &p->list.data[i];
+		struct uh_error *err = door_look(&(struct named){ .path = r->path }, &found);
 		const struct timespec *t = &found.st.st_mtim;
-		if (!err && (!newest || t->tv_sec > best.tv_sec || (t->tv_sec == best.tv_sec && t->tv_nsec > best.tv_nsec))) {
-			newest = p->list.data[i];
+		if (!err && found.st.st_uid == r->owner &&
+		    (!newest || t->tv_sec > best.tv_sec || (t->tv_sec == best.tv_sec && t->tv_nsec > best.tv_nsec))) {
+			newest = r;
 			best = *t;
 		}
 		uh_error_free(err);
 	}
 	if (!newest)
 		return uh_error_new("there is no recording in " RECORDINGS_ROOT "/unhang-%u", (unsigned)getuid());
-	p->list.data[0] = newest;
+	p->list.data[0] = *newest;
 	p->list.len = 1;
 	return NULL;
 }
@@ -133,7 +179,7 @@ struct uh_error *recordings_find(const char *target, struct recording_paths *ret
 		return err || ret->list.len > before ? err : uh_error_new("%s: there is no recording in it", target);
 	}
 	if (!err)
-		add(ret, str_z(target));
+		add(ret, str_z(target), -1);
 	return err;
 }
 
@@ -143,36 +189,42 @@ void recording_paths_free(struct recording_paths *p)
 	arena_free(&p->arena);
 }
 
-/** Its process has it mapped. */
-static bool alive(const struct flight_recording *r, const char *path)
+/** Its process has it mapped, and is of the user to whom it belongs. */
+static bool alive(const struct flight_recording *r, const char *path, int64_t owner)
 {
 	struct arena a = { 0 };
-	const bool is = str_find(maps_of(&a, r->header.pid), str_base(str_z(path))) >= 0;
+	const bool is = user_of(r->header.pid) == owner && str_find(maps_of(&a, r->header.pid), str_base(str_z(path))) >= 0;
 	arena_free(&a);
 	return is;
 }
 
-struct uh_error *recording_open(const char *path, struct flight_recording **ret)
+struct uh_error *recording_open(const struct recording_path *p, struct flight_recording **ret, int64_t *ret_owner)
 {
 	struct file f;
-	struct uh_error *err = file_open(path, &f);
+	struct uh_error *err = file_open(p->path, &f);
 	if (err)
 		return err;
 	const size_t size = f.size;
+	const int64_t owner = door_what(f.door)->st.st_uid;
 	char *bytes = size && size <= RECORDING_MOST ? mem_large(size) : NULL;
 	if (!bytes)
-		err = uh_error_new("%s: no recording has %llu bytes", path, (unsigned long long)f.size);
+		err = uh_error_new("%s: no recording has %llu bytes", p->path, (unsigned long long)f.size);
+	else if (p->owner >= 0 && owner != p->owner)
+		err = uh_error_new("%s: it belongs to user %lld, not to user %lld, and is not believed", p->path,
+				   (long long)owner, (long long)p->owner);
 	else if (!file_read(&f, 0, bytes, size))
-		err = uh_error_new("%s: it could not be read to its end", path);
+		err = uh_error_new("%s: it could not be read to its end", p->path);
 	file_close(&f);
 	if (err) {
 		free(bytes);
 		return err;
 	}
-	err = recording_parse(path, bytes, size, ret);
-	if (!err && alive(*ret, path)) {
+	err = recording_parse(p->path, bytes, size, ret);
+	if (!err && alive(*ret, p->path, owner)) {
 		(*ret)->alive = true;
 		(*ret)->now = recording_now(*ret);
 	}
+	if (!err && ret_owner)
+		*ret_owner = owner;
 	return err;
 }

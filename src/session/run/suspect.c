@@ -150,10 +150,10 @@ static void open_all(const char *directory, struct recordings *ret)
 	uh_error_free(recordings_find(directory, &ret->paths));
 	for (size_t i = 0; i < ret->paths.list.len; i++) {
 		struct flight_recording *r;
-		struct uh_error *err = recording_open(ret->paths.list.data[i], &r);
+		struct uh_error *err = recording_open(&ret->paths.list.data[i], &r, NULL);
 		if (!err) {
 			vec_push(&ret->list, r);
-			vec_push(&ret->names, ret->paths.list.data[i]);
+			vec_push(&ret->names, ret->paths.list.data[i].path);
 		}
 		uh_error_free(err);
 	}
