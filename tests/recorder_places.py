@@ -287,6 +287,34 @@ def test_directories_of_strangers(t, job):
             t.ok(not stat.S_ISDIR(path.lstat().st_mode) or not list(path.iterdir()), f"{how}: and nothing is there", how)
 
 
+def test_run_among_strangers(t, job):
+    """The names of runs under a launcher can be guessed."""
+    with Apart(SMALL * 64) as room, tempfile.TemporaryDirectory() as state:
+        if not room.possible:
+            return t.skip("unhang run among strangers", "no file system can be mounted here")
+        os.chown(state, VICTIM, VICTIM)
+
+        def recordings(number):
+            ran = room.run(job.unhang.binary, "run", "--state-dir", f"{state}/{number}", "--", "sh", "-c", "echo $UNHANG_RECORDING; ls -d ${UNHANG_RECORDING%/*}", user=VICTIM,
+                           environment={**job.unhang.environment, "SLURM_JOB_ID": "77", "HOME": state})
+            return ran.returncode, ran.stdout.split("\n")[0]
+        status, named = recordings(1)
+        directory = pathlib.Path(named).parent
+        taken = room.shm / directory.name
+        taken.mkdir()
+        os.chown(taken, STRANGER, STRANGER)
+        again, other = recordings(2)
+        t.ok((status, again) == (0, 0) and other.startswith(f"{directory}-"), "where a stranger has the directory, another one is used", f"{named} {other}")
+        t.same(list(room.shm.iterdir()), [taken], "and removed in the end")
+    own = "mount -t tmpfs none /dev && mknod -m 666 /dev/null c 1 3 && mkdir /dev/shm && \"$@\""
+    with tempfile.TemporaryDirectory() as state:
+        ran = subprocess.run(["unshare", "--mount", "sh", "-c", own, "sh", job.unhang.binary, "run", "--state-dir", state, "--", "sh", "-c", "echo $UNHANG_RECORDING; ls /dev"],
+                             env={**job.unhang.environment, "UNHANG_RECORDING": "/dev/null"}, capture_output=True, text=True, check=False)
+    if re.search("^(unshare|mount|mknod):", ran.stderr):
+        return t.skip("UNHANG_RECORDING=/dev/null makes no directory in /dev", "no /dev of its own can be made here")
+    t.ok(ran.returncode == 0 and ran.stdout.startswith("/dev/shm/unhang-") and ran.stdout.endswith("\nnull\nshm\n"), "UNHANG_RECORDING=/dev/null makes no directory in /dev", ran.stdout + ran.stderr)
+
+
 def forge(room, user, name, content):
     """A recording that a user puts where recordings are looked for."""
     path = room.shm / f"unhang-{user}" / name
@@ -358,6 +386,7 @@ def main():
             test_small_shared_memory(t, job)
             test_full_shared_memory(t, job)
             test_directories_of_strangers(t, job)
+            test_run_among_strangers(t, job)
             test_forged_recordings(t, job)
         else:
             t.skip("strangers and small file systems", "only root can make them")

@@ -27,28 +27,41 @@ enum {
 
 // --- what is known before the start ---
 
-/** The directory that the user's own UNHANG_RECORDING names; else shared memory. In a container that dies with it. */
+/** The directory that the user's own UNHANG_RECORDING names; else shared memory. In a container that dies with it. /dev/null is a word of
+ * the recorder's, and no file. */
 static const char *recordings_base(struct supervisor *s)
 {
 	const char *own = getenv("UNHANG_RECORDING"), *slash = own ? strrchr(own, '/') : NULL;
-	if (own && own[0] == '/' && slash > own && !memchr(own, '%', (size_t)(slash - own)))
+	if (own && own[0] == '/' && slash > own && strcmp(own, "/dev/null") && !memchr(own, '%', (size_t)(slash - own)))
 		return arena_z(s->arena, (struct str){ own, (size_t)(slash - own) });
 	return access("/dev/shm", W_OK) ? s->directory : "/dev/shm";
 }
 
-/** The recordings lie in memory, in a directory of their own that capture and `unhang last` know by its name. */
+/** Whether there is such a directory of ours alone now. In a directory that others may write to, somebody may have made it before us. */
+static bool make_private(const char *path)
+{
+	struct stat st;
+	if (!mkdir(path, 0700))
+		return true;
+	if (errno != EEXIST)
+		return false;
+	const bool ours =
+		!lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & (S_IWGRP | S_IWOTH));
+	errno = EEXIST;
+	return ours;
+}
+
+/** The recordings lie in memory, in a directory of their own that capture and `unhang last` know by its name. Where that is another user's,
+ * it has an ending that nobody can guess. */
 static struct uh_error *make_recordings(struct supervisor *s)
 {
-	const char *shm = recordings_base(s);
-	s->recordings = arena_printf(s->arena, "%s/unhang-%u." STR_FMT, shm, (unsigned)getuid(), STR_ARG(s->run->id)).p;
-	// In a directory that others may write to, somebody may have made it before us.
-	struct stat st;
-	if (mkdir(s->recordings, 0700) && (errno != EEXIST || lstat(s->recordings, &st) || !S_ISDIR(st.st_mode) ||
-					   st.st_uid != geteuid() || st.st_mode & (S_IWGRP | S_IWOTH))) {
-		struct uh_error *err = uh_error_os(errno, "%s", s->recordings);
-		s->recordings = NULL;
-		return err;
-	}
+	const struct str path =
+		arena_printf(s->arena, "%s/unhang-%u." STR_FMT, recordings_base(s), (unsigned)getuid(), STR_ARG(s->run->id));
+	char *other = arena_z(s->arena, arena_printf(s->arena, STR_FMT "-XXXXXX", STR_ARG(path)));
+	const char *made = make_private(path.p) ? path.p : errno == EEXIST ? mkdtemp(other) : NULL;
+	if (!made)
+		return uh_error_os(errno, "%s", path.p);
+	s->recordings = made;
 	s->run->recordings = str_z(s->recordings);
 	return NULL;
 }

@@ -5,21 +5,22 @@
 
 #include "base/door/door.h"
 
-enum { DIRECTORIES_MOST = 64 };
+enum { DIRECTORIES_MOST = 64, OWNERS_MOST = 1024 }; // of a user; users
 
 bool recording_named(struct str name) { return str_ends(name, S(".recording")); }
 
-/** Those in @directory, or in the directory @below it. */
+/** Those in the directory @n; what lies below it without a link on the way is named so. */
 static struct uh_error *add_all(struct arena *a, const struct named *n, int64_t owner, struct recording_places *ret)
 {
 	struct door_names names = { 0 };
 	struct uh_error *err = door_names(n, false, a, &names);
 	for (size_t i = 0; !err && i < names.n; i++) {
 		const char *name = names.list[i];
-		if (recording_named(str_z(name)))
-			vec_push(&ret->list,
-				 ((struct recording_place){
-					 n->path, n->below ? arena_printf(a, "%s/%s", n->below, name).p : name, owner }));
+		if (!recording_named(str_z(name)))
+			continue;
+		if (n->below)
+			name = arena_printf(a, "%s/%s", n->below, name).p;
+		vec_push(&ret->list, ((struct recording_place){ n->path, name, owner }));
 	}
 	return err;
 }
@@ -29,42 +30,54 @@ struct uh_error *recordings_in(struct arena *a, const char *directory, struct re
 	return add_all(a, &(struct named){ .path = directory }, -1, ret);
 }
 
-/** How many directories of each user were looked into: who makes many hides nobody else's. */
-struct users_seen {
-	VEC(struct user_seen {
-		uid_t user;
-		unsigned directories;
-	})
-	list;
+/** Directories that a user has. */
+struct place_owner {
+	uid_t user;
+	size_t seen;
 };
+typedef VEC(struct place_owner) place_owners;
 
-static bool too_many(struct users_seen *u, uid_t user)
+/** Whether one more of @user's may be looked at. */
+static bool may_have_more(place_owners *owners, uid_t user)
 {
-	for (size_t i = 0; i < u->list.len; i++)
-		if (u->list.data[i].user == user)
-			return ++u->list.data[i].directories > DIRECTORIES_MOST;
-	vec_push(&u->list, ((struct user_seen){ user, 1 }));
-	return false;
+	size_t at = 0;
+	while (at < owners->len && owners->data[at].user != user)
+		at++;
+	if (at == owners->len && at < OWNERS_MOST)
+		vec_push(owners, ((struct place_owner){ .user = user }));
+	return at < owners->len && owners->data[at].seen++ < DIRECTORIES_MOST;
+}
+
+/** -1: it is nobody's directory. */
+static int64_t owner_of(const char *directory)
+{
+	struct opened o;
+	struct uh_error *err = door_look(&(struct named){ .path = RECORDINGS_ROOT, .below = directory }, &o);
+	const bool good = !err && S_ISDIR(o.st.st_mode);
+	uh_error_free(err);
+	return good ? (int64_t)o.st.st_uid : -1;
 }
 
 void recordings_default(struct arena *a, struct recording_places *ret)
 {
 	struct door_names names = { 0 };
-	struct users_seen users = { 0 };
-	const uid_t us = getuid();
-	const struct str own = arena_printf(a, "unhang-%u", (unsigned)us);
+	const struct str own = arena_printf(a, "unhang-%u", (unsigned)getuid());
+	place_owners owners = { 0 };
 	uh_error_free(door_names(&(struct named){ .path = RECORDINGS_ROOT }, false, a, &names));
 	for (size_t i = 0; i < names.n; i++) {
-		const struct named n = { .path = RECORDINGS_ROOT, .below = names.list[i] };
-		struct str rest, name = str_z(n.below);
-		struct opened found;
+		struct str rest;
+		const struct str name = str_z(names.list[i]);
 		const bool ours = str_behind(name, own, &rest) && (!rest.n || rest.p[0] == '.'); // with a dot: of unhang run
-		if (!ours && (us || !str_starts(name, S("unhang-"))))
+		if (!ours && (getuid() || !str_starts(name, S("unhang-"))))
 			continue;
-		struct uh_error *err = door_look(&n, &found);
-		if (!err && S_ISDIR(found.st.st_mode) && (!us || found.st.st_uid == us) && !too_many(&users, found.st.st_uid))
-			err = add_all(a, &n, found.st.st_uid, ret);
-		uh_error_free(err);
+		const int64_t owner = owner_of(names.list[i]);
+		if (owner < 0 || (getuid() && owner != getuid()))
+			continue;
+		const struct named n = { .path = RECORDINGS_ROOT, .below = names.list[i] };
+		if (may_have_more(&owners, (uid_t)owner))
+			uh_error_free(add_all(a, &n, owner, ret));
+		else
+			ret->left_out++;
 	}
-	vec_free(&users.list);
+	vec_free(&owners);
 }

@@ -12,6 +12,7 @@ struct recording_place {
 };
 struct recording_places {
 	VEC(struct recording_place) list;
+	size_t left_out; // directories, of users who have too many
 };
 
 /** Whether a file is called as recordings are. */
