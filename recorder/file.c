@@ -224,8 +224,9 @@ static bool make_file(void)
 	if (!make_head(directory))
 		return false;
 	if (rec.budget < SHORT_BUDGET && rec.budget < rec.settings.space)
-		rec_line("%s is small: the recording may have %llu KB, and old launches and names may be missing", directory,
-			 (unsigned long long)rec.budget >> 10);
+		rec_line("%s is small: the recording has %llu KB, and old launches and names may be missing; UNHANG_RECORDING "
+			 "names another place",
+			 directory, (unsigned long long)rec.budget >> 10);
 	pieces_add();
 	if (!rec.threads || !rec.events)
 		return rec_aside("no room for a recording in %s; nothing is recorded", rec.settings.path), false;

@@ -6,6 +6,7 @@ import os
 import pathlib
 import random
 import re
+import resource
 import shutil
 import struct
 import subprocess
@@ -365,6 +366,18 @@ def test_statistics(t, r):
     t.same((job.returncode, job.out), (0, kfd.LAUNCHES), "every way to launch computes the same at level 5")
 
 
+def test_limit_of_file_sizes(t, r):
+    """A limit that comes while inputs are written (RLIMIT_FSIZE): SIGXFSZ ends nobody."""
+    dumps = r.where / "limited"
+    job = r.start(kfd.OPEN, "series", 400, level=10, UNHANG_DUMPS=str(dumps), UNHANG_DUMP_COUNT="3")
+    tap.wait_for(lambda: list(dumps.glob("*/metadata.json")))
+    resource.prlimit(job.pid, resource.RLIMIT_FSIZE, (1024, 1024))
+    out, err = job.communicate(timeout=60)
+    t.ok(job.returncode == 0 and out.splitlines()[-1] == "series 400" and err.count("\n") == 1 and "cannot write inputs" in err, "the job ends as without it, and one line says what is missing",
+         f"{job.returncode} {err}")
+    shutil.rmtree(dumps)
+
+
 def test_queues(t, r):
     """Sixteen threads on four queues, whose first buffers are read at the same time."""
     tool = r.library.parent / "libintercept-tool.so"
@@ -486,6 +499,7 @@ def main():
         test_vram(t, r)
         test_kills(t, r)
         test_statistics(t, r)
+        test_limit_of_file_sizes(t, r)
         test_waited_for(t, r)
         test_buffers(t, r)
         test_ends(t, r)
