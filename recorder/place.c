@@ -239,6 +239,6 @@ bool place_directory(struct rec_settings *s, char ret[PATH_MOST])
 	if (s->path_named)
 		snprintf(ret, PATH_MOST, "%.*s", (int)(slash - s->path), s->path);
 	if (!(s->path_named ? directory_named(ret) : directory_default(ret)))
-		return rec_line("no directory for %s: %s; nothing is recorded", s->path, strerror(errno)), false;
+		return rec_line("no directory %s: %s; nothing is recorded", ret, strerror(errno)), false;
 	return snprintf(s->path, sizeof(s->path), "%s/%s", ret, name) < (int)sizeof(s->path);
 }

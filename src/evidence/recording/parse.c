@@ -125,6 +125,8 @@ struct uh_error *recording_parse(const char *name, char *bytes, size_t size, str
 	*r = (struct flight_recording){ .bytes = bytes, .size = size };
 	if (size < RECORDING_HEAD || !recording_begins((struct str){ bytes, size }))
 		err = uh_error_new("%s: no recording, or one that was cut off in its first page", name);
+	else if (!get_u32(bytes + offsetof(struct rec_header, version)))
+		err = uh_error_new("%s: its process ended before anything was recorded", name);
 	else if (get_u32(bytes + offsetof(struct rec_header, version)) != RECORDING_VERSION)
 		err = uh_error_new("%s: a recording of version %u; this unhang reads version %d", name,
 				   get_u32(bytes + offsetof(struct rec_header, version)), RECORDING_VERSION);
