@@ -32,6 +32,7 @@ int own_file(const char *path, const void *magic, size_t n)
 		close(fd);
 		fd = -1;
 	}
+	errno = EEXIST;
 	return fd;
 }
 
@@ -57,7 +58,7 @@ static bool is_name_of(const char *path, int fd)
 bool remove_open(const char *path, int fd)
 {
 	char aside[PATHS_MOST];
-	if (snprintf(aside, sizeof(aside), "%s.%d-old", path, (int)gettid()) >= (int)sizeof(aside) || !is_name_of(path, fd))
+	if (snprintf(aside, sizeof(aside), "%s.%d-old", path, (int)getpid()) >= (int)sizeof(aside) || !is_name_of(path, fd))
 		return false;
 	if (rename_so(path, aside, NO_REPLACE))
 		return errno == EINVAL && !unlink(path); // a file system that cannot do that
@@ -86,10 +87,11 @@ bool put_in_place(const char *part, const char *path, const void *magic, size_t 
 	if (errno == EINVAL && !link(part, path)) // a file system that cannot do that
 		return unlink(part), true;
 	const int old = errno == EEXIST ? own_file(path, magic, n) : -1;
-	const bool good = old >= 0 && exchange(part, path, old);
-	const int error = old < 0 ? EEXIST : errno;
-	if (old >= 0)
-		close(old);
+	if (old < 0)
+		return false;
+	const bool taken = is_locked(old), good = !taken && exchange(part, path, old);
+	const int error = taken ? EBUSY : errno;
+	close(old);
 	errno = error;
 	return good;
 }
@@ -119,13 +121,6 @@ static int begin_over(const char *path)
 {
 	char part[PATHS_MOST];
 	const char *slash = strrchr(path, '/');
-	const int old = own_file(path, RECORDING_MAGIC, MAGIC_SIZE);
-	if (old < 0)
-		return errno = EEXIST, -1;
-	const bool taken = is_locked(old);
-	close(old);
-	if (taken)
-		return errno = EBUSY, -1;
 	snprintf(part, sizeof(part), "%.*sXXXXXX" PART, slash ? (int)(slash + 1 - path) : 0, path);
 	const int fd = begun(part, mkostemps(part, sizeof(PART) - 1, O_CLOEXEC));
 	if (fd >= 0 && put_in_place(part, path, RECORDING_MAGIC, MAGIC_SIZE))

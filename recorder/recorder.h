@@ -224,9 +224,10 @@ int place_open(struct rec_settings *s, const char *directory);
 /** Makes a file with nothing but the magic of a recording, locked; one that was begun so by a process that has ended is replaced. -1: see
  * errno; EEXIST: something else has that name. */
 int place_begin(const char *path);
-/** Opens a regular file of this user that begins with @magic, to be read. -1: it is none. */
+/** Opens a regular file of this user that begins with @magic, to be read. -1, EEXIST: it is none. */
 int own_file(const char *path, const void *magic, size_t n);
-/** Gives the file @part the name @path. What has that name is replaced only if it is an own_file(). false: see errno; @part is there. */
+/** Gives the file @part the name @path. What has that name is replaced only if it is an own_file(). false: @part is there; EBUSY where the
+ * process of that file lives, or see errno. */
 bool put_in_place(const char *part, const char *path, const void *magic, size_t n);
 /** Removes the name of a file that is open, if it still is that file's. */
 bool remove_open(const char *path, int fd);
