@@ -48,6 +48,9 @@ static int rename_so(const char *from, const char *to, unsigned how)
 	return (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, how);
 }
 
+/** Some file systems and filters of system calls do not know it. */
+static bool is_not_possible(int error) { return error == EINVAL || error == ENOSYS || error == EPERM; }
+
 static bool is_name_of(const char *path, int fd)
 {
 	struct stat of_path, of_fd;
@@ -61,7 +64,7 @@ bool remove_open(const char *path, int fd)
 	if (snprintf(aside, sizeof(aside), "%s.%d-old", path, (int)getpid()) >= (int)sizeof(aside) || !is_name_of(path, fd))
 		return false;
 	if (rename_so(path, aside, NO_REPLACE))
-		return errno == EINVAL && !unlink(path); // a file system that cannot do that
+		return is_not_possible(errno) && !unlink(path);
 	if (is_name_of(aside, fd))
 		return !unlink(aside);
 	rename_so(aside, path, NO_REPLACE);
@@ -84,7 +87,7 @@ bool put_in_place(const char *part, const char *path, const void *magic, size_t 
 {
 	if (!rename_so(part, path, NO_REPLACE))
 		return true;
-	if (errno == EINVAL && !link(part, path)) // a file system that cannot do that
+	if (is_not_possible(errno) && !link(part, path))
 		return unlink(part), true;
 	const int old = errno == EEXIST ? own_file(path, magic, n) : -1;
 	if (old < 0)
@@ -125,7 +128,7 @@ static int begin_over(const char *path)
 	const int fd = begun(part, mkostemps(part, sizeof(PART) - 1, O_CLOEXEC));
 	if (fd >= 0 && put_in_place(part, path, RECORDING_MAGIC, MAGIC_SIZE))
 		return fd;
-	const int error = errno == EINVAL || errno == ENOSYS ? EBUSY : errno;
+	const int error = is_not_possible(errno) ? EBUSY : errno;
 	if (fd >= 0) {
 		remove_open(part, fd);
 		close(fd);
