@@ -12,15 +12,7 @@
 
 #include "recorder/recorder.h"
 
-enum {
-	EVENT_SLOTS = 16384,
-	ALLOCATION_SLOTS = 65536,
-	THREAD_SLOTS = 512,
-	LOG_BYTES = 8 << 20,
-	SHARE_OF_FREE = 8, // parts of the file system that a recording may have one of
-	SHARE_OF_WHOLE = 32,
-	SHORT_BUDGET = 16 << 20,
-};
+enum { EVENT_SLOTS = 16384, ALLOCATION_SLOTS = 65536, THREAD_SLOTS = 512, LOG_BYTES = 8 << 20, SHARE = 8 };
 
 struct recorder rec = { .fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER };
 struct rec_next next;
@@ -177,13 +169,14 @@ static void forked(void)
  * is, eight ranks take a quarter. Some file systems do not tell their size. */
 static uint64_t budget_of(const char *directory, uint64_t *ret_all)
 {
+	enum { SHARE_OF_WHOLE = 32 };
 	struct statvfs fs;
 	struct rlimit limit;
 	uint64_t budget = rec.settings.space;
 	if (statvfs(directory, &fs))
 		return 0;
 	const uint64_t whole = (uint64_t)fs.f_blocks * fs.f_frsize, left = (uint64_t)fs.f_bavail * fs.f_frsize;
-	const uint64_t bounds[] = { whole ? left / SHARE_OF_FREE : UINT64_MAX, whole ? whole / SHARE_OF_WHOLE : UINT64_MAX,
+	const uint64_t bounds[] = { whole ? left / SHARE : UINT64_MAX, whole ? whole / SHARE_OF_WHOLE : UINT64_MAX,
 				    getrlimit(RLIMIT_FSIZE, &limit) ? UINT64_MAX : limit.rlim_cur };
 	for (size_t i = 0; i < sizeof(bounds) / sizeof(bounds[0]); i++)
 		budget = budget < bounds[i] ? budget : bounds[i];
@@ -211,6 +204,7 @@ static bool make_head(const char *directory)
 
 static bool make_file(void)
 {
+	enum { SHORT = 16 << 20 }; // a job with one or two queues has all in it
 	char directory[PATH_MOST];
 	uint64_t all = 0;
 	if (!place_directory(&rec.settings, directory))
@@ -223,7 +217,7 @@ static bool make_file(void)
 	vacuum(directory, rec.settings.keep, all / rec.budget - 1);
 	if (!make_head(directory))
 		return false;
-	if (rec.budget < SHORT_BUDGET && rec.budget < rec.settings.space)
+	if (rec.budget < SHORT && rec.budget < rec.settings.space)
 		rec_line("%s is small: the recording has %llu KB, and old launches and names may be missing; UNHANG_RECORDING "
 			 "names another place",
 			 directory, (unsigned long long)rec.budget >> 10);
