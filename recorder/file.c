@@ -191,11 +191,14 @@ static bool make_head(const char *directory)
 	rec.fd = place_open(&rec.settings, directory);
 	if (rec.fd < 0)
 		return false;
-	if (!quiet_allocate(rec.fd, 0, RECORDING_HEAD))
-		return rec_line("no room for %s: %s; nothing is recorded", path, strerror(errno)), remove_open(path, rec.fd), false;
-	struct rec_header *h = mmap(NULL, RECORDING_HEAD, PROT_READ | PROT_WRITE, MAP_SHARED, rec.fd, 0);
-	if (h == MAP_FAILED)
-		return rec_line("cannot map %s: %s; nothing is recorded", path, strerror(errno)), remove_open(path, rec.fd), false;
+	struct rec_header *h = MAP_FAILED;
+	if (quiet_allocate(rec.fd, 0, RECORDING_HEAD))
+		h = mmap(NULL, RECORDING_HEAD, PROT_READ | PROT_WRITE, MAP_SHARED, rec.fd, 0);
+	if (h == MAP_FAILED) {
+		rec_line("no room for %s: %s; nothing is recorded", path, strerror(errno));
+		remove_open(path, rec.fd);
+		return false;
+	}
 	rec.header = h;
 	rec.used = RECORDING_HEAD;
 	header_fill(h);
@@ -210,10 +213,11 @@ static bool make_file(void)
 	if (!place_directory(&rec.settings, directory))
 		return false;
 	rec.budget = budget_of(directory, &all);
-	if (rec.budget <= RECORDING_HEAD)
-		return rec_line("no room in %s: %llu bytes may be used there; nothing is recorded", directory,
-				(unsigned long long)rec.budget),
-		       false;
+	if (rec.budget <= RECORDING_HEAD) {
+		rec_line("no room in %s: %llu bytes may be used there; nothing is recorded", directory,
+			 (unsigned long long)rec.budget);
+		return false;
+	}
 	vacuum(directory, rec.settings.keep, all / rec.budget - 1);
 	if (!make_head(directory))
 		return false;
