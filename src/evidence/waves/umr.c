@@ -373,7 +373,7 @@ static enum taken umr_line(void *self, const struct logline *line, struct place 
 		keep_register(u, block, name, value);
 		return true;
 	}
-	if (ring_word(text, &name, &value) || stream_word(text, &name, &value)) {
+	if ((ring_word(text, &name, &value) || stream_word(text, &name, &value)) && name.n) {
 		if (!str_eq(u->ring, str_cut(name, 64))) { // another ring, or the IB that one calls
 			end_ring(u);
 			u->ring = arena_str(&u->arena, str_cut(name, 64));
