@@ -12,7 +12,7 @@
 
 #include "recorder/recorder.h"
 
-enum { EVENT_SLOTS = 16384, ALLOCATION_SLOTS = 65536, THREAD_SLOTS = 512, LOG_BYTES = 8 << 20, SHARE = 8 };
+enum { EVENT_SLOTS = 16384, DONE_SLOTS = 4096, ALLOCATION_SLOTS = 65536, THREAD_SLOTS = 512, LOG_BYTES = 8 << 20, SHARE = 8 };
 
 struct recorder rec = { .fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER };
 struct rec_next next;
@@ -150,6 +150,9 @@ static void pieces_add(void)
 	rec.events = extent_fit(EXTENT_EVENTS, 0, sizeof(struct rec_ring), &n, 64, RECORD_SIZE);
 	rec.event_slots = rec.events ? (uint64_t *)(rec.events + 1) : NULL;
 	rec.event_mask = n - 1;
+	n = slots_in(32, sizeof(struct rec_done), DONE_SLOTS);
+	rec.done = extent_fit(EXTENT_DONE, 0, 0, &n, 64, sizeof(struct rec_done));
+	rec.done_mask = n / REC_DONE_WAYS - 1;
 	n = slots_in(8, RECORD_SIZE, ALLOCATION_SLOTS);
 	rec.memory = extent_fit(EXTENT_MEMORY, 0, sizeof(struct rec_memory), &n, 64, RECORD_SIZE);
 	rec.allocations = rec.memory ? (struct rec_allocation *)(rec.memory + 1) : NULL;

@@ -93,6 +93,7 @@ enum extent_kind {
 	EXTENT_OPERATIONS, // struct rec_ring, then struct rec_operation
 	EXTENT_STATISTICS, // struct rec_ring, then struct rec_statistics
 	EXTENT_LEFT_OUT,   // of a copy: what was here is not to be shown. No recorder writes it
+	EXTENT_DONE,       // struct rec_done: signals that the program saw to have fired
 };
 
 struct rec_extent {
@@ -176,6 +177,16 @@ struct rec_arguments {
 	uint32_t size; // of the kernel's argument segment
 };
 
+/** A signal that the program has seen to be 0 or less, so that all that was launched with it before @time has ended. The newest look at a
+ * signal counts. A set of REC_DONE_WAYS slots holds the signals that share it. A half that is written only names no signal. */
+struct rec_done {
+	uint64_t signal; // rec_done_mix() with the time
+	uint64_t time;   // ticks, right before the look; 0: the slot is free
+};
+enum { REC_DONE_WAYS = 4 };
+/** The word in the file of a signal, and the other way round. */
+static inline uint64_t rec_done_mix(uint64_t signal, uint64_t time) { return signal ^ time * 0x9e3779b97f4a7c15u; }
+
 struct rec_ring {
 	uint64_t next; // number of the next record; the last @slots of those before it are there
 	uint64_t reserved[7];
@@ -220,7 +231,8 @@ enum rec_call {
 	CALL_LEVEL,          // new level, old level
 	CALL_INIT,           // the recorder was loaded
 	CALL_SHUT_DOWN,
-	CALL_HOLD, // number of the hold, enum rec_hold that it ended with, bytes of the light core
+	CALL_HOLD,       // number of the hold, enum rec_hold that it ended with, bytes of the light core
+	CALL_COPY_AFTER, // completion signal of a copy, and up to three signals that it waits for
 	CALLS
 };
 

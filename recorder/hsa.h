@@ -32,6 +32,7 @@ enum core_place {
 	CORE_MEMORY_COPY = 35,
 	CORE_SIGNAL_CREATE = 37,
 	CORE_SIGNAL_DESTROY = 38,
+	CORE_SIGNAL_LOAD_RELAXED = 39,
 	CORE_SIGNAL_LOAD_SCACQUIRE = 40,
 	CORE_SIGNAL_STORE_RELAXED = 41,
 	CORE_SIGNAL_STORE_SCRELEASE = 42,
@@ -47,6 +48,8 @@ enum core_place {
 
 /** Functions of the extension's table, by names of ours; table.c knows where they are. */
 enum ext_function {
+	EXT_ASYNC_HANDLER,
+	EXT_WAIT_ANY,
 	EXT_ITERATE_POOLS,
 	EXT_POOL_GET_INFO,
 	EXT_POOL_ALLOCATE,
@@ -170,6 +173,7 @@ struct hsa_loader {
 };
 
 typedef void signal_store_fn(hsa_handle signal, int64_t value);
+typedef int64_t signal_load_fn(hsa_handle signal);
 typedef int64_t signal_wait_fn(hsa_handle signal, uint32_t condition, int64_t compare, uint64_t timeout, uint32_t how);
 typedef void queue_error_fn(hsa_status status, struct hsa_queue *queue, void *data);
 typedef hsa_status queue_create_fn(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data,

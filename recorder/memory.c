@@ -1,4 +1,4 @@
-// The hooks around calls that allocate, free, map, copy, wait or load. Each is in the thread's slot while it is under way, and an event
+// The hooks around calls that allocate, free, map, copy or load. Each is in the thread's slot while it is under way, and an event
 // when it has returned.
 #include "recorder/inputs/held.h"
 
@@ -196,13 +196,23 @@ static hsa_status copy(void *to, const void *from, size_t size)
 	       (uintptr_t)to, size, (uintptr_t)from);
 }
 
+/** A copy that the program sees to be done tells of what it waited for, too. */
+static hsa_status copied(hsa_status status, uint32_t n, const hsa_handle *signals, hsa_handle completion)
+{
+	if (status == HSA_OK && n && signals && completion && rec_level())
+		event_note(thread_here(), CALL_COPY_AFTER, status,
+			   (const uint64_t[4]){ completion, signals[0], n > 1 ? signals[1] : 0, n > 2 ? signals[2] : 0 });
+	return status;
+}
+
 typedef hsa_status async_copy_fn(void *to, hsa_handle to_agent, const void *from, hsa_handle from_agent, size_t size,
 				 uint32_t n, const hsa_handle *signals, hsa_handle completion);
 static hsa_status async_copy(void *to, hsa_handle to_agent, const void *from, hsa_handle from_agent, size_t size, uint32_t n,
 			     const hsa_handle *signals, hsa_handle completion)
 {
 	AROUND(CALL_ASYNC_COPY, (uintptr_t)to, size, (uintptr_t)from,
-	       EXT(EXT_ASYNC_COPY, async_copy_fn *)(to, to_agent, from, from_agent, size, n, signals, completion),
+	       copied(EXT(EXT_ASYNC_COPY, async_copy_fn *)(to, to_agent, from, from_agent, size, n, signals, completion), n,
+		      signals, completion),
 	       (uintptr_t)to, size, (uintptr_t)from, completion);
 }
 
@@ -214,8 +224,9 @@ static hsa_status async_copy_on_engine(void *to, hsa_handle to_agent, const void
 				       _Bool force)
 {
 	AROUND(CALL_ASYNC_COPY, (uintptr_t)to, size, (uintptr_t)from,
-	       EXT(EXT_ASYNC_COPY_ON_ENGINE, async_copy_on_engine_fn *)(to, to_agent, from, from_agent, size, n, signals,
-									completion, engine, force),
+	       copied(EXT(EXT_ASYNC_COPY_ON_ENGINE, async_copy_on_engine_fn *)(to, to_agent, from, from_agent, size, n,
+									       signals, completion, engine, force),
+		      n, signals, completion),
 	       (uintptr_t)to, size, (uintptr_t)from, completion);
 }
 
@@ -235,8 +246,9 @@ static hsa_status async_copy_rect(const struct pitched *to, const struct dim3 *t
 {
 	const uint64_t size = range ? (uint64_t)range->x * range->y * range->z : 0;
 	AROUND(CALL_ASYNC_COPY, to ? (uintptr_t)to->base : 0, size, from ? (uintptr_t)from->base : 0,
-	       EXT(EXT_ASYNC_COPY_RECT, copy_rect_fn *)(to, to_at, from, from_at, range, agent, direction, n, signals,
-							completion),
+	       copied(EXT(EXT_ASYNC_COPY_RECT, copy_rect_fn *)(to, to_at, from, from_at, range, agent, direction, n, signals,
+							       completion),
+		      n, signals, completion),
 	       to ? (uintptr_t)to->base : 0, size, from ? (uintptr_t)from->base : 0, completion);
 }
 
@@ -245,27 +257,6 @@ static hsa_status fill(void *p, uint32_t value, size_t count)
 {
 	AROUND(CALL_FILL, (uintptr_t)p, count * 4, value, EXT(EXT_FILL, fill_fn *)(p, value, count), (uintptr_t)p, count * 4,
 	       value);
-}
-
-/** Waits are no events: there may be millions, and what matters is the one that does not end. */
-static int64_t wait_in(int place, hsa_handle signal, uint32_t condition, int64_t compare, uint64_t timeout, uint32_t how)
-{
-	signal_wait_fn *wait = (signal_wait_fn *)next.core[place];
-	if (!rec_level())
-		return wait(signal, condition, compare, timeout, how);
-	struct thread_state *t = thread_here();
-	call_begin(t, CALL_WAIT, signal, (uint64_t)compare, timeout);
-	const int64_t value = wait(signal, condition, compare, timeout, how);
-	call_end(t);
-	return value;
-}
-static int64_t wait_relaxed(hsa_handle signal, uint32_t condition, int64_t compare, uint64_t timeout, uint32_t how)
-{
-	return wait_in(CORE_SIGNAL_WAIT_RELAXED, signal, condition, compare, timeout, how);
-}
-static int64_t wait_scacquire(hsa_handle signal, uint32_t condition, int64_t compare, uint64_t timeout, uint32_t how)
-{
-	return wait_in(CORE_SIGNAL_WAIT_SCACQUIRE, signal, condition, compare, timeout, how);
 }
 
 /** Names are noted at every level: a kernel that was loaded before is launched when the level is raised. */
@@ -308,14 +299,18 @@ const struct hook core_hooks[] = {
 	{ CORE_MEMORY_ALLOCATE, memory_allocate },
 	{ CORE_MEMORY_FREE, memory_free },
 	{ CORE_MEMORY_COPY, copy },
-	{ CORE_SIGNAL_WAIT_RELAXED, wait_relaxed },
-	{ CORE_SIGNAL_WAIT_SCACQUIRE, wait_scacquire },
+	{ CORE_SIGNAL_LOAD_RELAXED, hook_load_relaxed },
+	{ CORE_SIGNAL_LOAD_SCACQUIRE, hook_load_scacquire },
+	{ CORE_SIGNAL_WAIT_RELAXED, hook_wait_relaxed },
+	{ CORE_SIGNAL_WAIT_SCACQUIRE, hook_wait_scacquire },
 	{ CORE_EXECUTABLE_FREEZE, freeze },
 	{ CORE_EXECUTABLE_DESTROY, executable_destroy },
 };
 const size_t ncore_hooks = sizeof(core_hooks) / sizeof(core_hooks[0]);
 
 const struct hook ext_hooks[] = {
+	{ EXT_ASYNC_HANDLER, hook_async_handler },
+	{ EXT_WAIT_ANY, hook_wait_any },
 	{ EXT_POOL_ALLOCATE, pool_allocate },
 	{ EXT_POOL_FREE, pool_free },
 	{ EXT_ASYNC_COPY, async_copy },

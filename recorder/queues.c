@@ -230,12 +230,14 @@ static __attribute__((noinline)) bool other_record(struct queue_state *q, uint64
 	return true;
 }
 
-/** @rung: its own doorbell was rung, so that it is written. false: its producer has not written it yet. A kernel's words stay in
- * registers. */
+/** @rung: its own doorbell was rung, so that it is written. false: its producer has not written it yet, or it is another's: its time is
+ * behind what that one did before it wrote the packet, as to make its signal ready. A kernel's words stay in registers. */
 static inline bool packet_record(struct queue_state *q, uint64_t id, struct launcher l, bool rung)
 {
 	uint64_t w[RECORD_WORDS];
 	const uint64_t *p = packet_at(q, id), w0 = packet_head(p);
+	if (!rung)
+		l.time = rec_ticks();
 	if (__builtin_expect((w0 & 0xff) != AQL_KIND_DISPATCH, 0))
 		return other_record(q, id, l, rung);
 	dispatch_words(p, w0, l.time, w);

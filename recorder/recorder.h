@@ -115,6 +115,8 @@ struct recorder {
 	struct rec_ring *events;
 	uint64_t *event_slots;
 	uint64_t event_mask;
+	struct rec_done *done;
+	uint64_t done_mask; // of sets
 	struct rec_memory *memory;
 	struct rec_allocation *allocations;
 	uint64_t allocation_mask;
@@ -286,6 +288,15 @@ static inline void event_note(const struct thread_state *t, enum rec_call call, 
 {
 	event_at(t, call, t->slot ? t->slot->since : rec_ticks(), status, a);
 }
+
+// signals.c: the hooks around loads of signals and waits for them
+int64_t hook_load_relaxed(hsa_handle signal);
+int64_t hook_load_scacquire(hsa_handle signal);
+signal_wait_fn hook_wait_relaxed, hook_wait_scacquire;
+uint32_t hook_wait_any(uint32_t n, const hsa_handle *signals, const uint32_t *conditions, const int64_t *values, uint64_t timeout,
+		       uint32_t how, int64_t *ret_value);
+typedef bool signal_handler_fn(int64_t value, void *arg);
+hsa_status hook_async_handler(hsa_handle signal, uint32_t condition, int64_t value, signal_handler_fn *handler, void *arg);
 
 // names.c
 void names_of_executable(hsa_handle executable);

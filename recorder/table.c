@@ -14,6 +14,8 @@ static const struct ext_row {
 	int place;
 	bool newer;
 } ext_rows[EXT_FUNCTIONS] = {
+	[EXT_ASYNC_HANDLER] = { 7 },
+	[EXT_WAIT_ANY] = { 9 },
 	[EXT_POOL_GET_INFO] = { 11 },
 	[EXT_ITERATE_POOLS] = { 12 },
 	[EXT_POOL_ALLOCATE] = { 13 },

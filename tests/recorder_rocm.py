@@ -20,6 +20,7 @@ import tap
 
 SAXPY, FILL = "_Z5saxpyPKfPffi", "_Z4fillPffi"
 N = 1 << 16
+STANDS = 1.1  # seconds: a kernel that ran so long at the last look is known to run
 
 
 class Recorded:
@@ -86,11 +87,16 @@ def fills_of(packets):
     return [p for p in packets if p["kernel"] and "fill" in p["kernel"] and p["kernel"].startswith("_Z")]
 
 
+def standing(recording):
+    """Whether a queue has stood for so long that it is known to, also when its process is gone."""
+    return any(q["in_flight"] and q["moved"] > STANDS for q in recording["queues"])
+
+
 def test_hang(t, r):
     """A hang at the Nth launch names exactly that kernel and its arguments, live and afterwards."""
     job = r.start("gpu gfx90a; hang kernel fill launch 7", "series", 20)
     job.stdout.readline()
-    flying = tap.wait_for(lambda: [p for p in fills_of(dispatches(r.read(job.pid, "--all")))[6:] if p["progress"] == "running"])
+    flying = tap.wait_for(lambda: standing(found := r.read(job.pid, "--all")) and [p for p in fills_of(dispatches(found))[6:] if p["progress"] == "running"])
     for when in ("live", "after a kill"):
         recording = r.read(job.pid, "--all")
         all_of = dispatches(recording)
@@ -112,7 +118,7 @@ def test_hang_behind(t, r):
 
         def running():
             found = r.read(job.pid, "--all")
-            return [p for p in dispatches(found) if p["kernel"] == FILL] if any(p["progress"] == "running" for p in dispatches(found)) else None
+            return [p for p in dispatches(found) if p["kernel"] == FILL] if standing(found) else None
         fills = tap.wait_for(lambda: (f := running()) and len(f) == 20 and f[nth - 1]["progress"] == "running" and f)
         t.same([p["progress"] in ("ended", "probably-ended") for p in fills or []], [True] * (nth - 1) + [False] * (21 - nth), f"where a queue {what}: fill {nth} runs, those before it have ended")
         job.kill()

@@ -39,6 +39,7 @@ static const char *const names[CALLS] = {
 	[CALL_INIT] = "hsa_init",
 	[CALL_SHUT_DOWN] = "hsa_shut_down",
 	[CALL_HOLD] = "hold",
+	[CALL_COPY_AFTER] = "copy-after",
 };
 
 const char *call_name(uint32_t call) { return call < CALLS && names[call] ? names[call] : "unknown"; }

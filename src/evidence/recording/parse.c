@@ -139,6 +139,7 @@ struct uh_error *recording_parse(const char *name, char *bytes, size_t size, str
 		recording_calls(r, pieces, n);
 		recording_memory(r, piece_of(pieces, n, EXTENT_MEMORY));
 		recording_queues(r, pieces, n);
+		recording_seen(r, pieces, n);
 		recording_progress(r);
 	}
 	free(pieces);
@@ -153,6 +154,7 @@ void recording_free(struct flight_recording *r)
 {
 	if (!r)
 		return;
+	vec_free(&r->seen);
 	arena_free(&r->arena);
 	free(r->bytes);
 	free(r);

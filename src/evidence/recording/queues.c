@@ -1,16 +1,10 @@
-// The queues of a recording and their packets: which are there, how far each is.
+// The queues of a recording and their packets: which are there. progress.c says how far each is.
 #include <stdlib.h>
 
 #include "base/bytes.h"
 #include "evidence/recording/recording.h"
 
 enum { AQL_TYPE_VENDOR = 0, AQL_TYPE_DISPATCH = 2, AQL_TYPE_BARRIER_AND = 3, AQL_TYPE_BARRIER_OR = 5 };
-
-const char *progress_name(enum packet_progress p)
-{
-	static const char *const names[] = { "ended", "probably-ended", "running", "waiting" };
-	return names[p];
-}
 
 static int by_id(const void *a, const void *b)
 {
@@ -105,40 +99,4 @@ void recording_queues(struct flight_recording *r, const struct recording_piece *
 		if (p[i].extent.kind == EXTENT_QUEUE && p[i].extent.head >= sizeof(struct rec_queue) &&
 		    p[i].extent.stride >= RECORD_SIZE)
 			queue_take(r, p, n, &p[i]);
-}
-
-void recording_progress(struct flight_recording *r)
-{
-	for (size_t i = 0; i < r->nqueues; i++) {
-		struct recorded_queue *q = &r->queues[i];
-		bool first = true;
-		for (size_t k = 0; k < q->n; k++) {
-			struct recorded_packet *p = &q->packets[k];
-			if (p->id < q->head.certain)
-				p->progress = PROGRESS_ENDED;
-			else if (p->id < q->read || q->head.destroyed)
-				p->progress = PROGRESS_TAKEN;
-			else {
-				p->progress = first ? PROGRESS_RUNNING : PROGRESS_WAITING;
-				first = false;
-			}
-		}
-	}
-}
-
-struct idle_gpu recording_idle(const struct flight_recording *r)
-{
-	static const double still = 5;
-	struct idle_gpu g = { .idle = true, .age = recording_age(r, r->header.start.ticks) };
-	for (size_t i = 0; i < r->nqueues; i++) {
-		const struct recorded_queue *q = &r->queues[i];
-		g.launched += q->head.seen;
-		for (size_t k = 0; k < q->n; k++) {
-			const double age = recording_age(r, q->packets[k].raw.time);
-			g.idle = g.idle && q->packets[k].progress < PROGRESS_RUNNING;
-			g.age = age < g.age ? age : g.age;
-		}
-	}
-	g.idle = g.idle && g.age >= still && r->header.state == RECORDING_ON;
-	return g;
 }

@@ -11,9 +11,10 @@ enum { RECORDING_MOST = 1 << 30 };
 
 /** How far a packet is, as far as the recording tells. */
 enum packet_progress {
-	PROGRESS_ENDED,   // a completion signal says so
+	PROGRESS_ENDED,   // a completion signal says so, or the program saw it
 	PROGRESS_TAKEN,   // the GPU went on to a later packet: it has probably ended
-	PROGRESS_RUNNING, // the first that has not ended
+	PROGRESS_UNKNOWN, // launched; nobody knows whether it ran
+	PROGRESS_RUNNING, // the first that has not ended, and known to run
 	PROGRESS_WAITING, // behind it
 };
 const char *progress_name(enum packet_progress p);
@@ -39,8 +40,8 @@ struct recorded_queue {
 	const struct recorded_agent *agent; // NULL: not known
 	size_t n;                           // packets that are there, oldest first
 	struct recorded_packet *packets;
-	uint64_t read, write; // indices: as sampled, or as they are now
-	bool fresh;           // they were read from the living process
+	uint64_t read, write; // indices, as sampled
+	bool stands;          // its first packet that has not ended was seen so for a while, or its GPU reported a fault
 	uint64_t torn;
 };
 
@@ -107,6 +108,11 @@ struct recorded_allocation {
 	const struct recorded_pool *pool; // NULL: not of one
 };
 
+/** A signal that the program saw to have fired: what was launched with it until @time has ended. */
+struct seen_signal {
+	uint64_t signal, time;
+};
+
 struct recorded_operation {
 	struct rec_operation raw;
 	struct str name;
@@ -124,6 +130,7 @@ struct flight_recording {
 	uint64_t torn;
 	size_t nqueues, nkernels, ncode, nagents, npools, nthreads, nevents, nallocations, noperations;
 	struct recorded_queue *queues;
+	VEC(struct seen_signal) seen; // by signal, then by time
 	struct recorded_kernel *kernels; // by object, then by time
 	struct recorded_code *code;
 	VEC(struct recorded_type) types; // while it is read
@@ -162,8 +169,13 @@ struct idle_gpu {
 	double age;        // seconds since the last, or since the start
 };
 struct idle_gpu recording_idle(const struct flight_recording *r);
-/** After the indices of queues were refreshed. */
+/** How far each packet is. Once more where the process turns out to live. */
 void recording_progress(struct flight_recording *r);
+/** The packet that is known to run; NULL: none is. */
+const struct recorded_packet *queue_running(const struct recorded_queue *q);
+/** The kernel that was running when the GPU reported @fault, if there is but one that it can be, and its queue. */
+const struct recorded_packet *recording_faulted(const struct flight_recording *r, const struct rec_event *fault,
+						const struct recorded_queue **ret_queue);
 const struct recorded_kernel *recording_kernel(const struct flight_recording *r, uint64_t object, uint64_t time);
 const struct recorded_operation *recording_operation(const struct flight_recording *r, uint32_t id);
 const struct recorded_agent *recording_agent(const struct flight_recording *r, uint64_t handle);
@@ -253,5 +265,6 @@ void recording_types_join(struct flight_recording *r);
 void recording_calls(struct flight_recording *r, const struct recording_piece *p, size_t n);
 void recording_memory(struct flight_recording *r, const struct recording_piece *memory);
 void recording_queues(struct flight_recording *r, const struct recording_piece *p, size_t n);
+void recording_seen(struct flight_recording *r, const struct recording_piece *p, size_t n);
 /** Whether the record at @words, whose low half of the number is its first, is whole: then *ret_id is its number, at most @upto. */
 bool record_whole(const char *words, unsigned nwords, uint64_t upto, uint64_t *ret_id);

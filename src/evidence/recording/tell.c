@@ -62,29 +62,6 @@ static void add_packet(struct recording_telling *t, struct event *e, const struc
 		event_add_text(e, a, "operation", operation_say(a, t->r, p->operation));
 }
 
-/** The first dispatch of a queue that has not ended. */
-static const struct recorded_packet *first_flying(const struct recorded_queue *q)
-{
-	for (size_t i = 0; i < q->n; i++)
-		if (q->packets[i].progress >= PROGRESS_RUNNING && q->packets[i].kind == PACKET_DISPATCH)
-			return &q->packets[i];
-	return NULL;
-}
-
-/** The kernel that was running on a GPU, if there is but one that it can be. */
-static const struct recorded_packet *running_on(const struct flight_recording *r, uint64_t agent)
-{
-	const struct recorded_packet *found = NULL;
-	for (size_t i = 0; i < r->nqueues; i++) {
-		const struct recorded_packet *p =
-			r->queues[i].head.agent == agent || !r->queues[i].agent ? first_flying(&r->queues[i]) : NULL;
-		if (p && found)
-			return NULL;
-		found = p ? p : found;
-	}
-	return found;
-}
-
 static void add_place(struct recording_telling *t, struct event *e, const struct rec_event *f)
 {
 	const struct nearby n = recording_near(t->r, f->a[0], f->time, f->a[2]);
@@ -143,7 +120,8 @@ static void tell_fault(struct recording_telling *t, const struct rec_event *f)
 {
 	struct event e;
 	const struct recorded_agent *g = recording_agent(t->r, f->a[2]);
-	const struct recorded_packet *p = running_on(t->r, f->a[2]);
+	const struct recorded_queue *of;
+	const struct recorded_packet *p = recording_faulted(t->r, f, &of);
 	if (!begin(t, "recording-fault", f->time, &e))
 		return;
 	e.device = g ? g->pci : (struct str){ 0 };
@@ -162,8 +140,8 @@ static void tell_queue_error(struct recording_telling *t, const struct rec_event
 {
 	struct event e;
 	for (size_t i = 0; i < t->r->nqueues; i++) {
-		const struct recorded_queue *q = &t->r->queues[i];
-		const struct recorded_packet *p = first_flying(q);
+		const struct recorded_queue *q = &t->r->queues[i], *of;
+		const struct recorded_packet *p = recording_faulted(t->r, f, &of);
 		if (q->head.address != f->a[0] || !begin(t, "recording-queue-error", f->time, &e))
 			continue;
 		e.device = q->agent ? q->agent->pci : (struct str){ 0 };
@@ -186,20 +164,28 @@ static void tell_events(struct recording_telling *t)
 	}
 }
 
-/** A kernel that was launched and has not ended, of a queue that stood still before the recording's end, or stands still now. */
-static void tell_flying(struct recording_telling *t)
+/** The packet at the head of a queue that stood still before the recording's end, or stands still now: a kernel that does not end, or a
+ * barrier that waits for another queue. */
+static void tell_standing(struct recording_telling *t)
 {
 	for (size_t i = 0; i < t->r->nqueues; i++) {
 		const struct recorded_queue *q = &t->r->queues[i];
-		const struct recorded_packet *p = first_flying(q);
+		const struct recorded_packet *p = q->stands ? queue_running(q) : NULL;
 		struct event e;
 		if (!p || recording_age(t->r, p->raw.time) < STILL || recording_age(t->r, q->head.moved) < STILL ||
-		    !begin(t, "recording-dispatch", p->raw.time, &e))
+		    !begin(t, p->kind == PACKET_DISPATCH ? "recording-dispatch" : "recording-queue", p->raw.time, &e))
 			continue;
 		e.device = q->agent ? q->agent->pci : (struct str){ 0 };
 		event_add_number(&e, &t->arena, "queue", q->id);
-		add_packet(t, &e, p);
+		event_add_text(&e, &t->arena, "stalled", S("yes"));
 		event_add_text(&e, &t->arena, "age", seconds_say(&t->arena, recording_age(t->r, p->raw.time)));
+		if (p->kind == PACKET_DISPATCH) {
+			add_packet(t, &e, p);
+		} else {
+			event_add_number(&e, &t->arena, "read_index", (int64_t)q->read);
+			event_add_number(&e, &t->arena, "write_index", (int64_t)q->write);
+			event_add_number(&e, &t->arena, "pending", (int64_t)(q->write - q->read));
+		}
 		artefact_tell(t->out, &e);
 	}
 }
@@ -274,7 +260,7 @@ void recording_tell(const struct artefact_output *out, const struct flight_recor
 	struct recording_telling t = { .out = out, .r = r };
 	tell_gpus(&t);
 	tell_events(&t);
-	tell_flying(&t);
+	tell_standing(&t);
 	tell_waiting(&t);
 	tell_idle(&t);
 	tell_memory(&t);

@@ -1,6 +1,7 @@
 // What a recording says of itself: whose it is, how it ended, how it was held.
 #include "report/last/last.h"
 #include "report/last/parts.h"
+#include "report/text/parts.h"
 
 static const char *state_of(const struct flight_recording *r)
 {
@@ -35,6 +36,16 @@ static void walk_hold(struct recording_sheet *w)
 		sheet_line(s, 0, COLUMNS(core));
 }
 
+/** All times in the text are as of the end, which may be long ago. */
+static void say_end(struct recording_sheet *w)
+{
+	struct text date = { 0 };
+	prose_date(&date, (struct stamp){ TIME_WALL, recording_time(w->r, w->r->now) });
+	if (date.n)
+		sheet_say_safe(&w->sheet, "  The recording ends at ", text_str(&date), ". Times below are as of then.\n");
+	text_free(&date);
+}
+
 void walk_head(struct recording_sheet *w, const struct recording_seen *seen)
 {
 	static const struct column title[] = { { "program" },         { "pid", " (pid " },
@@ -65,6 +76,8 @@ void walk_head(struct recording_sheet *w, const struct recording_seen *seen)
 	sheet_put(s, "allocations", v_number(r->nallocations));
 	sheet_put(s, "kernels", v_number(r->nkernels));
 	sheet_line(s, 0, COLUMNS(title));
+	if (!r->alive)
+		say_end(w);
 	walk_hold(w);
 	if (r->note.n)
 		sheet_say_safe(s, "  ", r->note, "\n");

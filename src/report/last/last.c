@@ -32,6 +32,13 @@ void put_time(struct recording_sheet *w, const char *key, uint64_t ticks)
 		jw_null(&w->sheet.json);
 }
 
+/** How long before now, or before the end of a recording whose process is gone. */
+static void put_age(struct recording_sheet *w, uint64_t ticks)
+{
+	put_seconds(w, "age", recording_age(w->r, ticks));
+	sheet_note(&w->sheet, "ago", v_word(w->r->alive ? "ago" : "before the end"));
+}
+
 void put_thread(struct recording_sheet *w, const char *key, uint16_t slot)
 {
 	const struct recorded_thread *t = recording_thread(w->r, slot);
@@ -124,15 +131,19 @@ static void walk_packet(struct recording_sheet *w, const struct recorded_queue *
 					      { "packet", "#" },
 					      { "what", "  " },
 					      { "size", "  " },
-					      { "age", "  launched ", .after = " ago" },
+					      { "age", "  launched " },
+					      { "ago", " " },
 					      { "thread.tid", "  by thread " },
 					      { "operation.chain", "  in " } };
 	static const struct column tensors[] = { { "operation.tensors", "tensors: " } };
 	static const struct column arguments[] = { { "arguments.text", "arguments: " } };
 	struct sheet *s = &w->sheet;
-	const bool dispatch = p->kind == PACKET_DISPATCH, flying = p->progress >= PROGRESS_RUNNING;
+	const bool dispatch = p->kind == PACKET_DISPATCH, flying = p->progress >= PROGRESS_UNKNOWN;
 	sheet_open(s, NULL, '{');
-	sheet_note(s, "mark", v_word(p->progress == PROGRESS_RUNNING ? "  > " : "    "));
+	sheet_note(s, "mark",
+		   v_word(p->progress == PROGRESS_RUNNING ? "  > " :
+			  p->progress == PROGRESS_UNKNOWN ? "  ? " :
+							    "    "));
 	sheet_put(s, "packet", v_number(p->id));
 	sheet_put(s, "kind", v_word(dispatch ? "dispatch" : p->kind == PACKET_BARRIER ? "barrier" : "vendor"));
 	sheet_put(s, "progress", v_word(progress_name(p->progress)));
@@ -146,7 +157,7 @@ static void walk_packet(struct recording_sheet *w, const struct recorded_queue *
 	sheet_put(s, "completion_signal", v_if(p->raw.completion, v_hex(p->raw.completion)));
 	sheet_put(s, "barrier_bit", v_bool(p->barrier_bit));
 	put_time(w, "time", p->raw.time);
-	put_seconds(w, "age", recording_age(w->r, p->raw.time));
+	put_age(w, p->raw.time);
 	put_thread(w, "thread", p->raw.thread);
 	walk_operation(w, p->operation);
 	walk_packet_arguments(w, p);
@@ -160,14 +171,16 @@ static void walk_packet(struct recording_sheet *w, const struct recorded_queue *
 	sheet_close(s, '}');
 }
 
-/** The packets that are shown: those in flight, and before them the last that ended. JSON has as many as were asked for. */
-static void walk_packets(struct recording_sheet *w, const struct recorded_queue *q, size_t flying)
+/** The packets that are shown: those that are not known to have ended, and before them the last that ended. JSON has as many as were asked for. */
+static void walk_packets(struct recording_sheet *w, const struct recorded_queue *q)
 {
 	struct sheet *s = &w->sheet;
 	const size_t before = w->options->all ? q->n : s->as_json ? w->options->packets : ENDED_SHOWN;
 	const size_t behind = w->options->all || s->as_json ? q->n : IN_FLIGHT_SHOWN;
-	const size_t first = q->n - flying, from = first > before ? first - before : 0;
-	const size_t to = flying > behind ? first + behind : q->n;
+	size_t first = 0;
+	while (first < q->n && q->packets[first].progress < PROGRESS_UNKNOWN)
+		first++;
+	const size_t from = first > before ? first - before : 0, to = q->n - first > behind ? first + behind : q->n;
 	sheet_open(s, "packets", '[');
 	for (size_t i = from; i < to; i++)
 		walk_packet(w, q, &q->packets[i]);
@@ -176,11 +189,11 @@ static void walk_packets(struct recording_sheet *w, const struct recorded_queue 
 		sheet_say(s, "    and %zu more behind them\n", q->n - to);
 }
 
-static size_t flying_of(const struct recorded_queue *q)
+static size_t count(const struct recorded_queue *q, enum packet_progress least, enum packet_progress most)
 {
 	size_t n = 0;
 	for (size_t i = 0; i < q->n; i++)
-		n += q->packets[i].progress >= PROGRESS_RUNNING;
+		n += q->packets[i].progress >= least && q->packets[i].progress <= most;
 	return n;
 }
 
@@ -193,10 +206,11 @@ static void walk_queue(struct recording_sheet *w, const struct recorded_queue *q
 					      { "word", " " },
 					      { "in_flight", ", " },
 					      { "flying", "" },
+					      { "unknown", ", ", .after = " not known whether they ran", .least = 1 },
 					      { "still", ", none ended for " },
 					      { "destroyed", ", destroyed" } };
 	struct sheet *s = &w->sheet;
-	const size_t flying = flying_of(q);
+	const size_t flying = count(q, PROGRESS_RUNNING, PROGRESS_WAITING);
 	const double still = recording_age(w->r, q->head.moved);
 	sheet_open(s, NULL, '{');
 	sheet_put(s, "id", v_number(q->id));
@@ -214,6 +228,7 @@ static void walk_queue(struct recording_sheet *w, const struct recorded_queue *q
 	sheet_put(s, "certainly_ended", v_number(q->head.certain));
 	sheet_put(s, "in_flight", v_number(flying));
 	sheet_note(s, "flying", v_word(" in flight"));
+	sheet_put(s, "unknown", v_number(count(q, PROGRESS_UNKNOWN, PROGRESS_UNKNOWN)));
 	put_seconds(w, "sampled", recording_age(w->r, q->head.sampled));
 	put_seconds(w, "moved", still);
 	sheet_note(s, "still", v_if(flying && still > STILL, v_seconds(w, still)));
@@ -223,7 +238,7 @@ static void walk_queue(struct recording_sheet *w, const struct recorded_queue *q
 	sheet_put(s, "torn", v_number(q->torn));
 	sheet_put(s, "unseen", v_number(q->head.unseen));
 	sheet_line(s, 0, COLUMNS(line));
-	walk_packets(w, q, flying);
+	walk_packets(w, q);
 	sheet_close(s, '}');
 }
 
@@ -303,7 +318,8 @@ static void walk_threads(struct recording_sheet *w)
 static void walk_last_allocations(struct recording_sheet *w)
 {
 	static const struct column line[] = { { "what", "  " },
-					      { "age", ", ", .after = " ago" },
+					      { "age", ", " },
+					      { "ago", " " },
 					      { "thread.tid", ", by thread " } };
 	struct sheet *s = &w->sheet;
 	size_t n = 0, from = w->r->nevents;
@@ -327,7 +343,7 @@ static void walk_last_allocations(struct recording_sheet *w)
 		sheet_put(s, "size", v_if(e->call == CALL_POOL_ALLOCATE, v_number(e->a[1])));
 		sheet_put(s, "status", v_int(e->status));
 		sheet_note(s, "what", v_text(call_say(&w->arena, e->call, e->a)));
-		put_seconds(w, "age", recording_age(w->r, e->time));
+		put_age(w, e->time);
 		put_thread(w, "thread", e->thread);
 		if (waits)
 			sheet_line(s, 0, COLUMNS(line));

@@ -223,6 +223,7 @@ struct uh_error *recording_open(const struct recording_path *p, struct flight_re
 	if (!err && alive(*ret, p->path, owner)) {
 		(*ret)->alive = true;
 		(*ret)->now = recording_now(*ret);
+		recording_progress(*ret);
 	}
 	if (!err && ret_owner)
 		*ret_owner = owner;

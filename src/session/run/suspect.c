@@ -21,16 +21,11 @@ struct suspect {
 	double time;                   // seconds since 1970
 };
 
-/** What was launched after the last look at the queue may have ended before the process did: nobody knows. */
-static const struct recorded_packet *running(const struct recorded_queue *q)
+/** A kernel is accused only where it is known to run: its queue stands. */
+static const struct recorded_packet *accused(const struct recorded_queue *q)
 {
-	for (size_t i = 0; i < q->n; i++) {
-		const struct recorded_packet *p = &q->packets[i];
-		if (p->kind == PACKET_DISPATCH && p->progress == PROGRESS_RUNNING &&
-		    (q->fresh || p->raw.time <= q->head.sampled))
-			return p;
-	}
-	return NULL;
+	const struct recorded_packet *p = q->stands ? queue_running(q) : NULL;
+	return p && p->kind == PACKET_DISPATCH ? p : NULL;
 }
 
 static const struct rec_event *first_fault(const struct flight_recording *r)
@@ -55,18 +50,22 @@ static void look(const struct flight_recording *r, const char *path, int64_t ran
 	const struct rec_event *fault = first_fault(r);
 	if (!fault && rank >= 0 && r->header.rank != rank)
 		return;
-	struct suspect own = { .of = r, .path = path, .fault = fault, .time = fault ? recording_time(r, fault->time) : 0 };
-	for (size_t i = 0; i < r->nqueues; i++) {
-		const struct recorded_queue *q = &r->queues[i];
-		struct suspect s = { .of = r, .path = path, .queue = q, .fault = fault, .packet = running(q) };
-		// Packets may be written long before their turn comes.
-		const uint64_t since = s.packet && s.packet->raw.time > q->head.moved ? s.packet->raw.time : q->head.moved;
-		s.time = fault ? own.time : s.packet ? recording_time(r, since) : 0;
-		if (s.packet && outweighs(&s, best))
-			*best = s;
+	struct suspect s = { .of = r, .path = path, .fault = fault, .time = fault ? recording_time(r, fault->time) : 0 };
+	if (fault) {
+		s.packet = recording_faulted(r, fault, &s.queue);
+		*best = outweighs(&s, best) ? s : *best;
+		return;
 	}
-	if (fault && outweighs(&own, best))
-		*best = own;
+	for (size_t i = 0; i < r->nqueues; i++) {
+		s.queue = &r->queues[i];
+		s.packet = accused(s.queue);
+		if (!s.packet)
+			continue;
+		// Packets may be written long before their turn comes.
+		const uint64_t moved = s.queue->head.moved;
+		s.time = recording_time(r, s.packet->raw.time > moved ? s.packet->raw.time : moved);
+		*best = outweighs(&s, best) ? s : *best;
+	}
 }
 
 /** The number of the launch among those of its kernel, from 1 on; -1: older ones are not there any more. */
@@ -298,18 +297,28 @@ struct str suspect_first(const char *directory, struct arena *a, struct run_try 
 
 // --- for crash diagnostics ---
 
+static struct str launch_say(struct arena *a, const struct recorded_queue *q, const struct recorded_packet *p)
+{
+	return arena_printf(a, "Kernel API Call: " STR_FMT " queue %u packet %llu %s", STR_ARG(packet_say(a, p)), q->id,
+			    (unsigned long long)p->id, progress_name(p->progress));
+}
+
+/** @ret_last: the newest that is known to have ended. */
 static void add_launches(const struct flight_recording *r, struct arena *a, struct text *to, struct str *ret_last)
 {
+	uint64_t newest = 0;
 	for (size_t q = 0; q < r->nqueues; q++) {
 		const struct recorded_queue *queue = &r->queues[q];
 		for (size_t i = queue->n > LOG_LINES ? queue->n - LOG_LINES : 0; i < queue->n; i++) {
 			const struct recorded_packet *p = &queue->packets[i];
 			if (p->kind != PACKET_DISPATCH)
 				continue;
-			*ret_last = arena_printf(a, "Kernel API Call: " STR_FMT " queue %u packet %llu %s",
-						 STR_ARG(packet_say(a, p)), queue->id, (unsigned long long)p->id,
-						 progress_name(p->progress));
-			text_printf(to, STR_FMT "\n", STR_ARG(*ret_last));
+			struct str said = launch_say(a, queue, p);
+			text_printf(to, STR_FMT "\n", STR_ARG(said));
+			if (p->progress == PROGRESS_ENDED && p->raw.time >= newest) {
+				newest = p->raw.time;
+				*ret_last = said;
+			}
 		}
 	}
 }
@@ -331,8 +340,7 @@ void suspect_log(const char *directory, struct arena *a, struct suspect_log *ret
 		if (best.of->agents[i].gpu && !ret->gfx.n)
 			ret->gfx = arena_str(a, best.of->agents[i].name);
 	if (best.packet)
-		ret->last = arena_printf(a, "Kernel API Call: " STR_FMT " packet %llu", STR_ARG(packet_say(a, best.packet)),
-					 (unsigned long long)best.packet->id);
+		ret->last = launch_say(a, best.queue, best.packet);
 	ret->lines = arena_str(a, text_str(&lines));
 	text_free(&lines);
 	close_all(&all);
