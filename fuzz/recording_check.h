@@ -7,6 +7,7 @@
 #include "report/last/last.h"
 
 enum {
+	SAMPLE_SIGNAL = 0x5000, // of the first packet; the others have those behind it
 	SAMPLE_QUEUE_AT = RECORDING_HEAD,
 	SAMPLE_SLOTS = 8,
 	SAMPLE_ARGUMENTS_AT = SAMPLE_QUEUE_AT + 256 + SAMPLE_SLOTS * RECORD_SIZE,
@@ -17,7 +18,8 @@ enum {
 	SAMPLE_OPERATIONS_AT = SAMPLE_THREADS_AT + 2 * 128,
 	SAMPLE_LOG_AT = SAMPLE_OPERATIONS_AT + 64 + 2 * 960,
 	SAMPLE_LOG_SLOTS = 32,
-	SAMPLE_SIZE = SAMPLE_LOG_AT + 64 + SAMPLE_LOG_SLOTS * RECORD_SIZE,
+	SAMPLE_DONE_AT = SAMPLE_LOG_AT + 64 + SAMPLE_LOG_SLOTS * RECORD_SIZE,
+	SAMPLE_SIZE = SAMPLE_DONE_AT + SAMPLE_SLOTS * sizeof(struct rec_done),
 };
 
 static inline void sample_extent(char *bytes, unsigned n, struct rec_extent e)
@@ -77,6 +79,13 @@ static inline uint64_t sample_entry(char *bytes, uint64_t used, struct rec_entry
 	return used + e.size;
 }
 
+/** The program saw that a signal had fired. */
+static inline void sample_saw(char *bytes, unsigned slot, uint64_t signal, uint64_t time)
+{
+	const struct rec_done d = { rec_done_mix(signal, time), time };
+	memcpy(bytes + SAMPLE_DONE_AT + slot * sizeof(d), &d, sizeof(d));
+}
+
 static inline void sample_records(char *bytes)
 {
 	const struct rec_queue queue = { .size = SAMPLE_SLOTS,
@@ -92,6 +101,7 @@ static inline void sample_records(char *bytes)
 		const struct rec_packet p = { .time = 100 + i,
 					      .kernel = 0x1000,
 					      .arguments = 0x2000,
+					      .completion = SAMPLE_SIGNAL + i,
 					      .grid = { 64, 1, 1 },
 					      .group = 63,
 					      .header = i == 7 ? 3 : 0x1502,
@@ -158,7 +168,10 @@ static inline char *sample_recording(void)
 	sample_extent(bytes, 4, (struct rec_extent){ EXTENT_THREADS, 0, SAMPLE_THREADS_AT, 0, 2, 128, 0 });
 	sample_extent(bytes, 5, (struct rec_extent){ EXTENT_OPERATIONS, 0, SAMPLE_OPERATIONS_AT, 0, 2, 960, 64 });
 	sample_extent(bytes, 6, (struct rec_extent){ EXTENT_LOG, 0, SAMPLE_LOG_AT, 0, SAMPLE_LOG_SLOTS, RECORD_SIZE, 64 });
+	sample_extent(bytes, 7,
+		      (struct rec_extent){ EXTENT_DONE, 0, SAMPLE_DONE_AT, 0, SAMPLE_SLOTS, sizeof(struct rec_done), 0 });
 	sample_records(bytes);
+	sample_saw(bytes, 0, SAMPLE_SIGNAL + 3, 103); // of the fourth packet, in the moment of its launch
 	memcpy(bytes + SAMPLE_EVENTS_AT, &next, sizeof(next));
 	memcpy(bytes + SAMPLE_THREADS_AT, &thread, sizeof(thread));
 	for (unsigned i = 0; i < 2; i++) {
@@ -201,6 +214,9 @@ static inline const char *recording_complaint(const char *bytes, size_t size)
 		for (size_t k = 1; k < r->queues[i].n; k++)
 			if (r->queues[i].packets[k].id <= r->queues[i].packets[k - 1].id)
 				complaint = "packets are not in order";
+	for (size_t i = 0; i < r->nqueues; i++)
+		if (r->queues[i].stands && !queue_running(&r->queues[i]))
+			complaint = "a queue stands, and nothing runs";
 	FILE *out = fopen("/dev/null", "w");
 	for (int json = 0; json < 2; json++) {
 		const struct uh_last_options o = { .json = json, .all = true, .address = 0x7e0000000100 };

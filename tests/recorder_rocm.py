@@ -8,6 +8,7 @@ import random
 import re
 import resource
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -348,6 +349,57 @@ def test_kills(t, r):
     t.ok(packets > 20 * kills, "and there are many", packets)
 
 
+WAYS = ("device", "stream", "copy", "event", "other", "callback", "handler")
+
+
+def steps(r, way, n):
+    """A program that waits for each of its steps in this way; for ever where @n is 0, else it dies of a segmentation fault of its own."""
+    diary = r.where / "diary"
+    diary.unlink(missing_ok=True)
+    job = r.start("gpu gfx90a; slow kernel fill 0.002", *(("handled-steps", n, diary, r.programs.code) if way == "handler" else ("steps", n, way, diary)), level=1)
+    return job, diary
+
+
+def known_of(r, job, diary):
+    """How many fills the program began and saw to have ended, what the recording says of each, and the kernels that it calls running."""
+    begun, seen = struct.unpack_from("<2Q", diary.read_bytes(), 16)
+    all_of = dispatches(r.read(job.pid, "--all"))
+    fills = sorted((p for p in all_of if p["kernel"] == FILL and p["grid"] != [64, 1, 1] or p["kernel"] == FILL and job.args[1] == "handled-steps"), key=lambda p: p["time"])
+    return begun, seen, [p["progress"] for p in fills], [p["kernel"] for p in all_of if p["progress"] == "running"]
+
+
+def test_done(t, r):
+    """What the program saw to have ended is known, however it saw it."""
+    for way in WAYS:
+        job, diary = steps(r, way, 5)
+        job.communicate(timeout=60)
+        _, seen, fills, running = known_of(r, job, diary)
+        t.same((job.returncode, seen, fills, running), (-signal.SIGSEGV, 5, ["ended"] * 5, []), f"a host that dies after five steps that it waited for ({way}): all have ended, none runs")
+    run = r.unhang.run("explain", r.where / f"{job.pid}.recording")
+    t.same((run.returncode, FILL.encode() in run.stdout), (0, False), "and explain has nothing to tell")
+
+
+def test_accused(t, r):
+    """Killed at any moment, no kernel is called running that ended, and what the program saw to have ended is known."""
+    kills = int(os.environ.get("UNHANG_KILLS", "28"))
+    chance = random.Random(kills)
+    wrong, unknown, told = [], [], 0
+    for n in range(kills):
+        way = WAYS[n % len(WAYS)]
+        job, diary = steps(r, way, 0)
+        job.stdout.readline()
+        time.sleep(chance.uniform(0, 0.05))
+        job.kill()
+        job.communicate()
+        begun, seen, fills, running = known_of(r, job, diary)
+        told += seen
+        wrong += [f"{way}: {k} of {begun} launches, {seen} of them seen to have ended" for k in running]
+        unknown += [f"{way}: {i} of {seen} is {p}" for i, p in enumerate(fills[:seen]) if p != "ended"]
+        (r.where / f"{job.pid}.recording").unlink()
+    t.no_complaints(wrong, f"after {kills} kills no kernel is accused that did not stand")
+    t.no_complaints(unknown, f"and the {told} launches that the programs saw to have ended have")
+
+
 def test_statistics(t, r):
     """Level 5: what the buffers held right before each kernel; level 10: the buffers themselves. Before launch N of saxpy, y holds N - 1."""
     dumps = r.where / "dumps"
@@ -504,6 +556,8 @@ def main():
         test_closed(t, r)
         test_vram(t, r)
         test_kills(t, r)
+        test_done(t, r)
+        test_accused(t, r)
         test_statistics(t, r)
         test_limit_of_file_sizes(t, r)
         test_waited_for(t, r)

@@ -28,7 +28,7 @@ static void test_whole(void **state)
 	assert_int_equal(r->nqueues, 1);
 	assert_int_equal(r->queues[0].n, 8);
 	const struct recorded_packet *p = r->queues[0].packets;
-	assert_int_equal(p[2].progress, PROGRESS_ENDED);
+	assert_int_equal(p[3].progress, PROGRESS_ENDED);
 	assert_int_equal(p[4].progress, PROGRESS_TAKEN);
 	assert_int_equal(p[5].progress, PROGRESS_RUNNING);
 	assert_int_equal(p[6].progress, PROGRESS_WAITING);
@@ -140,6 +140,138 @@ static void test_idle(void **state)
 	}
 }
 
+/** The sample without its fault, in which @header is that of each packet but the barrier. Its sampler had seen nothing of it. */
+static char *unseen(uint16_t header)
+{
+	char *bytes = sample_recording();
+	struct rec_queue q;
+	memcpy(&q, bytes + SAMPLE_QUEUE_AT, sizeof(q));
+	q.read = q.certain = q.moved = 0;
+	q.sampled = 100;
+	memcpy(bytes + SAMPLE_QUEUE_AT, &q, sizeof(q));
+	for (unsigned i = 0; i < SAMPLE_SLOTS - 1; i++)
+		memcpy(bytes + SAMPLE_QUEUE_AT + 256 + i * RECORD_SIZE + offsetof(struct rec_packet, header), &header, 2);
+	memset(bytes + SAMPLE_EVENTS_AT + 64 + 7 * RECORD_SIZE, 0, RECORD_SIZE);
+	memset(bytes + SAMPLE_DONE_AT, 0, SAMPLE_SLOTS * sizeof(struct rec_done));
+	return bytes;
+}
+
+/** A letter for each packet: Ended, Taken, Unknown, Running, Waiting. */
+static void expect(char *bytes, const char *progress)
+{
+	char got[SAMPLE_SLOTS + 1] = "";
+	sample_seal_all(bytes);
+	struct flight_recording *r = parse(bytes, SAMPLE_SIZE);
+	for (size_t i = 0; i < r->queues[0].n; i++)
+		got[i] = "ETURW"[r->queues[0].packets[i].progress];
+	assert_string_equal(got, progress);
+	assert_null(recording_complaint(bytes, SAMPLE_SIZE));
+	recording_free(r);
+	free(bytes);
+}
+
+enum { IN_ORDER = 0x1502, BESIDE = 0x1402 };
+
+/** What the program saw to have ended has, with what that one had to wait for; of all else nobody knows. */
+static void test_seen(void **state)
+{
+	(void)state;
+	char *bytes = unseen(IN_ORDER);
+	expect(bytes, "UUUUUUUU");
+	bytes = unseen(IN_ORDER);
+	sample_saw(bytes, 1, SAMPLE_SIGNAL + 4, 104);
+	expect(bytes, "EEEEEUUU");
+	// A look before its launch was of an earlier use of the signal.
+	bytes = unseen(IN_ORDER);
+	sample_saw(bytes, 1, SAMPLE_SIGNAL + 4, 103);
+	expect(bytes, "UUUUUUUU");
+	// Half of a note.
+	bytes = unseen(IN_ORDER);
+	sample_saw(bytes, 1, SAMPLE_SIGNAL + 4, 104);
+	bytes[SAMPLE_DONE_AT + sizeof(struct rec_done) + 8]++;
+	expect(bytes, "UUUUUUUU");
+	// Packets that run beside each other tell nothing of each other.
+	bytes = unseen(BESIDE);
+	sample_saw(bytes, 1, SAMPLE_SIGNAL + 4, 900);
+	expect(bytes, "UUUUEUUU");
+	bytes = unseen(BESIDE);
+	const uint16_t header = IN_ORDER;
+	memcpy(bytes + SAMPLE_QUEUE_AT + 256 + 2 * RECORD_SIZE + offsetof(struct rec_packet, header), &header, 2);
+	sample_saw(bytes, 1, SAMPLE_SIGNAL + 4, 900);
+	expect(bytes, "EEUUEUUU");
+}
+
+static void change_event(char *bytes, struct rec_event e) { memcpy(bytes + SAMPLE_EVENTS_AT + 64, &e, sizeof(e)); }
+
+/** What ended behind a copy or a barrier that waited for it. */
+static void test_seen_through(void **state)
+{
+	(void)state;
+	const struct rec_event copy = { .time = 103, .call = CALL_COPY_AFTER, .a = { 0x9000, SAMPLE_SIGNAL + 2, 0, 0x9100 } };
+	char *bytes = unseen(IN_ORDER);
+	change_event(bytes, copy);
+	sample_saw(bytes, 1, 0x9000, 102); // of another copy, before it
+	expect(bytes, "UUUUUUUU");
+	bytes = unseen(IN_ORDER);
+	change_event(bytes, copy);
+	sample_saw(bytes, 1, 0x9000, 104);
+	expect(bytes, "EEEUUUUU");
+	// The last packet waits for signals: here for that of the sixth. It has no barrier bit.
+	bytes = unseen(IN_ORDER);
+	const uint64_t waits_for[2] = { SAMPLE_SIGNAL + 5, 0 };
+	memcpy(bytes + SAMPLE_QUEUE_AT + 256 + 7 * RECORD_SIZE + offsetof(struct rec_packet, kernel), waits_for, sizeof(waits_for));
+	sample_saw(bytes, 1, SAMPLE_SIGNAL + 7, 108);
+	expect(bytes, "EEEEEEUE");
+}
+
+static void set_queue(char *bytes, uint64_t read, uint64_t moved, uint64_t sampled)
+{
+	struct rec_queue q;
+	memcpy(&q, bytes + SAMPLE_QUEUE_AT, sizeof(q));
+	q.read = read;
+	q.moved = moved;
+	q.sampled = sampled;
+	memcpy(bytes + SAMPLE_QUEUE_AT, &q, sizeof(q));
+}
+
+/** A kernel runs if it stood at the head of its queue for long, or if its GPU reported a fault; the last look alone says little. */
+static void test_runs(void **state)
+{
+	(void)state;
+	const struct rec_event fault = { .time = 3000, .call = CALL_FAULT, .a = { 0x7e0000002000, 1, 0xa1 } };
+	const uint64_t second = 1000000;
+	char *bytes = unseen(IN_ORDER);
+	set_queue(bytes, 3, 500, second / 2);
+	expect(bytes, "TTTUUUUU");
+	bytes = unseen(IN_ORDER);
+	set_queue(bytes, 3, 500, 2 * second);
+	expect(bytes, "TTTRWWWW");
+	// The program saw it end after that look.
+	bytes = unseen(IN_ORDER);
+	set_queue(bytes, 3, 500, 2 * second);
+	sample_saw(bytes, 1, SAMPLE_SIGNAL + 7, 2 * second + 1);
+	expect(bytes, "EEEEEEUE");
+	// After the fault somebody looked; or nobody did.
+	bytes = unseen(IN_ORDER);
+	set_queue(bytes, 3, 500, 3001);
+	change_event(bytes, fault);
+	expect(bytes, "TTTRWWWW");
+	bytes = unseen(IN_ORDER);
+	set_queue(bytes, 3, 500, 2999);
+	change_event(bytes, fault);
+	expect(bytes, "TTTUUUUU");
+	// The record of the packet at the head is torn: what is behind it does not run.
+	bytes = unseen(IN_ORDER);
+	set_queue(bytes, 3, 500, 2 * second);
+	sample_seal_all(bytes);
+	memset(bytes + SAMPLE_QUEUE_AT + 256 + 3 * RECORD_SIZE, 0, 8);
+	struct flight_recording *r = parse(bytes, SAMPLE_SIZE);
+	assert_false(r->queues[0].stands);
+	assert_int_equal(r->queues[0].packets[3].progress, PROGRESS_UNKNOWN);
+	recording_free(r);
+	free(bytes);
+}
+
 /** The metadata of a code object, as the recorder finds them; then cut at every byte, and with every byte changed. */
 static void test_metadata(void **state)
 {
@@ -168,6 +300,7 @@ int main(void)
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_whole),   cmocka_unit_test(test_torn),
 					    cmocka_unit_test(test_lapped),  cmocka_unit_test(test_cut),
 					    cmocka_unit_test(test_changed), cmocka_unit_test(test_idle),
-					    cmocka_unit_test(test_metadata) };
+					    cmocka_unit_test(test_seen),    cmocka_unit_test(test_seen_through),
+					    cmocka_unit_test(test_runs),    cmocka_unit_test(test_metadata) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@
 #include "jobs.h"
 #include "kernels.h"
 #include "producers.h"
+#include "steps.h"
 
 static const int N = 1 << 16, GROUP = 256, GROUPS = N / GROUP;
 
@@ -433,6 +434,10 @@ static bool run(int argc, char **argv)
 		terminal([] { CHECK(hipDeviceSynchronize()); });
 	else if (!strcmp(mode, "producers") && argc > 1)
 		producers(argv[1]);
+	else if (!strcmp(mode, "steps") && argc > 3)
+		steps(argv[2], (unsigned)number, argv[3]);
+	else if (!strcmp(mode, "handled-steps") && argc > 3)
+		handled_steps((unsigned)number, argv[2], argv[3]);
 	else if (!strcmp(mode, "hsa-producers") && argc > 2)
 		hsa_producers(argv[1], argv[2]);
 	else

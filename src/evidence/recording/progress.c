@@ -146,21 +146,20 @@ static bool in_sight(const struct flight_recording *r, const struct recorded_que
 
 static void mark_rest(const struct flight_recording *r, struct recorded_queue *q)
 {
-	const struct recorded_packet *head = NULL;
-	uint64_t next = q->read; // no record lies between it and what has ended
+	bool running = false;
 	q->stands = false;
 	for (size_t i = 0; i < q->n; i++) {
 		struct recorded_packet *p = &q->packets[i];
-		if (p->progress == PROGRESS_ENDED) {
-			next = p->id == next ? next + 1 : next;
-		} else if (p->id < q->read || q->head.destroyed) {
+		if (p->progress == PROGRESS_ENDED)
+			continue;
+		if (p->id < q->read || q->head.destroyed) {
 			p->progress = PROGRESS_TAKEN;
-		} else if (!head) {
-			head = p;
-			q->stands = p->id == next && stands(r, q, p);
-			p->progress = q->stands || (p->id == next && in_sight(r, q, p)) ? PROGRESS_RUNNING : PROGRESS_UNKNOWN;
+		} else if (p->id == q->read) { // at the head, when the sampler looked
+			q->stands = stands(r, q, p);
+			running = q->stands || in_sight(r, q, p);
+			p->progress = running ? PROGRESS_RUNNING : PROGRESS_UNKNOWN;
 		} else {
-			p->progress = head->progress == PROGRESS_RUNNING ? PROGRESS_WAITING : PROGRESS_UNKNOWN;
+			p->progress = running ? PROGRESS_WAITING : PROGRESS_UNKNOWN;
 		}
 	}
 }
