@@ -70,6 +70,11 @@ static int64_t wait_for(hsa_handle signal, uint32_t condition, int64_t compare, 
 	return s->value;
 }
 
+static int64_t load(hsa_handle signal)
+{
+	return __atomic_load_n(&((struct amd_signal *)(uintptr_t)signal)->value, __ATOMIC_ACQUIRE);
+}
+
 static void *gpu(void *ctx)
 {
 	struct fake_queue *f = ctx;
@@ -279,6 +284,7 @@ static void make_tables(const struct options *o)
 		ext->functions[i] = (void *)none;
 	core->functions[CORE_SIGNAL_STORE_RELAXED] = core->functions[CORE_SIGNAL_STORE_SCRELEASE] = (void *)store;
 	core->functions[CORE_SIGNAL_WAIT_RELAXED] = core->functions[CORE_SIGNAL_WAIT_SCACQUIRE] = (void *)wait_for;
+	core->functions[CORE_SIGNAL_LOAD_RELAXED] = core->functions[CORE_SIGNAL_LOAD_SCACQUIRE] = (void *)load;
 	core->functions[CORE_QUEUE_CREATE] = (void *)queue_create;
 	core->functions[CORE_QUEUE_DESTROY] = (void *)queue_destroy;
 	core->functions[CORE_ITERATE_AGENTS] = (void *)each_agent;
@@ -462,24 +468,31 @@ static void mode_hang_allocation(void)
 	allocate(7168, &p);
 }
 
-/** Nanoseconds of an allocation and its free, the median of many batches. */
+/** Nanoseconds of what is timed: the median of many batches. */
 static int compare_doubles(const void *a, const void *b)
 {
 	const double x = *(const double *)a, y = *(const double *)b;
 	return x < y ? -1 : x > y;
 }
 
-static void mode_allocation_pairs(void)
+static void allocation_pair(void)
+{
+	void *p;
+	allocate(4096, &p);
+	((hsa_status(*)(void *))ext->functions[14])(p);
+}
+
+/** Of a signal that has fired, which the recorder notes. */
+static void signal_load(void) { ((signal_load_fn *)core->functions[CORE_SIGNAL_LOAD_RELAXED])((uintptr_t)&signals[0]); }
+
+static void mode_times(void (*what)(void))
 {
 	enum { ROUNDS = 1000, BATCH = 100 };
 	static double times[ROUNDS];
 	for (int r = 0; r < ROUNDS; r++) {
 		const double begin = now();
-		for (int i = 0; i < BATCH; i++) {
-			void *p;
-			allocate(4096, &p);
-			((hsa_status(*)(void *))ext->functions[14])(p);
-		}
+		for (int i = 0; i < BATCH; i++)
+			what();
 		times[r] = (now() - begin) / BATCH;
 	}
 	qsort(times, ROUNDS, sizeof(times[0]), compare_doubles);
@@ -542,7 +555,9 @@ int main(int argc, char **argv)
 	else if (!strcmp(argv[2], "hang-allocation"))
 		mode_hang_allocation();
 	else if (!strcmp(argv[2], "allocation-pairs"))
-		mode_allocation_pairs();
+		mode_times(allocation_pair);
+	else if (!strcmp(argv[2], "signal-loads"))
+		mode_times(signal_load);
 	else if (!strcmp(argv[2], "fork"))
 		mode_fork(&o);
 	else

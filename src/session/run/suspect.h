@@ -25,7 +25,7 @@ struct suspect_pids {
 };
 void suspect_pids(const char *directory, struct suspect_pids *ret);
 
-/** The newest launches as lines, and the last of them; for crash diagnostics. */
+/** The newest launches as lines, and the one that runs or else the last one that is known to have ended; for crash diagnostics. */
 struct suspect_log {
 	struct str lines, last, gfx;
 };
