@@ -20,7 +20,7 @@ import tap
 
 GOLDEN = 0x9e3779b97f4a7c15
 ARGUMENTS = 48
-STANDS = 1.1  # seconds: a kernel that ran so long at the last look is known to run
+INCIDENT = 5.1  # seconds: a queue that stands so long is an incident
 
 
 def kernel_of(packet):
@@ -130,7 +130,7 @@ def test_hang(t, job, unhang):
     """The kernel that hangs is named, while the process lives and afterwards."""
     ran = job.start("stay", "launches=40", "hang=17", UNHANG_LEVEL="3")
     ran.stdout.readline()
-    tap.wait_for(lambda: (q := job.read(ran.pid)["queues"][0])["read"] == 17 and q["moved"] > STANDS)
+    tap.wait_for(lambda: (q := job.read(ran.pid)["queues"][0])["read"] == 17 and q["moved"] > INCIDENT)
     for when in ("live", "after a kill"):
         q = job.read(ran.pid)["queues"][0]
         flying = [p for p in q["packets"] if p["progress"] in ("running", "waiting")]
@@ -139,11 +139,14 @@ def test_hang(t, job, unhang):
         t.same(int(flying[0]["arguments"]["words"][2], 16), 34, f"{when}: with its arguments")
         ended = {p["progress"] for p in q["packets"] if p["packet"] < 17}
         t.ok(ended <= {"ended", "probably-ended"} and "ended" in ended, f"{when}: those before it have ended, some certainly", ended)
+        run = unhang.run("explain", job.path(ran.pid))
+        t.ok(run.returncode == 1 and f"A GPU kernel does not end: kernel{kernel_of(17)}" in run.stdout.decode(), f"{when}: for explain it is an incident", run.stdout)
         text = unhang.run("last", job.path(ran.pid)).stdout.decode()
         t.ok(f"> #17  kernel{kernel_of(17)}" in text and "23 in flight" in text, f"{when}: and in words", text)
         ran.kill()
         ran.wait()
     t.same(job.read(ran.pid)["state"], "died", "that it was killed is told")
+    t.ok("The recording ends at 20" in text and "s before the end " in text and " ago" not in text, "and that times are as of then", text)
 
 
 def test_allocation_that_hangs(t, job, unhang):

@@ -22,6 +22,7 @@ import tap
 SAXPY, FILL = "_Z5saxpyPKfPffi", "_Z4fillPffi"
 N = 1 << 16
 STANDS = 1.1  # seconds: a kernel that ran so long at the last look is known to run
+INCIDENT = 5.1  # and a queue that stands so long is an incident
 
 
 class Recorded:
@@ -379,6 +380,21 @@ def test_done(t, r):
     t.same((run.returncode, FILL.encode() in run.stdout), (0, False), "and explain has nothing to tell")
 
 
+def test_standing(t, r):
+    """A kernel that does not end is the one that is accused, and a queue that waits for it is told."""
+    diary = r.where / "diary"
+    job = r.start("gpu gfx90a; hang kernel fill launch 7", "steps", 0, "other", diary, level=1)
+    tap.wait_for(lambda: sum(q["in_flight"] > 0 and q["moved"] > INCIDENT for q in (r.read(job.pid) or {"queues": []})["queues"]) == 2)
+    job.kill()
+    job.communicate()
+    begun, seen, fills, running = known_of(r, job, diary)
+    t.same((begun, seen, fills, running), (4, 3, ["ended"] * 3 + ["running"], [FILL]), "a kernel that runs when the program is killed is the one that runs, those before it have ended")
+    run = r.unhang.run("explain", "--json", r.where / f"{job.pid}.recording")
+    incident = json.loads(run.stdout)["incidents"][0]
+    events = {e["event"] for e in incident["timeline"]}
+    t.ok(run.returncode == 1 and incident["cause"]["title"].endswith(": fill") and {"dispatch", "queue-pending"} <= events, "explain tells the kernel and the queue that waits", (incident["cause"], events))
+
+
 def test_accused(t, r):
     """Killed at any moment, no kernel is called running that ended, and what the program saw to have ended is known."""
     kills = int(os.environ.get("UNHANG_KILLS", "28"))
@@ -557,6 +573,7 @@ def main():
         test_vram(t, r)
         test_kills(t, r)
         test_done(t, r)
+        test_standing(t, r)
         test_accused(t, r)
         test_statistics(t, r)
         test_limit_of_file_sizes(t, r)

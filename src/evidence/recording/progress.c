@@ -3,10 +3,9 @@
 // was, unless it stood there for a while, or the GPU reported a fault.
 #include <stdlib.h>
 
-#include "base/bytes.h"
 #include "evidence/recording/recording.h"
 
-enum { ROUNDS_MOST = 16, AQL_BARRIER_AND = 3 };
+enum { ROUNDS_MOST = 16 };
 static const double a_while = 1; // seconds, many times the sampler's period: a kernel does not end in the last of them by chance
 
 const char *progress_name(enum packet_progress p)
@@ -77,8 +76,7 @@ static void see_through_barriers(struct flight_recording *r, size_t n, const str
 {
 	for (size_t i = 0; i < q->n; i++) {
 		const struct rec_packet *p = &q->packets[i].raw;
-		if (q->packets[i].progress != PROGRESS_ENDED || (p->header & 0xff) != AQL_BARRIER_AND ||
-		    p->header == REC_PACKET_TAKEN)
+		if (q->packets[i].progress != PROGRESS_ENDED || !q->packets[i].awaits_all)
 			continue;
 		add_awaited(r, n, p->kernel, p->time);
 		add_awaited(r, n, p->arguments, p->time);

@@ -19,6 +19,7 @@ static void packet_take(const struct flight_recording *r, struct recorded_packet
 	p->kind = taken || type == AQL_TYPE_DISPATCH                          ? PACKET_DISPATCH :
 		  type == AQL_TYPE_BARRIER_AND || type == AQL_TYPE_BARRIER_OR ? PACKET_BARRIER :
 										PACKET_OTHER;
+	p->awaits_all = type == AQL_TYPE_BARRIER_AND;
 	p->barrier_bit = !taken && p->raw.header >> 8 & 1;
 	for (unsigned i = 0; i < 3; i++)
 		p->group[i] = (p->raw.group >> 10 * i & 1023) + 1;

@@ -27,6 +27,7 @@ struct recorded_packet {
 	enum packet_kind kind;
 	enum packet_progress progress;
 	bool barrier_bit;
+	bool awaits_all; // a barrier that waits for all of its signals, not for one of them
 	uint32_t group[3], dimensions;
 	const struct recorded_kernel *kernel;       // NULL: its name is not known
 	const struct recorded_operation *operation; // NULL: none, or it is overwritten
