@@ -148,7 +148,8 @@ def test_levels(t, jobs):
 def test_hang(t, jobs):
     job = jobs.start("hang", UNHANG_KFD="gpu gfx90a; hang kernel gather_rows launch 2")
     job.stdout.readline()
-    wait_for(lambda: jobs.launched(job.pid).get(7, {}).get("progress") == "running")
+    stands = 1.1  # seconds: a kernel that ran so long at the last look is known to run
+    wait_for(lambda: jobs.launched(job.pid).get(7, {}).get("progress") == "running" and any(q["in_flight"] and q["moved"] > stands for q in jobs.read(job.pid)["queues"]))
     job.kill()
     job.communicate()
     packet = jobs.launched(job.pid)[7]
