@@ -159,7 +159,7 @@ def test_host(t, j):
     t.same((done.returncode, rows(done, "ended", "signal", "d.row", "d.level")), (134, [("signal", 6, "crash-first", 3)]), "an abort on the host beside the GPU")
     t.ok("were gone before" in done.tries[0]["lacking"] and done.tries[0]["bundle"], "of which little is left, which is said", done.tries[0])
     file = j.unhang.directory / "host.json"
-    x = j.go(OPEN + "; slow kernel fill 0.002", f"exec $P steps 5 device {j.unhang.directory}/diary", "--crash-diagnostics", file).tries[0]
+    x = j.go(OPEN + "; slow kernel fill 0.05", f"exec $P steps 5 device {j.unhang.directory}/diary", "--crash-diagnostics", file).tries[0]
     told = json.loads(file.read_text())
     t.same((x["signal"], x["kernel"], x["launch"], "Kernel:" in told["failure_reason"]), (11, None, None, False), "a host that dies after five steps that it waited for: no kernel is accused")
     t.ok(re.search(r"fill\(.* ended$", told["last_kernel_boundary"]), "the last kernel that is known to have ended is told", told["last_kernel_boundary"])
