@@ -17,8 +17,10 @@ static hsa_status pool_note(hsa_handle pool, void *agent)
 	info(pool, POOL_INFO_SIZE, &bytes);
 	uint32_t device = 0;
 	((info_fn *)next.core[CORE_AGENT_GET_INFO])(*(const hsa_handle *)agent, AGENT_INFO_DEVICE, &device);
-	if (!rec.host_pool && device != DEVICE_GPU && !segment && !(flags & POOL_KERNARG))
+	if (!rec.host_pool && device != DEVICE_GPU && !segment && !(flags & POOL_KERNARG)) {
 		rec.host_pool = pool;
+		rec.host_agent = *(const hsa_handle *)agent;
+	}
 	pthread_mutex_lock(&rec.lock);
 	log_add(ENTRY_POOL, 0, (uint64_t[]){ pool, *(const hsa_handle *)agent, flags | (uint64_t)segment << 32, bytes }, 4,
 		NULL);

@@ -205,14 +205,23 @@ static hsa_status copied(hsa_status status, uint32_t n, const hsa_handle *signal
 	return status;
 }
 
+/** @body is a copy behind @signals, which completes @completion. */
+#define BEHIND(n, signals, completion, body)                                                                                   \
+	({                                                                                                                     \
+		const bool entered = copies_enter(n, signals);                                                                 \
+		const hsa_status status = body;                                                                                \
+		copies_leave(entered);                                                                                         \
+		copied(status, n, signals, completion);                                                                        \
+	})
+
 typedef hsa_status async_copy_fn(void *to, hsa_handle to_agent, const void *from, hsa_handle from_agent, size_t size,
 				 uint32_t n, const hsa_handle *signals, hsa_handle completion);
 static hsa_status async_copy(void *to, hsa_handle to_agent, const void *from, hsa_handle from_agent, size_t size, uint32_t n,
 			     const hsa_handle *signals, hsa_handle completion)
 {
 	AROUND(CALL_ASYNC_COPY, (uintptr_t)to, size, (uintptr_t)from,
-	       copied(EXT(EXT_ASYNC_COPY, async_copy_fn *)(to, to_agent, from, from_agent, size, n, signals, completion), n,
-		      signals, completion),
+	       BEHIND(n, signals, completion,
+		      EXT(EXT_ASYNC_COPY, async_copy_fn *)(to, to_agent, from, from_agent, size, n, signals, completion)),
 	       (uintptr_t)to, size, (uintptr_t)from, completion);
 }
 
@@ -224,9 +233,9 @@ static hsa_status async_copy_on_engine(void *to, hsa_handle to_agent, const void
 				       _Bool force)
 {
 	AROUND(CALL_ASYNC_COPY, (uintptr_t)to, size, (uintptr_t)from,
-	       copied(EXT(EXT_ASYNC_COPY_ON_ENGINE, async_copy_on_engine_fn *)(to, to_agent, from, from_agent, size, n,
-									       signals, completion, engine, force),
-		      n, signals, completion),
+	       BEHIND(n, signals, completion,
+		      EXT(EXT_ASYNC_COPY_ON_ENGINE, async_copy_on_engine_fn *)(to, to_agent, from, from_agent, size, n, signals,
+									       completion, engine, force)),
 	       (uintptr_t)to, size, (uintptr_t)from, completion);
 }
 
@@ -246,9 +255,9 @@ static hsa_status async_copy_rect(const struct pitched *to, const struct dim3 *t
 {
 	const uint64_t size = range ? (uint64_t)range->x * range->y * range->z : 0;
 	AROUND(CALL_ASYNC_COPY, to ? (uintptr_t)to->base : 0, size, from ? (uintptr_t)from->base : 0,
-	       copied(EXT(EXT_ASYNC_COPY_RECT, copy_rect_fn *)(to, to_at, from, from_at, range, agent, direction, n, signals,
-							       completion),
-		      n, signals, completion),
+	       BEHIND(n, signals, completion,
+		      EXT(EXT_ASYNC_COPY_RECT, copy_rect_fn *)(to, to_at, from, from_at, range, agent, direction, n, signals,
+							       completion)),
 	       to ? (uintptr_t)to->base : 0, size, from ? (uintptr_t)from->base : 0, completion);
 }
 

@@ -130,7 +130,8 @@ struct recorder {
 	uint64_t statistics_mask;
 	struct rec_agent gpus[GPUS_MOST];
 	uint32_t ngpus;
-	hsa_handle host_pool; // of ordinary memory of the host; 0: none is known
+	hsa_handle host_pool;  // of ordinary memory of the host; 0: none is known
+	hsa_handle host_agent; // that it is of
 	struct rec_log *log;
 	uint64_t log_size;
 	struct queue_state *queues[QUEUES_MOST];

@@ -9,7 +9,7 @@
 
 #include "recorder/hsa.h"
 
-enum { POOL_ALLOCATE = 13, INTERCEPT_CREATE = 35, INTERCEPT_REGISTER = 36, LATER = 2, SIZE_OF_LATER = 456 };
+enum { POOL_ALLOCATE = 13, ASYNC_COPY = 15, INTERCEPT_CREATE = 35, INTERCEPT_REGISTER = 36, LATER = 2, SIZE_OF_LATER = 456 };
 
 static _Atomic unsigned long seen;
 static queue_create_fn *intercept_create;
@@ -45,18 +45,22 @@ static hsa_status allocate_slowly(hsa_handle pool, size_t size, uint32_t flags, 
 	return status;
 }
 
-static hsa_status (*copy)(void *to, const void *from, size_t size);
+typedef hsa_status copy_fn(void *to, hsa_handle to_agent, const void *from, hsa_handle from_agent, size_t size, uint32_t n,
+			   const hsa_handle *signals, hsa_handle completion);
+static copy_fn *copy;
 
-static hsa_status copy_slowly(void *to, const void *from, size_t size)
+static hsa_status copy_slowly(void *to, hsa_handle to_agent, const void *from, hsa_handle from_agent, size_t size, uint32_t n,
+			      const hsa_handle *signals, hsa_handle completion)
 {
 	nanosleep(&(struct timespec){ .tv_nsec = 20 * 1000 * 1000 }, NULL);
-	return copy(to, from, size);
+	return copy(to, to_agent, from, from_agent, size, n, signals, completion);
 }
 
-static hsa_status copy_never(void *to, const void *from, size_t size)
+static hsa_status copy_never(void *to, hsa_handle to_agent, const void *from, hsa_handle from_agent, size_t size, uint32_t n,
+			     const hsa_handle *signals, hsa_handle completion)
 {
 	pause();
-	return copy(to, from, size);
+	return copy(to, to_agent, from, from_agent, size, n, signals, completion);
 }
 
 bool OnLoad(struct hsa_root *root, uint64_t version, uint64_t failed, const char *const *names);
@@ -73,8 +77,8 @@ bool OnLoad(struct hsa_root *root, uint64_t version, uint64_t failed, const char
 	}
 	const char *how = getenv("INTERCEPT_TOOL_COPY");
 	if (how) {
-		copy = (hsa_status(*)(void *, const void *, size_t))root->core->functions[CORE_MEMORY_COPY];
-		root->core->functions[CORE_MEMORY_COPY] = strcmp(how, "never") ? (void *)copy_slowly : (void *)copy_never;
+		copy = (copy_fn *)root->ext->functions[ASYNC_COPY];
+		root->ext->functions[ASYNC_COPY] = strcmp(how, "never") ? (void *)copy_slowly : (void *)copy_never;
 		return true;
 	}
 	intercept_create = (queue_create_fn *)root->ext->functions[INTERCEPT_CREATE + later];

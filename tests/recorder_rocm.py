@@ -483,6 +483,13 @@ def test_waited_for(t, r):
         t.same((job.returncode, job.out), (0, "ahead 200\n"), f"level {level}: more launches than the queue has room for")
 
 
+def test_items(t, r):
+    """After each kernel a copy to the host behind it. It waits for the kernel, which waits for its buffers to be read."""
+    for level in (5, 10):
+        job = r.run(kfd.OPEN, "items", 12, level=level, UNHANG_DUMPS=str(r.where / "items"))
+        t.same((job.returncode, job.out, "could not be read" in job.err), (0, "items 12 wrong 0\n", False), f"level {level}: copies behind kernels go on, and so does the level")
+
+
 def test_buffers(t, r):
     """Buffers that the recorder could not expect."""
     dumps = {"level": 10, "UNHANG_DUMPS": str(r.where / "dumps")}
@@ -578,6 +585,7 @@ def main():
         test_statistics(t, r)
         test_limit_of_file_sizes(t, r)
         test_waited_for(t, r)
+        test_items(t, r)
         test_buffers(t, r)
         test_ends(t, r)
         test_races(t, r)

@@ -71,3 +71,20 @@ static inline void guard_leave(bool entered)
 /** Around the reading of a piece. false: somebody who ends memory does not come to an end. */
 bool guard_read(void);
 void guard_read_end(void);
+
+// copies.c: copies of the program that wait for a kernel.
+bool copies_wait(uint32_t n, const hsa_handle *signals);
+void copies_go_on(void);
+
+/** Around a copy of the program's behind @signals. Returns what copies_leave() wants to know. */
+static inline bool copies_enter(uint32_t n, const hsa_handle *signals)
+{
+	return rec.settings.max_level >= LEVEL_STATISTICS && copies_wait(n, signals);
+}
+static inline void copies_leave(bool entered)
+{
+	if (entered)
+		copies_go_on();
+}
+/** Whether a copy of the runtime's would go at once. If so, it is the next one, until copies_go_on(). */
+bool copies_stop(void);

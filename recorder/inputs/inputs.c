@@ -106,8 +106,8 @@ void staging_end(void)
 static hsa_handle users[4 * GPUS_MOST];
 static void *users_room(size_t size) { return size <= sizeof(users) ? users : NULL; }
 
-/** Whether its owner can read @n bytes at @address: memory may be known already, or still, and be mapped for nobody. */
-static bool owner_reads(uint64_t address, size_t n)
+/** The GPU whose memory it is, if it can read @n bytes at @address; 0: memory may be known already, or still, and be mapped for nobody. */
+static hsa_handle owner_reads(uint64_t address, size_t n)
 {
 	pointer_info_fn *ask = (pointer_info_fn *)next.ext[EXT_POINTER_INFO];
 	struct hsa_pointer_info info = { .size = sizeof(info) };
@@ -115,21 +115,40 @@ static bool owner_reads(uint64_t address, size_t n)
 	uint32_t count = 0;
 	if (ask((const void *)(uintptr_t)address, &info, users_room, &count, &list) != HSA_OK || !info.type ||
 	    address - (uintptr_t)info.agent_base >= info.bytes || info.bytes - (address - (uintptr_t)info.agent_base) < n)
-		return false;
+		return 0;
 	for (uint32_t i = 0; list && i < count; i++)
 		if (list[i] == info.owner)
-			return owner_is_gpu(info.owner);
-	return false;
+			return owner_is_gpu(info.owner) ? info.owner : 0;
+	return 0;
+}
+
+typedef hsa_status async_copy_fn(void *to, hsa_handle to_agent, const void *from, hsa_handle from_agent, size_t size,
+				 uint32_t n, const hsa_handle *signals, hsa_handle completion);
+
+/** Has the runtime copy it, where no copy of the program's is in the way. */
+static bool runtime_copy(void *to, uint64_t from, size_t n, hsa_handle owner)
+{
+	async_copy_fn *copy = (async_copy_fn *)next.ext[EXT_ASYNC_COPY];
+	const hsa_handle done = signal_new(1, owner);
+	if (!done || !copies_stop()) {
+		signal_end(done);
+		return false;
+	}
+	const bool good = copy(to, rec.host_agent, (const void *)(uintptr_t)from, owner, n, 0, NULL, done) == HSA_OK;
+	copies_go_on();
+	while (good && signal_counted(done) == UINT64_MAX) // still at 1
+		look_pause();
+	signal_end(done);
+	return good;
 }
 
 /** Copies what is in a GPU's memory, if it is still there. Its owner does it. */
 static bool gpu_copy(void *to, uint64_t from, size_t n)
 {
-	hsa_status (*copy)(void *, const void *, size_t) =
-		(hsa_status(*)(void *, const void *, size_t))next.core[CORE_MEMORY_COPY];
 	if (!guard_read())
 		return false;
-	const bool good = owner_reads(from, n) && copy(to, (const void *)(uintptr_t)from, n) == HSA_OK;
+	const hsa_handle owner = owner_reads(from, n);
+	const bool good = owner && runtime_copy(to, from, n, owner);
 	guard_read_end();
 	return good;
 }

@@ -380,6 +380,23 @@ static void series(int n)
 	print_floats("series", y, 1024);
 }
 
+/** After each kernel the host asks for one number of what it made, as .item() of PyTorch does. */
+static void items(int n)
+{
+	hipStream_t stream;
+	float *x = device_floats(1024, 1), *y = device_floats(1024, 0), *item;
+	int wrong = 0;
+	CHECK(hipHostMalloc((void **)&item, sizeof(*item), 0));
+	CHECK(hipStreamCreate(&stream));
+	for (int i = 0; i < n; i++) {
+		saxpy<<<4, 256, 0, stream>>>(x, y, 1.0f, 1024);
+		CHECK(hipMemcpyAsync(item, y, sizeof(*item), hipMemcpyDeviceToHost, stream));
+		CHECK(hipStreamSynchronize(stream));
+		wrong += *item != (float)(i + 1);
+	}
+	printf("items %g wrong %d\n", *item, wrong);
+}
+
 static bool run(int argc, char **argv)
 {
 	const char *mode = argv[0];
@@ -416,6 +433,8 @@ static bool run(int argc, char **argv)
 		places();
 	else if (!strcmp(mode, "series"))
 		series(number);
+	else if (!strcmp(mode, "items"))
+		items(number);
 	else if (!strcmp(mode, "eat"))
 		eat(number, argc > 2 ? atoi(argv[2]) : 0);
 	else if (!strcmp(mode, "daemons"))
