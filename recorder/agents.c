@@ -21,6 +21,8 @@ static hsa_status pool_note(hsa_handle pool, void *agent)
 		rec.host_pool = pool;
 		rec.host_agent = *(const hsa_handle *)agent;
 	}
+	if (!rec.argument_pool && device != DEVICE_GPU && !segment && flags & POOL_KERNARG)
+		rec.argument_pool = pool;
 	pthread_mutex_lock(&rec.lock);
 	log_add(ENTRY_POOL, 0, (uint64_t[]){ pool, *(const hsa_handle *)agent, flags | (uint64_t)segment << 32, bytes }, 4,
 		NULL);
@@ -66,6 +68,6 @@ void agents_note(void)
 {
 	hsa_status (*iterate)(each_fn *, void *) = (hsa_status(*)(each_fn *, void *))next.core[CORE_ITERATE_AGENTS];
 	rec.ngpus = 0;
-	rec.host_pool = 0;
+	rec.host_pool = rec.host_agent = rec.argument_pool = 0;
 	iterate(agent_note, NULL);
 }

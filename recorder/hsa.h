@@ -44,6 +44,12 @@ enum core_place {
 	CORE_ITERATE_SYMBOLS = 94,
 	CORE_MAJOR_EXTENSION_TABLE = 98,
 	CORE_LEAST = 99, // functions that a core table has at least
+	CORE_READER_FROM_MEMORY = 116,
+	CORE_READER_DESTROY = 117,
+	CORE_EXECUTABLE_CREATE = 118,
+	CORE_EXECUTABLE_LOAD = 120,
+	CORE_EXECUTABLE_SYMBOL = 122,
+	CORE_KNOWN = 123,
 };
 
 /** Functions of the extension's table, by names of ours; table.c knows where they are. */
@@ -172,6 +178,8 @@ struct hsa_loader {
 	hsa_status (*info)(hsa_handle loaded, uint32_t what, void *ret);
 };
 
+typedef hsa_status pointer_info_fn(const void *p, struct hsa_pointer_info *ret, void *(*allocate)(size_t), uint32_t *n,
+				   hsa_handle **agents);
 typedef void signal_store_fn(hsa_handle signal, int64_t value);
 typedef int64_t signal_load_fn(hsa_handle signal);
 typedef int64_t signal_wait_fn(hsa_handle signal, uint32_t condition, int64_t compare, uint64_t timeout, uint32_t how);

@@ -98,7 +98,7 @@ _Static_assert(sizeof(struct thread_state) < 512, "glibc's optional static TLS")
 
 /** What the runtime's tables held before us. */
 struct rec_next {
-	void *core[CORE_LEAST];
+	void *core[CORE_KNOWN];
 	void *ext[EXT_FUNCTIONS];
 };
 
@@ -130,8 +130,9 @@ struct recorder {
 	uint64_t statistics_mask;
 	struct rec_agent gpus[GPUS_MOST];
 	uint32_t ngpus;
-	hsa_handle host_pool;  // of ordinary memory of the host; 0: none is known
-	hsa_handle host_agent; // that it is of
+	hsa_handle host_pool;     // of ordinary memory of the host; 0: none is known
+	hsa_handle host_agent;    // that it is of
+	hsa_handle argument_pool; // of memory for kernels' arguments; 0: none is known
 	struct rec_log *log;
 	uint64_t log_size;
 	struct queue_state *queues[QUEUES_MOST];

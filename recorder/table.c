@@ -77,8 +77,8 @@ static bool tables_known(const struct hsa_root *root)
 
 static void tables_keep(const struct hsa_root *root)
 {
-	for (size_t i = 0; i < CORE_LEAST; i++)
-		next.core[i] = root->core->functions[i];
+	for (size_t i = 0; i < CORE_KNOWN; i++)
+		next.core[i] = TABLE_HEAD + (i + 1) * sizeof(void *) <= root->core->minor ? root->core->functions[i] : NULL;
 	for (int f = 0; f < EXT_FUNCTIONS; f++) {
 		const int place = ext_place((enum ext_function)f, root->ext->minor);
 		next.ext[f] = place < 0 ? NULL : root->ext->functions[place];

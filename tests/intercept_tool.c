@@ -63,6 +63,15 @@ static hsa_status copy_never(void *to, hsa_handle to_agent, const void *from, hs
 	return copy(to, to_agent, from, from_agent, size, n, signals, completion);
 }
 
+static hsa_status (*code_read)(const void *code, size_t size, hsa_handle *ret);
+
+/** The recorder's kernel is smaller than any other code object here. */
+static hsa_status code_refuse(const void *code, size_t size, hsa_handle *ret)
+{
+	enum { SMALL = 4096 };
+	return size < SMALL ? HSA_ERROR : code_read(code, size, ret);
+}
+
 bool OnLoad(struct hsa_root *root, uint64_t version, uint64_t failed, const char *const *names);
 bool OnLoad(struct hsa_root *root, uint64_t version, uint64_t failed, const char *const *names)
 {
@@ -77,8 +86,13 @@ bool OnLoad(struct hsa_root *root, uint64_t version, uint64_t failed, const char
 	}
 	const char *how = getenv("INTERCEPT_TOOL_COPY");
 	if (how) {
+		code_read = (hsa_status(*)(const void *, size_t, hsa_handle *))root->core->functions[CORE_READER_FROM_MEMORY];
+		root->core->functions[CORE_READER_FROM_MEMORY] = (void *)code_refuse;
 		copy = (copy_fn *)root->ext->functions[ASYNC_COPY];
-		root->ext->functions[ASYNC_COPY] = strcmp(how, "never") ? (void *)copy_slowly : (void *)copy_never;
+		if (!strcmp(how, "slow"))
+			root->ext->functions[ASYNC_COPY] = (void *)copy_slowly;
+		else if (!strcmp(how, "never"))
+			root->ext->functions[ASYNC_COPY] = (void *)copy_never;
 		return true;
 	}
 	intercept_create = (queue_create_fn *)root->ext->functions[INTERCEPT_CREATE + later];

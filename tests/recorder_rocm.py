@@ -484,10 +484,25 @@ def test_waited_for(t, r):
 
 
 def test_items(t, r):
-    """After each kernel a copy to the host behind it. It waits for the kernel, which waits for its buffers to be read."""
+    """After each kernel a copy to the host behind it. It waits for the kernel, which waits for its buffers to be read. Before launch N, y holds N - 1."""
     for level in (5, 10):
-        job = r.run(kfd.OPEN, "items", 12, level=level, UNHANG_DUMPS=str(r.where / "items"))
-        t.same((job.returncode, job.out, "could not be read" in job.err), (0, "items 12 wrong 0\n", False), f"level {level}: copies behind kernels go on, and so does the level")
+        dumps = r.where / f"items-{level}"
+        job = r.run(kfd.OPEN, "items", 12, level=level, UNHANG_DUMPS=str(dumps))
+        t.same((job.returncode, job.out, job.err), (0, "items 12 wrong 0\n", ""), f"level {level}: copies behind kernels go on, and so does the level")
+        y = [[s["max"] for s in p["statistics"] if s["argument"] == 8] for p in dispatches(r.read(job.pid, "--all")) if p["kernel"] == SAXPY]
+        t.same(y, [[n] for n in range(12)], f"level {level}: and the buffers of all kernels are read")
+        t.same(len(list(dumps.glob("*/metadata.json"))), 12 if level == 10 else 0, f"level {level}: and dumped")
+
+
+def test_busy(t, r):
+    """A GPU that does not come to the recorder's copies, as where a kernel that stays fills it."""
+    busy = "unhang: recorder: the GPU is too busy to copy buffers for the recorder; some are left out\n"
+    job = r.run("gpu gfx90a; hang kernel unhang_copy launch 5", "items", 12, level=5)
+    y = [[s["max"] for s in p["statistics"] if s["argument"] == 8] for p in dispatches(r.read(job.pid, "--all")) if p["kernel"] == SAXPY]
+    t.same((job.returncode, job.out, job.err, y), (0, "items 12 wrong 0\n", busy, [[0], [1]] + [[]] * 10), "after the first that it does not come to, buffers are left out at once")
+    # The copy comes when the buffer is gone: it must not touch it.
+    job = r.run("gpu gfx90a; slow kernel unhang_copy launch 1 8", "freed-early", r.programs.code, 2, ",", "wait", 6000, level=5)
+    t.same((job.returncode, job.out, job.err), (0, "freed 2\n", busy), "a copy that was given up does not read memory that was freed since")
 
 
 def test_buffers(t, r):
@@ -506,14 +521,18 @@ def test_buffers(t, r):
         t.ok(sum(1 for d in (r.where / "dumps").iterdir() if (d / "metadata.json").exists()) >= 4, f"and each time the inputs are dumped; {what}", os.listdir(r.where / "dumps"))
 
 
-def test_slow_copies(t, r):
-    """A tool before the recorder makes each copy slow, or lets none return."""
+def test_runtime_copies(t, r):
+    """A GPU that the recorder has no kernel for: the runtime copies. A tool before the recorder refuses the kernel; makes each copy slow, or lets none return."""
     tools = {"level": 5, "HSA_TOOLS_LIB": f"{r.library.parent / 'libintercept-tool.so'} {r.library}"}
     job = r.run(kfd.OPEN, "freed-early", r.programs.code, 12, INTERCEPT_TOOL_COPY="slow", **tools)
     t.same((job.returncode, job.out), (0, "freed 12\n"), "a buffer that is freed while it is read")
     job = r.run(kfd.CLOSED, "gated", r.programs.code, 40, INTERCEPT_TOOL_COPY="never", **tools)
     t.same((job.returncode, job.out, job.err.count("unhang: recorder: a buffer could not be read for 5 seconds")), (0, "gated 40 before 1\n", 1),
            "a copy that never returns: the kernels are let go, and one line says so")
+    job = r.run(kfd.OPEN, "items", 12, INTERCEPT_TOOL_COPY="as-it-is", **tools)
+    lines = [line for line in job.err.splitlines() if line.startswith("unhang")]
+    t.ok((job.returncode, job.out) == (0, "items 12 wrong 0\n") and "no kernel of their own for gfx90a" in lines[0] and all("copies behind kernels" in line for line in lines[1:]),
+         "copies behind kernels go on, and so does the level; what is left out is told", job.err)
 
 
 def test_ends(t, r):
@@ -586,12 +605,13 @@ def main():
         test_limit_of_file_sizes(t, r)
         test_waited_for(t, r)
         test_items(t, r)
+        test_busy(t, r)
         test_buffers(t, r)
         test_ends(t, r)
         test_races(t, r)
         if (library.parent / "libintercept-tool.so").exists():
             test_queues(t, r)
-            test_slow_copies(t, r)
+            test_runtime_copies(t, r)
             test_intercept(t, r)
     finally:
         shutil.rmtree(where, ignore_errors=True)

@@ -8,7 +8,8 @@ struct kmt_found {
 	size_t nrules;
 };
 
-static bool of_runtime(struct str symbol) { return str_starts(symbol, S("__amd_rocclr_")); }
+/** A kernel that the program does not know of: of the runtime, or of the flight recorder. */
+static bool of_runtime(struct str symbol) { return str_starts(symbol, S("__amd_rocclr_")) || str_starts(symbol, S("unhang_")); }
 
 /** Whether a rule is about this kernel, and this launch of it. */
 static bool due(struct plan_rule *r, struct str symbol)

@@ -114,6 +114,24 @@ static void run_index_copy(struct kmt_run *r)
 	}
 }
 
+/** unhang_copy of the flight recorder (recorder/inputs/copy.s): first it says that it has begun, then it looks whether it was given up. */
+struct unhang_copy_arguments {
+	uint64_t from, to;
+	uint32_t bytes, turn;
+	uint64_t shared;
+};
+
+static void run_unhang_copy(struct kmt_run *r)
+{
+	const struct unhang_copy_arguments *a = ARGUMENTS(r, unhang_copy_arguments);
+	uint32_t *shared = run_reach(r, a->shared, 2 * sizeof(*shared), true);
+	if (!shared)
+		return;
+	__atomic_store_n(&shared[0], 1, __ATOMIC_SEQ_CST);
+	if (!__atomic_load_n(&shared[1], __ATOMIC_SEQ_CST))
+		copy_bytes(r, a->to, a->from, a->bytes);
+}
+
 // --- kernels of the HIP runtime ---
 
 /** of a buffer of bytes, of 16, 32 or 64 bits, one is given; the offset and the pattern count these. */
@@ -182,6 +200,7 @@ static const struct standin standins[] = {
 	{ "saxpy", sizeof(struct saxpy_arguments), run_saxpy },
 	{ "reduction", offsetof(struct reduction_arguments, n) + 4, run_reduction },
 	{ "index_copy", sizeof(struct index_copy_arguments), run_index_copy },
+	{ "unhang_copy", sizeof(struct unhang_copy_arguments), run_unhang_copy },
 	{ "__amd_rocclr_fillBufferAligned", sizeof(struct pattern_arguments), run_pattern },
 	{ "__amd_rocclr_copyBuffer", offsetof(struct buffer_arguments, remain) + 4, run_buffer },
 	{ "__amd_rocclr_copyBufferRect", sizeof(struct rectangle_arguments), run_rectangle },

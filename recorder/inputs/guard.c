@@ -2,7 +2,7 @@
 // pointer that it does not use, so that the program may free what is there at any time. Nobody waits for long.
 #include "recorder/inputs/held.h"
 
-enum { WAIT_S = 2 };
+enum { READ_S = 2, FREE_S = 5 }; // who frees waits longer than a piece may take (copier.c)
 
 /** Who reads comes before those who free, or it might wait for ever. */
 static pthread_rwlock_t memory_stays = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
@@ -14,7 +14,7 @@ bool guard_wait(void)
 	struct thread_state *t = thread_here();
 	if (t->ends_memory)
 		return false; // one such call inside of another
-	const struct timespec until = in_seconds(WAIT_S);
+	const struct timespec until = in_seconds(FREE_S);
 	t->ends_memory = !pthread_rwlock_timedrdlock(&memory_stays, &until);
 	return t->ends_memory;
 }
@@ -27,7 +27,7 @@ void guard_end(void)
 
 bool guard_read(void)
 {
-	const struct timespec until = in_seconds(WAIT_S);
+	const struct timespec until = in_seconds(READ_S);
 	return !pthread_rwlock_timedwrlock(&memory_stays, &until);
 }
 

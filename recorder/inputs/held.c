@@ -214,8 +214,6 @@ static bool reader_start(void)
 	pthread_sigmask(SIG_SETMASK, &every, &old);
 	pthread_attr_setstacksize(&attributes, 256 << 10);
 	atomic_store(&all.stop, false);
-	// Now, and not where the program has freed memory: what it still does there would go unnoticed in ours.
-	staging_begin();
 	all.runs = !pthread_create(&all.thread, &attributes, reader, NULL);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attributes);
@@ -320,6 +318,9 @@ struct holding *holding_new(hsa_handle agent, uint64_t size, uint32_t queue)
 			       .most = size / MOST_PART < MOST ? size / MOST_PART + 1 : MOST,
 			       .reached = signal_new(0, agent) };
 	h->last = &h->first;
+	// Now, and not where the program has freed memory: what it still does there would go unnoticed in ours.
+	if (!all.lost)
+		staging_begin(agent);
 	pthread_mutex_lock(&all.lock);
 	const bool good = h->reached && reader_start();
 	if (good) {

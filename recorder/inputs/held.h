@@ -30,7 +30,7 @@ uint64_t signal_counted(hsa_handle signal);
 /** Those of a queue. */
 struct holding;
 
-/** NULL: none can be held. @queue: its number in the recording. */
+/** NULL: none can be held. @queue: its number in the recording. The recorder's lock is held. */
 struct holding *holding_new(hsa_handle agent, uint64_t size, uint32_t queue);
 /** What the first barrier of each kernel counts down. */
 hsa_handle holding_reached(const struct holding *h);

@@ -7,11 +7,8 @@
 #include "recorder/statistics.h"
 #include "unhang/recorder.h"
 
-enum { STAGING = 8 << 20, GUESSED_MOST = 64 << 20, STATISTICS_SLOTS = 4096 };
+enum { GUESSED_MOST = 64 << 20, STATISTICS_SLOTS = 4096 };
 static const uint64_t lowest = 1 << 16, highest = 1ull << 47;
-
-typedef hsa_status pointer_info_fn(const void *p, struct hsa_pointer_info *ret, void *(*allocate)(size_t), uint32_t *n,
-				   hsa_handle **agents);
 
 static bool memory_at(uint64_t address, struct hsa_pointer_info *ret)
 {
@@ -22,7 +19,7 @@ static bool memory_at(uint64_t address, struct hsa_pointer_info *ret)
 	       address - (uintptr_t)ret->agent_base < ret->bytes;
 }
 
-static bool owner_is_gpu(hsa_handle agent)
+bool owner_is_gpu(hsa_handle agent)
 {
 	hsa_status (*info)(hsa_handle, uint32_t, void *) =
 		(hsa_status(*)(hsa_handle, uint32_t, void *))next.core[CORE_AGENT_GET_INFO];
@@ -74,100 +71,20 @@ static void type_of(struct input *in, const struct rec_operation *o)
 	in->shape[0] = in->bytes / 4;
 }
 
-/** Memory of the host that every GPU can write: a buffer may be another's than that of the queue. One thread alone uses it. */
-static char *staged;
-
-void staging_begin(void)
-{
-	hsa_status (*allocate)(hsa_handle, size_t, uint32_t, void **) =
-		(hsa_status(*)(hsa_handle, size_t, uint32_t, void **))next.ext[EXT_POOL_ALLOCATE];
-	hsa_status (*allow)(uint32_t, const hsa_handle *, const uint32_t *, const void *) =
-		(hsa_status(*)(uint32_t, const hsa_handle *, const uint32_t *, const void *))next.ext[EXT_ALLOW_ACCESS];
-	hsa_handle gpus[GPUS_MOST];
-	void *room = NULL;
-	if (staged || !rec.host_pool || allocate(rec.host_pool, STAGING, 0, &room) != HSA_OK)
-		return;
-	for (uint32_t i = 0; i < rec.ngpus; i++)
-		gpus[i] = rec.gpus[i].handle;
-	if (allow(rec.ngpus, gpus, NULL, room) == HSA_OK)
-		staged = room;
-	else
-		((hsa_status(*)(void *))next.ext[EXT_POOL_FREE])(room);
-}
-
-void staging_end(void)
-{
-	if (staged)
-		((hsa_status(*)(void *))next.ext[EXT_POOL_FREE])(staged);
-	staged = NULL;
-}
-
-/** The runtime asks for room for those that may use a piece of memory. One thread alone asks. */
-static hsa_handle users[4 * GPUS_MOST];
-static void *users_room(size_t size) { return size <= sizeof(users) ? users : NULL; }
-
-/** The GPU whose memory it is, if it can read @n bytes at @address; 0: memory may be known already, or still, and be mapped for nobody. */
-static hsa_handle owner_reads(uint64_t address, size_t n)
-{
-	pointer_info_fn *ask = (pointer_info_fn *)next.ext[EXT_POINTER_INFO];
-	struct hsa_pointer_info info = { .size = sizeof(info) };
-	hsa_handle *list = NULL;
-	uint32_t count = 0;
-	if (ask((const void *)(uintptr_t)address, &info, users_room, &count, &list) != HSA_OK || !info.type ||
-	    address - (uintptr_t)info.agent_base >= info.bytes || info.bytes - (address - (uintptr_t)info.agent_base) < n)
-		return 0;
-	for (uint32_t i = 0; list && i < count; i++)
-		if (list[i] == info.owner)
-			return owner_is_gpu(info.owner) ? info.owner : 0;
-	return 0;
-}
-
-typedef hsa_status async_copy_fn(void *to, hsa_handle to_agent, const void *from, hsa_handle from_agent, size_t size,
-				 uint32_t n, const hsa_handle *signals, hsa_handle completion);
-
-/** Has the runtime copy it, where no copy of the program's is in the way. */
-static bool runtime_copy(void *to, uint64_t from, size_t n, hsa_handle owner)
-{
-	async_copy_fn *copy = (async_copy_fn *)next.ext[EXT_ASYNC_COPY];
-	const hsa_handle done = signal_new(1, owner);
-	if (!done || !copies_stop()) {
-		signal_end(done);
-		return false;
-	}
-	const bool good = copy(to, rec.host_agent, (const void *)(uintptr_t)from, owner, n, 0, NULL, done) == HSA_OK;
-	copies_go_on();
-	while (good && signal_counted(done) == UINT64_MAX) // still at 1
-		look_pause();
-	signal_end(done);
-	return good;
-}
-
-/** Copies what is in a GPU's memory, if it is still there. Its owner does it. */
-static bool gpu_copy(void *to, uint64_t from, size_t n)
-{
-	if (!guard_read())
-		return false;
-	const hsa_handle owner = owner_reads(from, n);
-	const bool good = owner && runtime_copy(to, from, n, owner);
-	guard_read_end();
-	return good;
-}
-
 /** Memory of the host may be gone, or not be where the runtime says: it is read through the kernel. */
 static bool host_copy(void *to, uint64_t from, size_t n) { return !read_safely((const void *)(uintptr_t)from, to, n); }
 
 bool input_read(const struct input *in, piece_fn *take, void *ctx)
 {
 	const uint64_t chunk = in->bytes < STAGING ? in->bytes : STAGING;
-	char *room = in->on_gpu ? staged : malloc(chunk ? chunk : 1);
-	bool good = room;
+	char *room = in->on_gpu ? NULL : malloc(chunk ? chunk : 1);
+	bool good = in->on_gpu || room;
 	for (uint64_t at = 0; good && at < in->bytes; at += chunk) {
 		const size_t n = in->bytes - at < chunk ? in->bytes - at : chunk;
-		good = (in->on_gpu ? gpu_copy : host_copy)(room, in->from + at, n) && reading_on() && take(ctx, room, n) &&
-		       reading_on();
+		const char *piece = in->on_gpu ? fetch(in->from + at, n) : host_copy(room, in->from + at, n) ? room : NULL;
+		good = piece && reading_on() && take(ctx, piece, n) && reading_on();
 	}
-	if (!in->on_gpu)
-		free(room);
+	free(room);
 	return good;
 }
 
@@ -179,9 +96,10 @@ static bool arguments_read(uint64_t address, int size, uint64_t *ret_words, size
 		return false;
 	if (!owner_is_gpu(info.owner))
 		return host_copy(ret_words, host_address(&info, address), n * 8);
-	if (!staged || !gpu_copy(staged, address, n * 8))
+	const char *fetched = fetch(address, n * 8);
+	if (!fetched)
 		return host_copy(ret_words, address, n * 8);
-	memcpy(ret_words, staged, n * 8);
+	memcpy(ret_words, fetched, n * 8);
 	return true;
 }
 

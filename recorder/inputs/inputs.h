@@ -3,7 +3,7 @@
 
 #include "recorder/inputs/held.h"
 
-enum { INPUTS_MOST = 16 };
+enum { INPUTS_MOST = 16, STAGING = 8 << 20 };
 
 /** A buffer that a kernel will use. */
 struct input {
@@ -35,6 +35,11 @@ bool input_read(const struct input *in, piece_fn *take, void *ctx);
 void inputs_count(const struct inputs *in);
 /** Level 10. */
 void inputs_dump(const struct inputs *in);
-/** The memory that pieces go through. */
-void staging_begin(void);
+bool owner_is_gpu(hsa_handle agent);
+
+// fetch.c: bytes of a GPU's memory.
+/** The memory that pieces go through, and what @agent copies them by. The recorder's lock is held. */
+void staging_begin(hsa_handle agent);
 void staging_end(void);
+/** Where the bytes are until the next call, STAGING at most; NULL: they could not be read. */
+const char *fetch(uint64_t from, size_t n);
