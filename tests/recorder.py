@@ -415,6 +415,60 @@ def test_statistics(t, program, where):
                  f"{name}, {width} bits at once: statistics are right", f"{got} {counts} {min(finite)} {max(finite)} {mean}")
 
 
+# How the copy kernel loads: past the caches that others do not see into.
+LOADS = {"gfx9": r"global_load_dwordx4 v\[4:7\], v0, s\[4:5\] glc", "gfx94": r"global_load_dwordx4 v\[4:7\], v0, s\[4:5\] sc0 sc1", "gfx95": r"global_load_dwordx4 v\[4:7\], v0, s\[4:5\] sc0 sc1",
+         "gfx10": r"global_load_dwordx4 v\[4:7\], v0, s\[4:5\] glc dlc", "gfx11": r"global_load_b128 v\[4:7\], v0, s\[4:5\] glc", "gfx12": r"global_load_b128 v\[4:7\], v0, s\[4:5\] scope:SCOPE_SYS"}
+
+
+def copy_kernels(table):
+    """The code objects that tools/assemble-kernels put into the recorder, by part, each with its own header."""
+    codes = {name: bytes(map(int, numbers.split(","))) for name, numbers in re.findall(r"char (code_\d+)\[\] = \{\s*([\d,]+)", table)}
+    return {part: codes[code][:48] + struct.pack("<I", int(flags, 16)) + codes[code][52:] for part, flags, code in re.findall(r'\{ "(gfx\w+)", (0x[0-9a-f]+), (code_\d+)', table)}
+
+
+def symbols(elf):
+    """Addresses of .symtab's names, and of each address its place in the file."""
+    at, count, names = struct.unpack_from("<Q", elf, 40)[0], *struct.unpack_from("<HH", elf, 60)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", elf, at + 64 * i) for i in range(count)]
+    table = next(s for s in sections if s[1] == 2)
+    strings = elf[sections[table[6]][4]:]
+    rows = [struct.unpack_from("<IBBHQQ", elf, table[4] + i) for i in range(0, table[5], 24)]
+    return {strings[r[0]:strings.index(0, r[0])].decode(): (r[4], sections[r[3]][4] + r[4] - sections[r[3]][3]) for r in rows if r[0]}
+
+
+def test_copy_kernels(t, library, where):
+    """Each part has the kernel that levels 5 and 10 copy with, as code that its disassembler understands."""
+    dump, read = (next(filter(None, (shutil.which(f"llvm-{tool}-{v}") for v in range(24, 18, -1))), None) for tool in ("objdump", "readelf"))
+    kernels = copy_kernels((pathlib.Path(library).resolve().parent / "copy_kernels.c").read_text())
+    if not kernels or not dump or not read or not shutil.which(f"clang-{dump.rsplit('-', 1)[1]}"):
+        t.skip("the copy kernel of each part", "no clang and LLVM for AMD's GPUs here")
+        return
+    parts = set(re.findall(r"^part \w+ (gfx(?:9|1)\w+) ", (tap.HERE / ".." / "knowledge" / "parts.know").read_text(), re.M))
+    t.same(parts - set(kernels), set(), "every part from gfx900 on that knowledge knows has a copy kernel")
+    t.ok(sum(map(len, set(code[:48] + code[52:] for code in kernels.values()))) < 16384, "and they are small")
+    wrong = []
+    for part, code in kernels.items():
+        path = pathlib.Path(where) / f"{part}.co"
+        path.write_bytes(code)
+        known = symbols(code)
+        (descriptor, at), entry = known["unhang_copy.kd"], known["unhang_copy"][0]
+        arguments, offset, properties = struct.unpack_from("<8xI4xq", code, at) + struct.unpack_from("<H", code, at + 56)
+        if (arguments, descriptor + offset, properties & (1 << 3 | 1 << 10)) != (32, entry, 1 << 3):
+            wrong.append(f"{part}: descriptor {arguments} {offset} {properties:#x}")
+        like = {"gfx950": "gfx942", "gfx1153": "gfx1150"}.get(part, part)
+        text = subprocess.run([dump, "-d", f"--mcpu={like}", "--mattr=+wavefrontsize64", path], capture_output=True, text=True).stdout
+        loads = LOADS[max((family for family in LOADS if part.startswith(family)), key=len)]
+        if not re.search(loads + r"\s", text) or "s_endpgm" not in text or "unknown" in text:
+            wrong.append(f"{part}: {text[-2000:]}")
+        flags = re.search(r"Flags: +(.*)", subprocess.run([read, "-h", path], capture_output=True, text=True).stdout)[1]
+        if like == part and part not in flags:
+            wrong.append(f"{part}: its header says {flags}")
+    without = pathlib.Path(where) / "without.c"
+    made = subprocess.run([sys.executable, tap.HERE / ".." / "tools" / "assemble-kernels", without, tap.HERE / ".." / "recorder" / "inputs" / "copy.s"], env={"PATH": where}, capture_output=True)
+    t.same((made.returncode, copy_kernels(without.read_text())), (0, {}), "where nothing assembles, the table is empty, and the build goes on")
+    t.no_complaints(wrong, f"{len(kernels)} parts have the kernel with its descriptor, for themselves, and it loads past the caches")
+
+
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     where = tempfile.mkdtemp(prefix="unhang-test-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
@@ -435,6 +489,7 @@ def main():
         test_ranks(t, job, where)
         test_schema(t, job)
         test_statistics(t, sys.argv[4], where)
+        test_copy_kernels(t, sys.argv[3], where)
         test_threads(t, job, sys.argv[6], sys.argv[7])
         test_kills(t, job)
     finally:

@@ -494,6 +494,15 @@ def test_items(t, r):
         t.same(len(list(dumps.glob("*/metadata.json"))), 12 if level == 10 else 0, f"level {level}: and dumped")
 
 
+def test_parts(t, r):
+    """ROCm's loader takes the copy kernel of each part that this runtime knows."""
+    for part in ("gfx900", "gfx906", "gfx908", "gfx90a", "gfx1010", "gfx1030"):
+        job = r.run(f"gpu {part}", "places", level=5)
+        t.same((job.returncode, job.err), (0, ""), f"{part}: the recorder has a queue and a kernel of its own")
+    job = r.run("gpu gfx803", "places", level=5)
+    t.same((job.returncode, job.err), (0, "unhang: recorder: levels 5 and 10 have no kernel of their own for gfx803; the runtime copies its buffers\n"), "a part without one is told")
+
+
 def test_busy(t, r):
     """A GPU that does not come to the recorder's copies, as where a kernel that stays fills it."""
     busy = "unhang: recorder: the GPU is too busy to copy buffers for the recorder; some are left out\n"
@@ -605,6 +614,7 @@ def main():
         test_limit_of_file_sizes(t, r)
         test_waited_for(t, r)
         test_items(t, r)
+        test_parts(t, r)
         test_busy(t, r)
         test_buffers(t, r)
         test_ends(t, r)
