@@ -43,7 +43,7 @@ enum core_place {
 	CORE_SYMBOL_GET_INFO = 93,
 	CORE_ITERATE_SYMBOLS = 94,
 	CORE_MAJOR_EXTENSION_TABLE = 98,
-	CORE_LEAST = 99, // functions that a core table has at least
+	CORE_LEAST = 99, // functions that a core table has at least; of these, levels 5 and 10 can do without:
 	CORE_READER_FROM_MEMORY = 116,
 	CORE_READER_DESTROY = 117,
 	CORE_EXECUTABLE_CREATE = 118,

@@ -7,6 +7,7 @@
 enum {
 	COPY_MS = 3000,    // so long for the GPU to begin; half of it after each time that it did not
 	RUNNING_MS = 1000, // so long more for a copy that has begun
+	TIMES_MOST = 10,
 	PACKETS = 64,
 	LANES = 256, // of a group, as copy.s has it
 	GROUPS = 64, // at most: a busy GPU need not have room for all at once
@@ -32,8 +33,8 @@ struct copier {
 	struct copy_arguments *arguments;
 	unsigned char *code; // stays where it is as long as it is loaded
 	uint64_t kernel;
-	bool tried, late; // late: the last copy was given up
-	unsigned times_late;
+	bool tried;
+	unsigned times_late; // copies that were given up
 };
 
 /** Made under the recorder's lock; then one thread alone uses them. */
@@ -137,16 +138,13 @@ void copiers_end(void)
 
 static bool is_done(const struct copier *c) { return !signal_counted(c->done); }
 
-/** Waits for the copy; false: so long it has not ended. */
-static bool done_within(const struct copier *c, uint64_t ms)
+/** Waits for the copy, so long at most. @held: not if the kernel was let go meanwhile. */
+static bool done_within(const struct copier *c, uint64_t ms, bool held)
 {
-	const uint64_t since = now_ms();
-	while (!is_done(c)) {
-		if (now_ms() - since > ms)
-			return is_done(c);
+	const uint64_t until = now_ms() + ms;
+	while (!is_done(c) && now_ms() <= until && !(held && reading_late()))
 		look_pause();
-	}
-	return true;
+	return is_done(c);
 }
 
 static void dispatch(struct copier *c, uint32_t lanes)
@@ -165,18 +163,29 @@ static void dispatch(struct copier *c, uint32_t lanes)
 }
 
 /** The GPU did not come to it in time, as where a kernel that stays has all its CUs. It may come to it when the memory is freed: then its
- * waves see that it was given up. Waves that have begun have not seen it, and are waited for. */
-static bool give_up(struct copier *c)
+ * waves see that it was given up. Waves that have begun have not seen that, and are waited for; others have, so it is not whole. */
+static void give_up(struct copier *c)
 {
 	static bool told;
 	atomic_store(&c->arguments->given_up, 1);
-	if (atomic_load(&c->arguments->begun) && done_within(c, RUNNING_MS))
-		return true;
-	c->late = true;
-	c->times_late++;
+	if (atomic_load(&c->arguments->begun))
+		done_within(c, RUNNING_MS, false);
+	if (reading_late())
+		return;
+	c->times_late += c->times_late < TIMES_MOST;
 	if (!told)
 		rec_line("the GPU is too busy to copy buffers for the recorder; some are left out");
 	told = true;
+}
+
+/** Whether a copy that was given up is still in the way: that of the same queue, or one that has begun and may yet write. */
+static bool is_in_the_way(const struct copier *c)
+{
+	for (uint32_t i = 0; i < rec.ngpus; i++) {
+		const struct copier *o = &copiers[i];
+		if (o->queue && !is_done(o) && (o == c || atomic_load(&o->arguments->begun)))
+			return true;
+	}
 	return false;
 }
 
@@ -184,9 +193,8 @@ bool copier_copy(struct copier *c, void *to, uint64_t from, size_t n)
 {
 	const uint32_t groups = (uint32_t)((n + LANES * UNIT - 1) / (LANES * UNIT)),
 		       lanes = LANES * (groups < GROUPS ? groups : GROUPS);
-	if (c->late && !is_done(c))
+	if (is_in_the_way(c))
 		return false;
-	c->late = false;
 	c->arguments->from = from;
 	c->arguments->to = (uintptr_t)to;
 	c->arguments->bytes = (uint32_t)n;
@@ -196,5 +204,8 @@ bool copier_copy(struct copier *c, void *to, uint64_t from, size_t n)
 	atomic_store(&c->arguments->given_up, 0);
 	((signal_store_fn *)next.core[CORE_SIGNAL_STORE_SCRELEASE])(c->done, 1);
 	dispatch(c, lanes);
-	return done_within(c, COPY_MS >> c->times_late) || give_up(c);
+	if (done_within(c, COPY_MS >> c->times_late, true))
+		return true;
+	give_up(c);
+	return false;
 }
