@@ -5,8 +5,9 @@
 #include <stdlib.h>
 
 enum {
-	COPY_MS = 3000,    // so long for the GPU to begin; half of it after each time that it did not
-	RUNNING_MS = 1000, // so long more for a copy that has begun
+	COPY_MS = 3000,   // so long for the GPU to begin; half of it after each time that it did not
+	RUNNING_MS = 500, // so long more for a copy that has begun
+	LOOK_MOST_MS = 20,
 	TIMES_MOST = 10,
 	PACKETS = 64,
 	LANES = 256, // of a group, as copy.s has it
@@ -138,12 +139,18 @@ void copiers_end(void)
 
 static bool is_done(const struct copier *c) { return !signal_counted(c->done); }
 
-/** Waits for the copy, so long at most. @held: not if the kernel was let go meanwhile. */
-static bool done_within(const struct copier *c, uint64_t ms, bool held)
+/** Waits for the copy, @ms at most, or RUNNING_MS once the kernel was let go. On a machine that has no time for this thread, its GPU may have
+ * none either, and a program may be stopped: the time between two looks counts as a short one. */
+static bool done_within(const struct copier *c, uint64_t ms)
 {
-	const uint64_t until = now_ms() + ms;
-	while (!is_done(c) && now_ms() <= until && !(held && reading_late()))
+	for (uint64_t before = now_ms(); !is_done(c) && ms;) {
 		look_pause();
+		const uint64_t now = now_ms(), passed = now - before < LOOK_MOST_MS ? now - before : LOOK_MOST_MS;
+		before = now;
+		ms -= passed < ms ? passed : ms;
+		if (!reading_on() && ms > RUNNING_MS)
+			ms = RUNNING_MS;
+	}
 	return is_done(c);
 }
 
@@ -169,8 +176,8 @@ static void give_up(struct copier *c)
 	static bool told;
 	atomic_store(&c->arguments->given_up, 1);
 	if (atomic_load(&c->arguments->begun))
-		done_within(c, RUNNING_MS, false);
-	if (reading_late())
+		done_within(c, RUNNING_MS);
+	if (!reading_on())
 		return;
 	c->times_late += c->times_late < TIMES_MOST;
 	if (!told)
@@ -204,7 +211,7 @@ bool copier_copy(struct copier *c, void *to, uint64_t from, size_t n)
 	atomic_store(&c->arguments->given_up, 0);
 	((signal_store_fn *)next.core[CORE_SIGNAL_STORE_SCRELEASE])(c->done, 1);
 	dispatch(c, lanes);
-	if (done_within(c, COPY_MS >> c->times_late, true))
+	if (done_within(c, COPY_MS >> c->times_late))
 		return true;
 	give_up(c);
 	return false;

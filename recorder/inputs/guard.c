@@ -2,7 +2,7 @@
 // pointer that it does not use, so that the program may free what is there at any time. Nobody waits for long.
 #include "recorder/inputs/held.h"
 
-enum { READ_S = 2, FREE_S = 5 }; // who frees waits longer than a piece may take (copier.c)
+enum { READ_S = 2, FREE_S = 10 }; // who frees waits longer than a piece may take (copier.c)
 
 /** Who reads comes before those who free, or it might wait for ever. */
 static pthread_rwlock_t memory_stays = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;

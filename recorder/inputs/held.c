@@ -95,8 +95,6 @@ bool reading_on(void)
 	return !atomic_load(&all.late);
 }
 
-bool reading_late(void) { return atomic_load(&all.late); }
-
 bool reading_stuck(void) { return atomic_load_explicit(&all.stuck, memory_order_relaxed); }
 
 // --- the thread that reads ---

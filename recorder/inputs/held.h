@@ -46,10 +46,8 @@ void holding_end(struct holding *h);
 /** It was destroyed. */
 void holding_free(struct holding *h);
 
-/** Reading has come a piece further. false: the kernel was let go meanwhile, and what is read is not what it found. */
+/** Reading has come further. false: the kernel was let go meanwhile, and what is read is not what it found. */
 bool reading_on(void);
-/** The same of the kernel alone. */
-bool reading_late(void);
 /** Nothing was read for long: nobody may wait for it. */
 bool reading_stuck(void);
 /** Looks, now and then, whether reading goes on; where it does not, all kernels are let go. */
