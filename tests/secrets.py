@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""What a redaction must take out: secrets of many kinds, planted where each would stand in a bundle. tests/secrets.txt was written before the rules."""
+import json
+import pathlib
+import shlex
+import shutil
+import struct
+import subprocess
+import sys
+import zlib
+
+import tap
+
+HEAD = b"unhang answers 1\n"
+FILE, LIST, LINK = 0, 1, 2
+PID = 4242
+
+
+class Secret:
+    def __init__(self, line):
+        self.kind, self.place, self.secret, text = [part.strip() for part in line.split(" | ", 3)]
+        self.text = text.replace("{}", self.secret)
+
+
+def secrets(name):
+    lines = (tap.HERE / name).read_text().splitlines()
+    return [Secret(line) for line in lines if line and not line.startswith("#")]
+
+
+# --- a bundle's tracks ---
+
+def record(kind, payload):
+    payload = kind.encode() + payload
+    return struct.pack("<II", len(payload), zlib.crc32(payload)) + payload
+
+
+def text(value):
+    return struct.pack("<I", len(value)) + value
+
+
+class Track:
+    def __init__(self):
+        self.bytes, self.paths = HEAD, []
+
+    def answer(self, path, data, kind=FILE):
+        if path not in self.paths:
+            self.paths.append(path)
+            self.bytes += record("N", path.encode())
+        key = struct.pack("<B3xIQQQII", kind, self.paths.index(path), 0, 0, 4096, 0, 0)
+        self.bytes += record("P", key + struct.pack("<BiI", 0, 0, 0) + data)
+
+    def log(self, lines):
+        self.bytes += record("L", text(b"boot") + text(b"/dev/kmsg"))
+        for i, line in enumerate(lines):
+            self.bytes += record("R", struct.pack("<dd", 100 + i / 1000, 1.7e9 + i) + text(b"") + line.encode())
+        self.bytes += record("E", b"")
+
+    def save(self, path):
+        path.write_bytes(self.bytes + record("Z", b""))
+
+
+def answers(data):
+    """The answers of a track: (path, bytes)."""
+    data, paths = data[len(HEAD):], []
+    while len(data) >= 8:
+        n = struct.unpack("<I", data[:4])[0]
+        kind, payload, data = chr(data[8]), data[9:8 + n], data[8 + n:]
+        if kind == "N":
+            paths.append(payload.decode())
+        elif kind == "P":
+            rest = sum(struct.unpack("<II", payload[32:40]))
+            yield paths[struct.unpack("<I", payload[4:8])[0]], payload[49 + rest:]
+
+
+# --- planting ---
+
+DRIVER = ["Linux version 6.12.0 (gcc 12.2.0) #1 SMP PREEMPT_DYNAMIC", "[drm] Initialized amdgpu 3.59.0 for 0000:03:00.0 on minor 0",
+          "amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=10, emitted seq=12"]
+
+
+def plant(folder, planted):
+    """A partial directory in which each of @planted stands where it would stand."""
+    def at(*places):
+        return [s.text for s in planted if s.place in places]
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "answers").mkdir(parents=True)
+    (folder / "tools").mkdir()
+    boot = "BOOT_IMAGE=/vmlinuz-6.12.0 amdgpu.gpu_recovery=1 iommu=pt " + " ".join(at("boot"))
+    log = DRIVER + [f"Command line: {boot}"] + at("kernel-log", "journal")
+    maps = [f"7f0000{i:02x}0000-7f0000{i:02x}1000 r-xp 00000000 fe:00 {500 + i}    {path}" for i, path in enumerate(at("path"))]
+    track = Track()
+    track.log(log)
+    track.save(folder / "answers" / "log")
+    track, shown = Track(), ""
+    for i, line in enumerate(at("command-line") + [""]):
+        process = {"comm": "python3\n", "cmdline": "".join(word + "\0" for word in shlex.split(line)), "maps": "\n".join(maps) + "\n",
+                   "environ": "".join(v + "\0" for v in ["HSA_XNACK=1"] + at("environment")), "cgroup": "\n".join(at("cgroup")) + "\n"}
+        shown += f"=== process {PID + i}\n"
+        for name, value in process.items():
+            track.answer(f"/proc/{PID + i}/{name}", value.encode())
+            shown += f"--- {name}\n" + value.replace("\0", "\n")
+    for path in at("path"):
+        track.answer(f"/proc/{PID}/exe", path.encode(), LINK)
+        track.answer(path, b"", FILE)
+    track.save(folder / "answers" / "processes")
+    track = Track()
+    track.answer("/proc/cmdline", boot.encode() + b"\n")
+    track.answer("/proc/self/mountinfo", "\n".join(at("mount")).encode())
+    track.answer("/proc/self/cgroup", "\n".join(at("cgroup")).encode())
+    track.answer("/etc/modprobe.d/local.conf", "\n".join(["options amdgpu gpu_recovery=1"] + at("module")).encode())
+    for place, folder_of in (("dmi", "/sys/class/dmi/id"), ("disk", "/sys/block/sda/device")):
+        for line in at(place):
+            name, value = line.split(" ", 1)
+            track.answer(f"{folder_of}/{name}", value.encode() + b"\n")
+    track.save(folder / "answers" / "doctor")
+    (folder / "kernel-log.txt").write_text("# /dev/kmsg\n" + "".join(f"[{100 + i / 1000:12.6f}] {line}\n" for i, line in enumerate(log)))
+    (folder / "processes.txt").write_text(shown)
+    (folder / "tools" / "output.txt").write_text("\n".join(at("output", "journal", "mount", "cgroup")) + "\n")
+
+
+def redact(t, tool, folder, *options):
+    run = subprocess.run([tool, *options, folder], capture_output=True, timeout=120)
+    if run.returncode:
+        t.ok(False, "what was planted is redacted", run.stderr.decode())
+    return run.stdout.decode()
+
+
+def everything(folder):
+    """Every byte; NULs between arguments are spaces too, since a secret may be several of them."""
+    data = b"\n".join(p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file())
+    return data + data.replace(b"\0", b" ")
+
+
+def survivors(planted, folder):
+    data = everything(folder)
+    return [f"{s.kind} in {s.place}: {s.secret}" for s in planted if s.secret.encode() in data]
+
+
+def main():
+    t = tap.Tap()
+    unhang, tool = tap.Unhang(sys.argv[1]), sys.argv[2]
+    planted, folder = secrets("secrets.txt"), unhang.directory / "planted"
+    plant(folder, planted)
+    t.same(len(survivors(planted, folder)), len(planted), "each secret is planted")
+    redact(t, tool, folder)
+    left = survivors(planted, folder)
+    t.same(left, [], f"none of {len(planted)} secrets of {len({s.kind for s in planted})} kinds is left")
+    t.end()
+
+
+main()
