@@ -142,7 +142,7 @@ def main():
     planted, folder = secrets("secrets.txt"), unhang.directory / "planted"
     plant(folder, planted)
     t.same(len(survivors(planted, folder)), len(planted), "each secret is planted")
-    redact(t, tool, folder)
+    redact(t, tool, folder, "--bug-report")
     left = survivors(planted, folder)
     t.same(left, [], f"none of {len(planted)} secrets of {len({s.kind for s in planted})} kinds is left")
     t.end()

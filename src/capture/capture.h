@@ -36,6 +36,7 @@ struct capture_options {
 	enum user_data user_data;
 	struct str note; // evidence of who takes it: lines of a log; empty: none
 	bool redact, tools, debugger, release_dumps;
+	bool known_only;                              // with @redact: only what is known to be needed stays (allow.h)
 	int deadline_ms;                              // of all of it; 0: 30 s
 	uint64_t item_most, most, floor;              // bytes of an item, of all, that stay free; 0: the usual
 	void (*tell)(void *ctx, const char *message); // what was done beside it: an older capture was packed

@@ -1,5 +1,5 @@
 // Redacts what was saved, file by file, before it is packed.
-#include "capture/redact.h"
+#include "capture/allow.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -34,6 +34,7 @@ struct redact_open {
 struct redaction {
 	const struct taking *capture;
 	struct redactor redactor;
+	struct allowed *allowed; // of a bug report: what may stay; NULL: everything that nothing speaks against
 	struct arena arena;
 	VEC(struct str) names;      // of files
 	struct redact_open *opened; // in the child: each of them
@@ -232,33 +233,67 @@ static void find_in_file(struct redaction *r, const struct redact_file *f)
 
 // --- replacing ---
 
-static void replace_probe(struct redactor *r, struct str record, const struct tape_probe *p, struct str path, struct text *to)
+/** What is found goes; then, of a bug report, what is not known. */
+static void replace_text(struct redaction *r, struct str text, enum allow_form form, char end, struct text *to)
 {
-	size_t start = tape_open_record(to, TAPE_PROBE), head = (size_t)(p->data.p - record.p);
-	text_add(to, str_cut(record, head));
-	redact_text(r, p->data, form_of(p->key.p[0], path) == FORM_BYTES, to);
-	tape_close_record(to, start);
+	struct text found = { 0 };
+	redact_text(&r->redactor, text, false, r->allowed ? &found : to);
+	if (r->allowed)
+		allow_text(r->allowed, form, text_str(&found), end, to);
+	text_free(&found);
+}
+
+static void replace_bytes(struct redaction *r, struct str bytes, struct text *to)
+{
+	struct text found = { 0 };
+	redact_text(&r->redactor, bytes, true, r->allowed ? &found : to);
+	if (r->allowed)
+		allow_bytes(r->allowed, text_str(&found), to);
+	text_free(&found);
 }
 
 /** A path is also the key of what memory names: as long as it was. */
-static void replace_record(struct redactor *r, enum tape_type type, struct str record, struct text *to)
+static void replace_path(struct redaction *r, struct str path, struct text *to)
+{
+	struct text found = { 0 };
+	redact_text(&r->redactor, path, true, r->allowed ? &found : to);
+	if (r->allowed && str_starts(path, S("/")))
+		allow_path(r->allowed, text_str(&found), to);
+	else if (r->allowed)
+		allow_bytes(r->allowed, text_str(&found), to);
+	text_free(&found);
+}
+
+static void replace_probe(struct redaction *r, struct str record, const struct tape_probe *p, struct str path, struct text *to)
+{
+	size_t start = tape_open_record(to, TAPE_PROBE), head = (size_t)(p->data.p - record.p);
+	const int kind = p->key.p[0];
+	text_add(to, str_cut(record, head));
+	if (form_of(kind, path) == FORM_BYTES)
+		replace_bytes(r, p->data, to);
+	else
+		replace_text(r, p->data, allow_form_of(path, kind == PROBE_LIST || kind == PROBE_LINK), 0, to);
+	tape_close_record(to, start);
+}
+
+static void replace_record(struct redaction *r, enum tape_type type, struct str record, struct text *to)
 {
 	size_t start = tape_open_record(to, type);
 	if (type == TAPE_PATH) {
-		redact_text(r, record, true, to);
+		replace_path(r, record, to);
 	} else if (type == TAPE_LINE) {
 		struct tape_cursor c = { record };
 		tape_take_bytes(&c, 16);
 		tape_take_text(&c);
 		text_add(to, str_cut(record, record.n - c.left.n));
-		redact_text(r, c.left, false, to);
+		replace_text(r, c.left, ALLOW_LOG, 0, to);
 	} else {
 		text_add(to, record);
 	}
 	tape_close_record(to, start);
 }
 
-static void replace_track(struct redactor *r, struct str bytes, struct text *to)
+static void replace_track(struct redaction *r, struct str bytes, struct text *to)
 {
 	struct redact_track t = { .left = str_from(bytes, sizeof(TAPE_HEAD) - 1) };
 	enum tape_type type;
@@ -280,10 +315,16 @@ static bool replace_file(struct redaction *r, const struct redact_file *f, struc
 {
 	struct text to = { 0 };
 	struct str bytes = { f->bytes, f->n };
-	if (is_track(f))
-		replace_track(&r->redactor, bytes, &to);
-	else
-		redact_text(&r->redactor, bytes, memchr(f->bytes, 0, f->n), &to); // what has NULs is no text
+	const bool recording = r->allowed && str_starts(f->name, S(BUNDLE_RECORDINGS));
+	if (is_track(f)) {
+		replace_track(r, bytes, &to);
+	} else if (recording || memchr(f->bytes, 0, f->n)) { // what has NULs is no text
+		if (recording)
+			allow_recording(r->allowed, f->bytes, f->n);
+		replace_bytes(r, bytes, &to);
+	} else {
+		replace_text(r, bytes, allow_form_of_member(f->name), '\n', &to);
+	}
 	bool good = item_write(item, text_str(&to)) && item_close(item);
 	text_free(&to);
 	return good;
@@ -326,26 +367,28 @@ static const char *each_file(struct redaction *r, bool replace)
 	return NULL;
 }
 
-static void put_redacted(struct redactor *r, struct str text, struct text *to)
+static void put_redacted(struct redaction *r, struct str text, enum allow_form form, struct text *to)
 {
 	struct text redacted = { 0 };
-	redact_text(r, text, false, &redacted);
+	replace_text(r, text, form, 0, &redacted);
 	tape_put_text(to, text_str(&redacted));
 	text_free(&redacted);
 }
 
 /** What the manifest is to say. */
-static void put_manifest(struct redactor *r, const struct manifest *m, struct text *to)
+static void put_manifest(struct redaction *r, const struct manifest *m, struct text *to)
 {
-	put_redacted(r, m->host, to);
+	const struct manifest_replaced *counts = r->redactor.counts;
+	put_redacted(r, m->host, ALLOW_WORDS, to);
+	put_redacted(r, m->kernel, ALLOW_VALUES, to);
 	for (size_t i = 0; i < m->items.len; i++) {
-		put_redacted(r, m->items.data[i].reason, to);
-		put_redacted(r, m->items.data[i].what, to);
+		put_redacted(r, m->items.data[i].reason, ALLOW_ALL, to); // unhang's own words
+		put_redacted(r, m->items.data[i].what, ALLOW_ALL, to);
 	}
 	for (size_t i = 0; i < REDACT_KINDS; i++) {
-		tape_put_text(to, str_z(r->counts[i].kind));
-		tape_put_number(to, r->counts[i].names, 8);
-		tape_put_number(to, r->counts[i].places, 8);
+		tape_put_text(to, str_z(counts[i].kind));
+		tape_put_number(to, counts[i].names, 8);
+		tape_put_number(to, counts[i].places, 8);
 	}
 }
 
@@ -356,6 +399,7 @@ static void redact_child(int fd, const void *ctx)
 	const struct manifest *m = r.capture->manifest;
 	struct str host = m->host, first = str_split(&host, '.');
 	struct text to = { 0 };
+	struct allowed allowed;
 	prctl(PR_SET_NAME, "unhang-redact");
 	close(r.capture->lock);
 	const char *why = open_all(&r);
@@ -364,13 +408,17 @@ static void redact_child(int fd, const void *ctx)
 	if (!why)
 		why = each_file(&r, false);
 	redact_ready(&r.redactor);
+	if (r.capture->options->known_only) {
+		allow_begin(&allowed, r.capture->options->know, &r.redactor);
+		r.allowed = &allowed;
+	}
 	if (!why)
 		why = each_file(&r, true);
 	if (why) {
 		text_add(&to, str_z(why));
 	} else {
 		text_add(&to, (struct str){ "", 1 });
-		put_manifest(&r.redactor, m, &to);
+		put_manifest(&r, m, &to);
 	}
 	if (!write_all(fd, text_str(&to)))
 		_exit(1);
@@ -386,6 +434,7 @@ static bool take_manifest(struct taking *c, struct str answer)
 	struct tape_cursor at = { str_from(answer, 1) };
 	struct manifest_replaced *counts = arena_alloc(c->arena, REDACT_KINDS * sizeof(*counts));
 	m->host = take_text(&at, c->arena);
+	m->kernel = take_text(&at, c->arena);
 	for (size_t i = 0; i < m->items.len; i++) {
 		m->items.data[i].reason = take_text(&at, c->arena);
 		m->items.data[i].what = take_text(&at, c->arena);

@@ -5,7 +5,7 @@
 #include "base/arena.h"
 #include "report/manifest.h"
 
-enum redact_kind { REDACT_HOST, REDACT_USER, REDACT_SERIAL, REDACT_MAC, REDACT_IP, REDACT_MODEL, REDACT_SECRET, REDACT_KINDS };
+enum redact_kind { REDACT_HOST, REDACT_USER, REDACT_SERIAL, REDACT_MAC, REDACT_IP, REDACT_MODEL, REDACT_SECRET, REDACT_NAME, REDACT_LINE, REDACT_KINDS };
 
 struct redact_term {
 	struct str text;
@@ -35,6 +35,10 @@ void redact_find(struct redactor *r, struct str text, bool command);
 void redact_ready(struct redactor *r);
 /** The text with everything replaced. @same_size: in bytes whose places matter, each name is replaced by as many bytes. */
 void redact_text(struct redactor *r, struct str text, bool same_size, struct text *ret);
+/** Puts a counter in the place of a word of which it is not known that it may stay. Only here: it may be any word. */
+void redact_put_name(struct redactor *r, struct str word, bool same_size, struct text *to);
+/** Whether a counter may have this name: host, user. */
+bool redact_is_kind(struct str name);
 /** Adds a value if the name of its option or variable says what it is. */
 void redact_value(struct redactor *r, struct str name, struct str value);
 /** What has a form of its own, at the front of @text: an address, a token, a host with its domain. Returns its length; 0: nothing. */

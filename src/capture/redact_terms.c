@@ -8,7 +8,7 @@
 
 enum { SHORT = 4, PAIRS = 1 << 16 };
 
-static const char *const kinds[REDACT_KINDS] = { "host", "user", "serial", "mac", "ip", "model", "secret" };
+static const char *const kinds[REDACT_KINDS] = { "host", "user", "serial", "mac", "ip", "model", "secret", "name", "line" };
 
 static size_t hash_of(struct str s)
 {
@@ -160,16 +160,35 @@ static const struct redact_term *term_at(const struct redactor *r, struct str te
 	return NULL;
 }
 
-static void put_term(const struct redact_term *t, bool same_size, struct text *ret)
+/** @size: of what it stands for; SIZE_MAX: it may have any. */
+static void put_term(const struct redact_term *t, size_t size, struct text *ret)
 {
 	char room[48];
 	int n = snprintf(room, sizeof(room), "%s-%u", kinds[t->kind], t->number);
 	struct str name = { room, (size_t)n };
-	if (same_size && name.n > t->text.n)
-		name = str_from(name, name.n - t->text.n);
+	if (name.n > size)
+		name = str_from(name, name.n - size);
 	text_add(ret, name);
-	for (size_t i = name.n; same_size && i < t->text.n; i++)
+	for (size_t i = name.n; size != SIZE_MAX && i < size; i++)
 		text_add(ret, S("x"));
+}
+
+void redact_put_name(struct redactor *r, struct str word, bool same_size, struct text *to)
+{
+	enum { LONGEST = 256 };
+	struct redact_term *t = term_of(r, str_cut(word, LONGEST));
+	if (!t->number)
+		name_term(r, t, REDACT_NAME, true);
+	put_term(t, same_size ? word.n : SIZE_MAX, to);
+	r->counts[t->kind].places++;
+}
+
+bool redact_is_kind(struct str name)
+{
+	for (size_t i = 0; i < REDACT_KINDS; i++)
+		if (str_is(name, kinds[i]))
+			return true;
+	return false;
 }
 
 void redact_text(struct redactor *r, struct str text, bool same_size, struct text *ret)
@@ -182,7 +201,7 @@ void redact_text(struct redactor *r, struct str text, bool same_size, struct tex
 			continue;
 		}
 		text_add(ret, (struct str){ text.p + from, at - from });
-		put_term(t, same_size, ret);
+		put_term(t, same_size ? t->text.n : SIZE_MAX, ret);
 		r->counts[t->kind].places++;
 		from = at += t->text.n;
 	}

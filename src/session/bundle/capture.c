@@ -266,6 +266,7 @@ struct uh_error *uh_capture(const struct uh_capture_options *o, FILE *out, uh_pr
 		.npids = o->npids,
 		.user_data = (enum user_data)o->user_data,
 		.redact = o->redact || o->bug_report,
+		.known_only = o->bug_report,
 		.tools = o->tools,
 		.debugger = o->attach_debugger,
 		.release_dumps = o->release_devcoredump,

@@ -1,0 +1,60 @@
+// What a bug report may keep: words that knowledge has, and values of a known form. A list of what stays, not of what goes: what nobody thought
+// of goes. Names that go get a counter (`name-7`), the same in the whole bundle; lines of a log that are not about the GPU and its machine
+// become empty, so that the others keep their numbers.
+#pragma once
+
+#include "capture/redact.h"
+#include "knowledge/know.h"
+
+/** How an answer or a file is written, and so what may stay of it. */
+enum allow_form {
+	ALLOW_ALL,       // the kernel makes it, of numbers and of names of hardware
+	ALLOW_WORDS,     // words that are known, and short numbers
+	ALLOW_VALUES,    // the same, and numbers of any length
+	ALLOW_LOG,       // lines of a log: those that matter
+	ALLOW_DUMP,      // a device core: names of registers stay as well
+	ALLOW_PATHS,     // names of files, a line each: each stays as long as it was
+	ALLOW_MAPS,      // the mappings of a process
+	ALLOW_COMMAND,   // arguments of a program
+	ALLOW_VARIABLES, // an environment
+	ALLOW_BOOT,      // parameters of the kernel, also in files of boot loaders
+	ALLOW_MODULES,   // modprobe.d
+	ALLOW_PROCESSES, // files of processes, each behind a line with its name
+};
+
+struct allowed {
+	const struct know *know;
+	struct redactor *redactor; // has the counters
+	uint64_t *slots;           // hashes of words; 0: none
+	size_t nslots, n;
+};
+
+void allow_begin(struct allowed *a, const struct know *k, struct redactor *r);
+void allow_end(struct allowed *a);
+
+/** Which form an answer of the machine has, by the path that was asked for. @list: it names files. */
+enum allow_form allow_form_of(struct str path, bool list);
+/** Which form a member of the bundle has that is no track. */
+enum allow_form allow_form_of_member(struct str name);
+/** What may stay of a text. @end: what ends an argument or a variable, NUL or a newline. */
+void allow_text(struct allowed *a, enum allow_form form, struct str text, char end, struct text *to);
+/** A path, as long as it was: it is also the key of an answer. Paths of the kernel's own file systems stay. */
+void allow_path(struct allowed *a, struct str path, struct text *to);
+/** Bytes whose places matter: paths in the midst of them, as long as they were. */
+void allow_bytes(struct allowed *a, struct str bytes, struct text *to);
+
+/** A recording: where it was made and how the program was called go. */
+void allow_recording(struct allowed *a, char *bytes, size_t n);
+
+// --- between the two files ---
+
+enum allow_numbers { NUMBERS_SHORT, NUMBERS_LONG };
+/** Whether a word may stay. */
+bool allow_known(const struct allowed *a, struct str word);
+bool allow_number(struct str word, enum allow_numbers numbers);
+/** Puts a word, or its counter. @same_size: as many bytes. */
+void allow_word(struct allowed *a, struct str word, enum allow_numbers numbers, bool same_size, struct text *to);
+/** The words of a line, with all that stands between them. */
+void allow_words(struct allowed *a, struct str line, enum allow_numbers numbers, struct text *to);
+/** Notes that a line was left out. */
+void allow_drop(struct allowed *a, struct str line);
