@@ -136,6 +136,43 @@ def survivors(planted, folder):
     return [f"{s.kind} in {s.place}: {s.secret}" for s in planted if s.secret.encode() in data]
 
 
+# --- what a bug report still says ---
+
+def said(unhang, path):
+    """What must not change."""
+    run = unhang.run("explain", "--json", path, timeout=120)
+    try:
+        document = json.loads(run.stdout)
+    except ValueError:
+        return run.stdout.decode() + run.stderr.decode()
+    return [{"class": i["cause"]["class"], "also": i["also"], "do": i["action"]["do"], "fault": i["action"]["fault"], "gpus": [(g["name"], g["gfx"]) for g in i["gpus"]],
+             "events": [e["event"] for e in i["timeline"]], "kernels": [f["value"] for f in i["facts"] if f["name"] == "kernel_name"],
+             "remedies": [r["id"] for r in i["remedies"]]} for i in document["incidents"]]
+
+
+def differences(before, after):
+    """Where two answers differ, in a few words."""
+    if isinstance(before, str) or isinstance(after, str) or len(before) != len(after):
+        return [f"{str(before)[:300]} became {str(after)[:300]}"] if before != after else []
+    return [f"{key}: {b[key]} became {a[key]}" for b, a in zip(before, after) for key in b if b[key] != a[key]]
+
+
+# Texts of which the lines around a message tell that it is none: they go, and no log of a bundle is one.
+NO_LOGS = {"quiet-c-source-job", "quiet-diff-plain", "quiet-man-page", "quiet-rst-doc"}
+
+
+def test_logs(t, unhang, tool):
+    wrong, folder = [], unhang.directory / "log"
+    for case in sorted(c for c in (tap.HERE / "logs").iterdir() if c.name not in NO_LOGS):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        shutil.copy(case / "log.txt", folder / "log.txt")
+        before = said(unhang, folder / "log.txt")
+        redact(t, tool, folder, "--bug-report")
+        wrong += [f"{case.name}: {d}" for d in differences(before, said(unhang, folder / "log.txt"))]
+    t.no_complaints(wrong, "of each log the same is said when only what is known is left")
+
+
 def main():
     t = tap.Tap()
     unhang, tool = tap.Unhang(sys.argv[1]), sys.argv[2]
@@ -145,6 +182,7 @@ def main():
     redact(t, tool, folder, "--bug-report")
     left = survivors(planted, folder)
     t.same(left, [], f"none of {len(planted)} secrets of {len({s.kind for s in planted})} kinds is left")
+    test_logs(t, unhang, tool)
     t.end()
 
 

@@ -33,41 +33,60 @@ static uint64_t hash_of(struct str word)
 	return letters ? h | 1 : 0;
 }
 
-static uint64_t *slot_of(const struct allowed *a, uint64_t hash)
+static uint64_t *slot_of(const struct allow_set *set, uint64_t hash)
 {
-	size_t i = (size_t)hash & (a->nslots - 1);
-	while (a->slots[i] && a->slots[i] != hash)
-		i = (i + 1) & (a->nslots - 1);
-	return &a->slots[i];
+	size_t i = (size_t)hash & (set->nslots - 1);
+	while (set->slots[i] && set->slots[i] != hash)
+		i = (i + 1) & (set->nslots - 1);
+	return &set->slots[i];
 }
 
-static void add(struct allowed *a, struct str word)
+static void begin(struct allow_set *set, size_t size)
 {
-	uint64_t hash = hash_of(word), *slot = slot_of(a, hash);
+	*set = (struct allow_set){ mem_alloc(size * sizeof(*set->slots)), size, 0 };
+}
+
+static void add(struct allow_set *set, struct str word)
+{
+	uint64_t hash = hash_of(word), *slot = slot_of(set, hash);
 	if (!hash || *slot)
 		return;
 	*slot = hash;
-	if (++a->n * 2 < a->nslots)
+	if (++set->n * 2 < set->nslots)
 		return;
-	uint64_t *old = a->slots;
-	size_t nold = a->nslots;
-	a->nslots *= 2;
-	a->slots = mem_alloc(a->nslots * sizeof(*a->slots));
-	for (size_t i = 0; i < nold; i++)
-		if (old[i])
-			*slot_of(a, old[i]) = old[i];
-	free(old);
+	struct allow_set old = *set;
+	begin(set, 2 * old.nslots);
+	for (size_t i = 0; i < old.nslots; i++)
+		if (old.slots[i])
+			*slot_of(set, old.slots[i]) = old.slots[i];
+	set->n = old.n;
+	free(old.slots);
+}
+
+static bool is_there(const struct allow_set *set, struct str word)
+{
+	uint64_t hash = hash_of(word);
+	return hash && *slot_of(set, hash);
 }
 
 static bool in_word(char c) { return char_word(c) || (c & 0x80) || char_among(c, "-.+@#%&*~$\\^`!?"); }
 
-/** The word at the front of @rest, without the marks at its end; what is no word is skipped by the caller. */
+/** What stands before the next word: blanks, brackets, and marks that belong to no word. */
+static size_t gap_before(struct str rest)
+{
+	size_t n = 0;
+	while (n < rest.n && (!in_word(rest.p[n]) || (!char_word(rest.p[n]) && !(rest.p[n] & 0x80) && rest.p[n] != '-')))
+		n++;
+	return n;
+}
+
+/** The word at the front of @rest, without the marks at its end. */
 static struct str word_at(struct str rest)
 {
 	size_t n = 0;
 	while (n < rest.n && in_word(rest.p[n]))
 		n++;
-	while (n > 1 && char_among(rest.p[n - 1], ".-+*!?"))
+	while (n > 1 && !char_word(rest.p[n - 1]) && !(rest.p[n - 1] & 0x80))
 		n--;
 	return str_cut(rest, n);
 }
@@ -87,18 +106,37 @@ static void add_file(struct allowed *a, const struct know_file *f)
 	struct str rest = { f->begin, (size_t)(f->end - f->begin) };
 	const bool names = has_names(f->name);
 	while (rest.n) {
+		rest = str_from(rest, gap_before(rest));
 		struct str word = word_at(rest);
-		if (word.n && (names || str_starts(word, S("--"))))
-			add(a, word);
-		rest = str_from(rest, word.n + !word.n);
+		if (names || str_starts(word, S("--")))
+			add(&a->words, word);
+		rest = str_from(rest, word.n);
 	}
+}
+
+/** The words by which context and vendors are found, and the patterns of names that mean something. */
+static void add_telling(struct allowed *a, const struct know *k)
+{
+	for (size_t i = 0; i < k->contexts.len; i++) {
+		const struct know_context *c = k->contexts.data[i];
+		for (const struct know_list *l = c->words; l; l = l->next)
+			add(&a->telling, word_at(l->text));
+		for (const struct know_list *l = c->processes; l; l = l->next)
+			vec_push(&a->patterns, l->text);
+	}
+	for (size_t i = 0; i < k->vendors.len; i++)
+		add(&a->telling, word_at(k->vendors.data[i]->value));
+	for (size_t i = 0; i < k->graphics.len; i++)
+		vec_push(&a->patterns, k->graphics.data[i]->head.id);
+	for (size_t i = 0; i < k->rings.len; i++)
+		vec_push(&a->patterns, k->rings.data[i]->head.id);
 }
 
 /** Words that messages and files of the kernel have, and knowledge does not. */
 static const char common[] =
 	"a all an and are as at be bit bits bytes by cannot code cpu cpus data detected disabled domain enabled end error errors failed "
 	"fault for from gb has hw i in info io is it kb kernel lost mb memory node not null of off on or out pid ppid ratelimit ret "
-	"rip rsp eflags rax rbx rcx rdx rsi rdi rbp r8 fs gs knlgs cs ds es cr0 cr2 cr3 cr4 orig task set size smp "
+	"dmi board product serial number hostname edid rip rsp eflags rax rbx rcx rdx rsi rdi rbp r8 fs gs knlgs cs ds es cr0 cr2 cr3 cr4 orig task set size smp "
 	"start state status supported symbol the thread timeout to trace type unknown use used using value version was with tainted "
 	"comm uid gid total-vm anon-rss file-rss shmem-rss pgtables oom_score_adj kworker swapper kthreadd ksoftirqd migration "
 	"irq rcu_sched rcu_preempt u8 u16 u32 u64 python python2 python3 bash sh sleep root tmpfs proc sysfs cgroup cgroup2 devtmpfs "
@@ -108,49 +146,75 @@ static const char common[] =
 	"x86_64-linux-gnu site-packages dist-packages torch rocm conda venv modules modprobe.d environment.d profile.d limits.d "
 	"grub grub.d grub.cfg loader entries systemd system user conf.d journald.conf coredump.conf limits.conf os-release "
 	"debian ubuntu fedora rhel centos rocky almalinux arch opensuse suse gentoo nixos linux gnu lts workstation server edition "
-	"bookworm trixie jammy noble amd radeon instinct pro ryzen epyc threadripper advanced micro devices inc smp preempt_dynamic preempt "
+	"allreduce allgather reducescatter broadcast alltoall send recv reduce gather scatter barrier default_pg processgroupnccl.cpp vcn_dec "
+	"vcn_enc vcn_unified jpeg_dec uvd uvd_enc vce events events_unbound events_highpri events_freezable tgid bookworm trixie jammy noble amd radeon instinct pro ryzen epyc threadripper advanced micro devices inc smp preempt_dynamic preempt "
 	"gcc clang ld binutils name pretty_name version_id version_codename id id_like variant variant_id platform_id cpe_name "
 	"build_id ansi_color rolling forky sid generic oem lowlatency hwe cloud default amd64 x86_64 aarch64 el8 el9 el10 fc41 fc42";
 
 void allow_begin(struct allowed *a, const struct know *k, struct redactor *r)
 {
-	enum { FIRST = 1 << 16 };
+	enum { FIRST = 1 << 16, FIRST_TELLING = 1 << 10 };
 	struct str rest = str_z(common);
-	*a = (struct allowed){ .know = k, .redactor = r, .nslots = FIRST };
-	a->slots = mem_alloc(a->nslots * sizeof(*a->slots));
+	*a = (struct allowed){ .know = k, .redactor = r };
+	begin(&a->words, FIRST);
+	begin(&a->telling, FIRST_TELLING);
 	for (const struct know_file *f = know_embedded; f->name; f++)
 		add_file(a, f);
 	while (rest.n)
-		add(a, str_split(&rest, ' '));
+		add(&a->words, str_split(&rest, ' '));
+	add_telling(a, k);
 }
 
-void allow_end(struct allowed *a) { free(a->slots); }
-
-/** What a redaction put: host-1. */
-static bool is_counter(struct str word)
+void allow_end(struct allowed *a)
 {
-	ptrdiff_t at = str_find(word, S("-"));
-	struct str kind = str_cut(word, at < 0 ? 0 : (size_t)at), number = str_from(word, kind.n + 1);
-	for (size_t i = 0; i < number.n; i++)
-		if (!char_digit(number.p[i]))
+	free(a->words.slots);
+	free(a->telling.slots);
+	vec_free(&a->patterns);
+}
+
+/** Numbers behind these words are people's. */
+static bool is_of_person(struct str word)
+{
+	static const char *const words[] = { "uid", "gid", "auid", "euid", "suid", "fsuid", "egid", "loginuid", "ses", "groups", "user" };
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (str_like(str_z(words[i]), word))
+			return true;
+	return false;
+}
+
+/** Functions of the driver: messages name the one that wrote them. */
+static bool is_of_driver(struct str word)
+{
+	static const char *const fronts[] = { "amdgpu_", "amdkfd_", "kfd_", "drm_", "amd_", "svm_", "ttm_", "smu_", "dm_", "dcn" };
+	for (size_t i = 0; i < word.n; i++)
+		if (!char_word(word.p[i]))
 			return false;
-	return number.n && redact_is_kind(kind);
-}
-
-static bool is_there(const struct allowed *a, struct str word)
-{
-	uint64_t hash = hash_of(word);
-	return hash && *slot_of(a, hash);
+	for (size_t i = 0; i < sizeof(fronts) / sizeof(fronts[0]); i++)
+		if (str_starts(word, str_z(fronts[i])))
+			return true;
+	return false;
 }
 
 bool allow_known(const struct allowed *a, struct str word)
 {
 	enum { LEAST = 3 };
-	if (is_there(a, word) || is_counter(word))
+	if (is_there(&a->words, word) || redact_is_counter(a->redactor, word) || is_of_driver(word))
 		return true;
-	while (word.n && (char_digit(word.p[word.n - 1]) || word.p[word.n - 1] == '.')) // libamdhip64.so.6.2
+	while (word.n && (char_digit(word.p[word.n - 1]) || char_among(word.p[word.n - 1], ".-_"))) // libamdhip64.so.6.2, node-1
 		word = str_cut(word, word.n - 1);
-	return word.n >= LEAST && is_there(a, word);
+	return word.n >= LEAST && is_there(&a->words, word) && !is_of_person(word);
+}
+
+bool allow_tells(const struct allowed *a, struct str line)
+{
+	while (line.n) {
+		line = str_from(line, gap_before(line));
+		struct str word = word_at(line);
+		if (is_there(&a->telling, word))
+			return true;
+		line = str_from(line, word.n);
+	}
+	return false;
 }
 
 // --- values ---
@@ -190,11 +254,30 @@ static bool is_hex(struct str word, size_t most)
 	return digits.n && digits.n <= most && number;
 }
 
+/** 09-30, 2026-11-16T12 */
+static bool is_date(struct str word)
+{
+	static const size_t forms[][3] = { { 2, 2 }, { 4, 2, 2 } };
+	for (size_t f = 0; f < sizeof(forms) / sizeof(forms[0]); f++) {
+		struct str rest = word;
+		size_t part = 0;
+		while (part < 3 && forms[f][part] && digits_of(rest) == forms[f][part]) {
+			rest = str_from(rest, forms[f][part++]);
+			if (rest.n && rest.p[0] == '-')
+				rest = str_from(rest, 1);
+		}
+		const bool whole = part == 3 || !forms[f][part];
+		if (part > 1 && whole && (!rest.n || (rest.p[0] == 'T' && digits_of(str_from(rest, 1)) == rest.n - 1)))
+			return true;
+	}
+	return false;
+}
+
 bool allow_number(struct str word, enum allow_numbers numbers)
 {
 	enum { SHORT = 4, LONG = 12, SHORT_HEX = 8, LONG_HEX = 16 };
 	const bool is_long = numbers == NUMBERS_LONG;
-	return is_decimal(word, is_long ? LONG : SHORT) ||
+	return is_decimal(word, is_long ? LONG : SHORT) || (is_long && is_date(word)) ||
 	       ((is_long || str_starts(word, S("0x"))) && is_hex(word, is_long ? LONG_HEX : SHORT_HEX));
 }
 
@@ -208,15 +291,12 @@ static bool is_symbol(struct str word)
 	return name.n && name.n < word.n && str_starts(offset, S("0x")) && is_hex(offset, 16);
 }
 
-/** 6.12.0-acme-hpc: the numbers stay, and the words that are known. */
-static bool put_version(struct allowed *a, struct str word, struct text *to)
+/** Each part of a word for itself. */
+static void put_parts(struct allowed *a, struct str word, const char *between, struct text *to)
 {
-	const size_t first = digits_of(word);
-	if (!first || first == word.n || word.p[first] != '.')
-		return false;
 	while (word.n) {
 		size_t n = 0;
-		while (n < word.n && !char_among(word.p[n], ".-+~"))
+		while (n < word.n && !char_among(word.p[n], between))
 			n++;
 		struct str part = str_cut(word, n);
 		if (!n || allow_number(part, NUMBERS_SHORT) || allow_known(a, part))
@@ -226,7 +306,45 @@ static bool put_version(struct allowed *a, struct str word, struct text *to)
 		text_add(to, str_cut(str_from(word, n), 1));
 		word = str_from(word, n + 1);
 	}
+}
+
+/** 6.12.0-acme-hpc, 21-Ubuntu: the numbers stay, and the words that are known. torch.cuda.nobody_knows: of what is known, too. */
+static bool put_version(struct allowed *a, struct str word, struct text *to)
+{
+	const size_t first = digits_of(word);
+	size_t letters = 0;
+	for (size_t i = 0; i < word.n; i++)
+		letters += char_alpha(word.p[i]);
+	struct str rest = word, front = str_split(&rest, '.');
+	if (first && first < word.n && (word.p[first] == '.' || (word.p[first] == '-' && letters)))
+		put_parts(a, word, ".-+~", to);
+	else if (!first && front.n < word.n && allow_known(a, front))
+		put_parts(a, word, ".", to);
+	else
+		return false;
 	return true;
+}
+
+/** What a pattern of names has stays of a name: `*.exe`, `vllm*`. */
+static bool put_pattern(struct allowed *a, struct str word, struct text *to)
+{
+	for (size_t i = 0; i < a->patterns.len; i++) {
+		struct str pattern = a->patterns.data[i];
+		const char *star = memchr(pattern.p, '*', pattern.n);
+		const size_t front = star ? (size_t)(star - pattern.p) : 0;
+		if (!star || pattern.n < 3 || memchr(star + 1, '*', pattern.n - front - 1) || !str_glob(pattern, word))
+			continue;
+		const size_t back = pattern.n - front - 1, any = word.n - front - back;
+		struct str middle = str_cut(str_from(word, front), any);
+		text_add(to, str_cut(word, front));
+		if (!middle.n || allow_number(middle, NUMBERS_SHORT) || allow_known(a, middle))
+			text_add(to, middle);
+		else
+			redact_put_name(a->redactor, middle, false, to);
+		text_add(to, str_from(word, front + any));
+		return true;
+	}
+	return false;
 }
 
 /** Marks by themselves: `...`, `-->`. */
@@ -242,21 +360,31 @@ void allow_word(struct allowed *a, struct str word, enum allow_numbers numbers, 
 {
 	if (is_marks(word) || allow_known(a, word) || allow_number(word, numbers) || (numbers == NUMBERS_LONG && is_symbol(word)))
 		text_add(to, word);
-	else if (same_size || !put_version(a, word, to))
+	else if (same_size || !(put_version(a, word, to) || put_pattern(a, word, to)))
 		redact_put_name(a->redactor, word, same_size, to);
+}
+
+/** Numbers of the system's own users are the same on every machine. */
+static bool is_own(struct str word)
+{
+	enum { FIRST_USER = 1000 };
+	int64_t number;
+	return str_number(word, &number) && number >= FIRST_USER;
 }
 
 void allow_words(struct allowed *a, struct str line, enum allow_numbers numbers, struct text *to)
 {
+	bool of_person = false;
 	while (line.n) {
-		size_t gap = 0;
-		while (gap < line.n && !in_word(line.p[gap]))
-			gap++;
+		const size_t gap = gap_before(line);
 		text_add(to, str_cut(line, gap));
 		line = str_from(line, gap);
 		struct str word = word_at(line);
-		if (word.n)
+		if (of_person && is_own(word))
+			redact_put_name(a->redactor, word, false, to);
+		else if (word.n)
 			allow_word(a, word, numbers, false, to);
+		of_person = is_of_person(word) || (of_person && digits_of(word) == word.n);
 		line = str_from(line, word.n);
 	}
 }

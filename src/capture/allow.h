@@ -22,11 +22,18 @@ enum allow_form {
 	ALLOW_PROCESSES, // files of processes, each behind a line with its name
 };
 
+/** Hashes of words. */
+struct allow_set {
+	uint64_t *slots; // 0: none
+	size_t nslots, n;
+};
+
 struct allowed {
 	const struct know *know;
 	struct redactor *redactor; // has the counters
-	uint64_t *slots;           // hashes of words; 0: none
-	size_t nslots, n;
+	struct allow_set words;    // of messages and names
+	struct allow_set telling;  // that tell by themselves which software a line is about
+	VEC(struct str) patterns;  // of names of programs, threads and rings
 };
 
 void allow_begin(struct allowed *a, const struct know *k, struct redactor *r);
@@ -54,6 +61,8 @@ bool allow_known(const struct allowed *a, struct str word);
 bool allow_number(struct str word, enum allow_numbers numbers);
 /** Puts a word, or its counter. @same_size: as many bytes. */
 void allow_word(struct allowed *a, struct str word, enum allow_numbers numbers, bool same_size, struct text *to);
+/** Whether a line tells which software it is about. */
+bool allow_tells(const struct allowed *a, struct str line);
 /** The words of a line, with all that stands between them. */
 void allow_words(struct allowed *a, struct str line, enum allow_numbers numbers, struct text *to);
 /** Notes that a line was left out. */

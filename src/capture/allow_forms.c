@@ -98,7 +98,8 @@ static bool begins_well(struct str text)
 static bool matters(const struct allowed *a, struct str text)
 {
 	struct match m;
-	text = str_trim(text);
+	ptrdiff_t at = str_find(str_cut(text, 128), S(" kernel: ")); // of a log that somebody else wrote
+	text = str_trim(at < 0 ? text : str_from(text, (size_t)at + 9));
 	return begins_well(text) || str_find(text, S("+0x")) >= 0 || know_match(a->know, text, &m);
 }
 
@@ -124,11 +125,12 @@ static void log_line(struct allowed *a, struct str line, struct text *to)
 		allow_text(a, ALLOW_BOOT, str_from(text, end), '\n', to);
 		return;
 	}
-	if (!matters(a, text)) {
+	if (matters(a, text))
+		allow_words(a, text, NUMBERS_LONG, to);
+	else if (allow_tells(a, text))
+		allow_words(a, text, NUMBERS_SHORT, to);
+	else
 		allow_drop(a, str_trim(text));
-		return;
-	}
-	allow_words(a, text, NUMBERS_LONG, to);
 }
 
 /** `regGRBM_STATUS  0x0`: a register at the front, and the words behind it. */

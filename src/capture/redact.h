@@ -37,8 +37,8 @@ void redact_ready(struct redactor *r);
 void redact_text(struct redactor *r, struct str text, bool same_size, struct text *ret);
 /** Puts a counter in the place of a word of which it is not known that it may stay. Only here: it may be any word. */
 void redact_put_name(struct redactor *r, struct str word, bool same_size, struct text *to);
-/** Whether a counter may have this name: host, user. */
-bool redact_is_kind(struct str name);
+/** Whether a word is a counter that was put: host-1. */
+bool redact_is_counter(const struct redactor *r, struct str word);
 /** Adds a value if the name of its option or variable says what it is. */
 void redact_value(struct redactor *r, struct str name, struct str value);
 /** What has a form of its own, at the front of @text: an address, a token, a host with its domain. Returns its length; 0: nothing. */

@@ -183,12 +183,14 @@ void redact_put_name(struct redactor *r, struct str word, bool same_size, struct
 	r->counts[t->kind].places++;
 }
 
-bool redact_is_kind(struct str name)
+bool redact_is_counter(const struct redactor *r, struct str word)
 {
-	for (size_t i = 0; i < REDACT_KINDS; i++)
-		if (str_is(name, kinds[i]))
-			return true;
-	return false;
+	int64_t number = 0;
+	struct str rest = word, name = str_split(&rest, '-');
+	size_t kind = 0;
+	while (kind < REDACT_KINDS && !str_is(name, kinds[kind]))
+		kind++;
+	return kind < REDACT_KINDS && str_number(rest, &number) && number > 0 && number <= r->numbers[kind];
 }
 
 void redact_text(struct redactor *r, struct str text, bool same_size, struct text *ret)
