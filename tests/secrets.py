@@ -1,19 +1,23 @@
 #!/usr/bin/env python3
 """What a redaction must take out: secrets of many kinds, planted where each would stand in a bundle. tests/secrets.txt was written before the rules."""
+import io
 import json
-import pathlib
 import shlex
 import shutil
 import struct
 import subprocess
 import sys
+import tarfile
 import zlib
 
+import emulated
 import tap
+from bundles import members, zstd
 
 HEAD = b"unhang answers 1\n"
 FILE, LIST, LINK = 0, 1, 2
 PID = 4242
+SCENARIOS = sorted((tap.HERE / ".." / "emulator" / "scenarios").glob("*.scenario")) + sorted((tap.HERE / "scenarios").glob("*.scenario"))
 
 
 class Secret:
@@ -146,7 +150,7 @@ def said(unhang, path):
     except ValueError:
         return run.stdout.decode() + run.stderr.decode()
     return [{"class": i["cause"]["class"], "also": i["also"], "do": i["action"]["do"], "fault": i["action"]["fault"], "gpus": [(g["name"], g["gfx"]) for g in i["gpus"]],
-             "events": [e["event"] for e in i["timeline"]], "kernels": [f["value"] for f in i["facts"] if f["name"] == "kernel_name"],
+             "kernels": [f["value"] for f in i["facts"] if f["name"] == "kernel_name"],
              "remedies": [r["id"] for r in i["remedies"]]} for i in document["incidents"]]
 
 
@@ -173,6 +177,33 @@ def test_logs(t, unhang, tool):
     t.no_complaints(wrong, "of each log the same is said when only what is known is left")
 
 
+def repack(folder, to):
+    """A bundle of a directory, as unhang packs it: the manifest first."""
+    out, names = io.BytesIO(), sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for name in sorted(names, key=lambda n: n != "manifest.json"):
+            tar.add(folder / name, name)
+    to.write_bytes(zstd(out.getvalue()))
+
+
+def test_bundles(t, unhang, tool):
+    wrong, folder, bundle, kept = [], unhang.directory / "bundle", unhang.directory / "plain.tar.zst", unhang.directory / "kept.tar.zst"
+    for path in SCENARIOS:
+        bundle.unlink(missing_ok=True)
+        run = unhang.run("emulate", path, "--", unhang.binary, "capture", "--deadline", "60", "-o", bundle, timeout=200)
+        if not bundle.exists():
+            wrong.append(f"{path.stem}: there is no bundle: {run.stderr.decode()[:300]}")
+            continue
+        shutil.rmtree(folder, ignore_errors=True)
+        for name, data in members(bundle).items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(data)
+        redact(t, tool, folder, "--bug-report")
+        repack(folder, kept)
+        wrong += [f"{path.stem}: {d}" for d in differences(said(unhang, bundle), said(unhang, kept))]
+    t.no_complaints(wrong, f"of each of {len(SCENARIOS)} machines the same is said")
+
+
 def main():
     t = tap.Tap()
     unhang, tool = tap.Unhang(sys.argv[1]), sys.argv[2]
@@ -183,6 +214,10 @@ def main():
     left = survivors(planted, folder)
     t.same(left, [], f"none of {len(planted)} secrets of {len({s.kind for s in planted})} kinds is left")
     test_logs(t, unhang, tool)
+    if emulated.possible(unhang):
+        test_bundles(t, unhang, tool)
+    else:
+        t.skip("bug reports of emulated machines", "this machine cannot make them")
     t.end()
 
 

@@ -146,7 +146,8 @@ static const char common[] =
 	"x86_64-linux-gnu site-packages dist-packages torch rocm conda venv modules modprobe.d environment.d profile.d limits.d "
 	"grub grub.d grub.cfg loader entries systemd system user conf.d journald.conf coredump.conf limits.conf os-release "
 	"debian ubuntu fedora rhel centos rocky almalinux arch opensuse suse gentoo nixos linux gnu lts workstation server edition "
-	"allreduce allgather reducescatter broadcast alltoall send recv reduce gather scatter barrier default_pg processgroupnccl.cpp vcn_dec "
+	"allreduce allgather reducescatter broadcast alltoall send recv reduce gather scatter barrier default_pg processgroupnccl.cpp vcn_dec worker_tp0 worker_pp0 worker_dp0 "
+	"enginecore_dp0 enginecore apiserver vllmworker rank0 "
 	"vcn_enc vcn_unified jpeg_dec uvd uvd_enc vce events events_unbound events_highpri events_freezable tgid bookworm trixie jammy noble amd radeon instinct pro ryzen epyc threadripper advanced micro devices inc smp preempt_dynamic preempt "
 	"gcc clang ld binutils name pretty_name version_id version_codename id id_like variant variant_id platform_id cpe_name "
 	"build_id ansi_color rolling forky sid generic oem lowlatency hwe cloud default amd64 x86_64 aarch64 el8 el9 el10 fc41 fc42";
