@@ -17,7 +17,8 @@ from bundles import members, zstd
 HEAD = b"unhang answers 1\n"
 FILE, LIST, LINK = 0, 1, 2
 PID = 4242
-SCENARIOS = sorted((tap.HERE / ".." / "emulator" / "scenarios").glob("*.scenario")) + sorted((tap.HERE / "scenarios").glob("*.scenario"))
+SCENARIOS = sorted((tap.HERE / ".." / "emulator" / "scenarios").glob("*.scenario")) + [tap.HERE / "scenarios" / f"{name}.scenario" for name in
+                                                                                                 ("dump-left", "kernel-named", "mi300-barrier-xcc2", "two-gpus-circle")]
 
 
 class Secret:
@@ -140,6 +141,15 @@ def survivors(planted, folder):
     return [f"{s.kind} in {s.place}: {s.secret}" for s in planted if s.secret.encode() in data]
 
 
+def test_planted(t, unhang, tool, name):
+    planted, folder = secrets(name), unhang.directory / "planted"
+    plant(folder, planted)
+    t.same(len(survivors(planted, folder)), len(planted), f"each secret of {name} is planted")
+    redact(t, tool, folder, "--bug-report")
+    kinds = len({s.kind for s in planted})
+    t.same(survivors(planted, folder), [], f"none of its {len(planted)} of {kinds} kinds is left in a bug report")
+
+
 # --- what a bug report still says ---
 
 def said(unhang, path):
@@ -207,12 +217,8 @@ def test_bundles(t, unhang, tool):
 def main():
     t = tap.Tap()
     unhang, tool = tap.Unhang(sys.argv[1]), sys.argv[2]
-    planted, folder = secrets("secrets.txt"), unhang.directory / "planted"
-    plant(folder, planted)
-    t.same(len(survivors(planted, folder)), len(planted), "each secret is planted")
-    redact(t, tool, folder, "--bug-report")
-    left = survivors(planted, folder)
-    t.same(left, [], f"none of {len(planted)} secrets of {len({s.kind for s in planted})} kinds is left")
+    test_planted(t, unhang, tool, "secrets.txt")
+    test_planted(t, unhang, tool, "secrets-later.txt")
     test_logs(t, unhang, tool)
     if emulated.possible(unhang):
         test_bundles(t, unhang, tool)
