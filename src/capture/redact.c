@@ -169,10 +169,21 @@ static void find_in_groups(struct redaction *r, struct str text)
 	}
 }
 
+/** Files that hold a serial number and nothing else. */
+static bool is_serial(struct str path)
+{
+	static const char *const files[] = { "*/serial_number", "*/unique_id", "/sys/class/dmi/*serial", "/sys/class/dmi/*_asset_tag",
+					     "/sys/class/dmi/*uuid", "/sys/block/*/serial", "/sys/block/*/wwid" };
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+		if (str_glob(str_z(files[i]), path))
+			return true;
+	return false;
+}
+
 static void find_in_answer(struct redaction *r, const struct tape_probe *p, struct str path)
 {
 	enum answer_form form = form_of(p->key.p[0], path);
-	if (str_ends(path, S("/serial_number")) || str_ends(path, S("/unique_id")))
+	if (is_serial(path))
 		redact_add(&r->redactor, REDACT_SERIAL, str_trim(p->data));
 	if (str_is(path, "user"))
 		redact_add(&r->redactor, REDACT_USER, p->data);

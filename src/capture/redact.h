@@ -20,8 +20,11 @@ struct redactor {
 	VEC(struct redact_term) terms;
 	uint32_t *slots; // by text
 	size_t nslots;
-	uint32_t *heads; // by the first two bytes: the number of a term + 1
-	uint32_t *next;  // of each term: the next with the same two bytes, shorter or as long
+	uint32_t *sorted; // numbers of terms, by their text
+	uint32_t *within; // of each place in it: the place + 1 of the longest term that it begins with; 0: none
+	size_t nsorted;
+	uint32_t *heads; // by the first two bytes: the first place; of the last pair + 1: nsorted
+	unsigned asked;  // how often knowledge was searched for a word
 	unsigned numbers[REDACT_KINDS];
 	struct manifest_replaced counts[REDACT_KINDS];
 };
@@ -41,13 +44,16 @@ void redact_put_name(struct redactor *r, struct str word, bool same_size, struct
 bool redact_is_counter(const struct redactor *r, struct str word);
 /** Adds a value if the name of its option or variable says what it is. */
 void redact_value(struct redactor *r, struct str name, struct str value);
-/** What has a form of its own, at the front of @text: an address, a token, a host with its domain. Returns its length; 0: nothing. */
-size_t redact_shape(struct str text, bool command, enum redact_kind *ret);
+/** What has a form of its own, at the front of @text: an address, a token, a host with its domain. @before: the mark
+ * before it where it is part of something longer: a dash, a slash; else 0. Returns its length; 0: nothing. */
+size_t redact_shape(struct str text, bool command, char before, enum redact_kind *ret);
 /** Adds what may as well be a word of messages: not if knowledge has it, and only where it stands alone. */
 void redact_add_weak(struct redactor *r, enum redact_kind kind, struct str text);
-/** Disks and other parts at the front of @rest: `UUID=X`, `by-id/X`, `serial X`. */
-void redact_find_disk(struct redactor *r, struct str rest);
+/** Disks and other parts at the front of @rest: `UUID=X`, `by-id/X`, `serial X`. Returns how far what was found reaches; 0: nothing. */
+size_t redact_find_disk(struct redactor *r, struct str rest);
+/** Networks, devices, containers and people at the front of @rest, by the words before their names: `SSID='X'`. The same. */
+size_t redact_find_device(struct redactor *r, struct str rest);
 /** A parameter of a web address, at its ? or &: `?sig=X`. */
 void redact_find_query(struct redactor *r, struct str rest);
-/** An option of one letter that has a password, at its dash: `-p X`, of some programs also `-pX`. */
-void redact_find_option(struct redactor *r, struct str text, size_t at);
+/** An option of one letter that has a password, at its dash: `-p X`, of some programs also `-pX`. @line: where its line begins. */
+void redact_find_option(struct redactor *r, struct str text, size_t line, size_t at);

@@ -9,6 +9,8 @@ static size_t run_of(struct str s, bool (*is)(char))
 	return n;
 }
 
+enum { MOST_DECIMALS = 12 };
+
 static bool is_digit(char c) { return char_digit(c); }
 static bool is_hex(char c) { return char_hex(c); }
 static bool is_label(char c) { return char_alpha(c) || char_digit(c) || c == '-' || c == '_'; }
@@ -38,7 +40,7 @@ static size_t uuid(struct str s)
 	static const size_t groups[] = { 8, 4, 4, 4, 12 };
 	size_t at = 0;
 	for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
-		if (i && (at >= s.n || s.p[at++] != '-'))
+		if (i && (at >= s.n || s.p[at++] != s.p[groups[0]] || !char_among(s.p[at - 1], "-_"))) // _ in names of pods
 			return 0;
 		if (run_of(str_from(s, at), is_hex) != groups[i])
 			return 0;
@@ -68,7 +70,9 @@ static size_t ipv4(struct str s)
 /** Eight groups, or `::` among at least three characters of groups that begin as addresses that are given out do. */
 static size_t ipv6(struct str s)
 {
+	enum { LONGEST = 48 };
 	size_t at = 0, groups = 0, doubles = 0;
+	s = str_cut(s, LONGEST);
 	while (at < s.n) {
 		size_t n = run_of(str_from(s, at), is_hex);
 		if (n > 4)
@@ -132,33 +136,148 @@ static size_t known_token(struct str s)
 	return 0;
 }
 
+struct letters {
+	size_t upper, lower, digits, other;
+};
+
+static struct letters count(struct str s)
+{
+	struct letters n = { 0 };
+	for (size_t i = 0; i < s.n; i++) {
+		const bool upper = s.p[i] >= 'A' && s.p[i] <= 'Z', lower = s.p[i] >= 'a' && s.p[i] <= 'z';
+		n.upper += upper;
+		n.lower += lower;
+		n.digits += char_digit(s.p[i]);
+		n.other += !upper && !lower && !char_digit(s.p[i]);
+	}
+	return n;
+}
+
 /** Letters and digits in a long jumble. Of texts other than command lines that may be a build or a checksum. */
 static size_t jumble(struct str s)
 {
-	enum { LEAST = 20, LEAST_PLAIN = 32 };
-	size_t n = run_of(s, is_label), digits = 0, upper = 0, lower = 0;
-	for (size_t i = 0; i < n; i++) {
-		digits += char_digit(s.p[i]);
-		upper += s.p[i] >= 'A' && s.p[i] <= 'Z';
-		lower += s.p[i] >= 'a' && s.p[i] <= 'z';
-	}
-	bool mixed = upper > 2 && lower > 2 && digits > 2;
-	return (n >= LEAST && mixed) || (n >= LEAST_PLAIN && digits > 4 && digits + upper + lower == n) ? n : 0;
+	enum { LEAST = 20 };
+	size_t n = run_of(s, is_label);
+	struct letters l = count(str_cut(s, n));
+	return n >= LEAST && l.upper > 2 && l.lower > 2 && l.digits > 2 ? n : 0;
 }
 
-size_t redact_shape(struct str text, bool command, enum redact_kind *ret)
+static bool is_alnum(char c) { return char_alpha(c) || char_digit(c); }
+
+static size_t plain_jumble(struct str s)
+{
+	enum { LEAST = 32 };
+	size_t n = run_of(s, is_alnum);
+	return n >= LEAST && !(n < s.n && is_label(s.p[n])) && count(str_cut(s, n)).digits > 4 ? n : 0;
+}
+
+/** The number of a container, or a checksum: nobody needs either. */
+static size_t long_hex(struct str s)
+{
+	enum { LEAST = 64 };
+	size_t n = run_of(s, is_hex);
+	return n >= LEAST && !(n < s.n && is_label(s.p[n])) ? n : 0;
+}
+
+static bool is_base64(char c) { return char_alpha(c) || char_digit(c) || c == '+' || c == '/'; }
+
+/** A key: base64 of 30 bytes or more. Paths have dots, or more slashes. */
+static size_t base64(struct str s)
+{
+	enum { LEAST = 40, PADDED = 24, SLASH_EACH = 10, KINDS = 3 };
+	size_t n = run_of(s, is_base64), pads = 0;
+	while (n + pads < s.n && pads < 2 && s.p[n + pads] == '=')
+		pads++;
+	struct letters l = count(str_cut(s, n));
+	if (n < (pads ? PADDED : LEAST) || s.p[0] == '/' || l.upper < KINDS || l.lower < KINDS || l.digits < KINDS ||
+	    l.other * SLASH_EACH > n || (n + pads < s.n && char_among(s.p[n + pads], "._-")))
+		return 0;
+	return n + pads;
+}
+
+/** +31 6 1234 5678, (020) 555-0199 */
+static size_t phone(struct str s)
+{
+	enum { LEAST = 8, MOST = 15, PREFIX = 4 };
+	size_t digits = 0, n = 1;
+	if (s.n < LEAST || !char_among(s.p[0], "+(") || !char_digit(s.p[1]))
+		return 0;
+	while (n < s.n && (char_digit(s.p[n]) || (char_among(s.p[n], " -()") && n + 1 < s.n && char_among(s.p[n + 1], "0123456789( ")))) {
+		digits += char_digit(s.p[n]);
+		if (s.p[0] == '(' && n == PREFIX + 1 && !memchr(s.p, ')', n + 1))
+			return 0;
+		n++;
+	}
+	const bool ends = n >= s.n || (!char_word(s.p[n]) && s.p[n] != '.');
+	return ends && digits >= LEAST && digits <= MOST && (s.p[0] == '+' || memchr(s.p, ')', n)) ? n : 0;
+}
+
+/** The digits of a card add up (Luhn): 4111 1111 1111 1111. */
+static size_t card(struct str s)
+{
+	enum { LEAST = 13, MOST = 19, TEN = 10 };
+	char digits[MOST];
+	size_t n = 0, at = 0;
+	unsigned sum = 0;
+	while (at < s.n && n < MOST && (char_digit(s.p[at]) || (n && char_among(s.p[at], " -") && at + 1 < s.n && char_digit(s.p[at + 1])))) {
+		if (char_digit(s.p[at]))
+			digits[n++] = s.p[at];
+		at++;
+	}
+	if (n < LEAST || !char_among(s.p[0], "3456") || (at < s.n && char_word(s.p[at])))
+		return 0;
+	for (size_t i = 0; i < n; i++) {
+		unsigned d = (unsigned)(digits[n - 1 - i] - '0') << (i & 1);
+		sum += d >= TEN ? d - TEN + 1 : d;
+	}
+	return sum % TEN ? 0 : at;
+}
+
+/** Degrees with four decimals or more, twice: 52.0907,5.1214. */
+static size_t position(struct str s)
+{
+	enum { DECIMALS = 4, DEGREES = 3 };
+	size_t at = 0;
+	for (int part = 0; part < 2; part++) {
+		at += part && at < s.n && char_among(s.p[at], ",; ");
+		at += at < s.n && char_among(s.p[at], " -");
+		size_t n = run_of(str_from(s, at), is_digit);
+		if (!n || n > DEGREES || at + n >= s.n || s.p[at + n] != '.')
+			return 0;
+		at += n + 1;
+		n = run_of(str_cut(str_from(s, at), MOST_DECIMALS), is_digit);
+		if (n < DECIMALS || n == MOST_DECIMALS)
+			return 0;
+		at += n;
+	}
+	return at;
+}
+
+size_t redact_shape(struct str text, bool command, char before, enum redact_kind *ret)
 {
 	static const struct {
 		size_t (*is)(struct str s);
 		enum redact_kind kind;
-		bool command;
+		bool command;            // only there
+		const char *not_behind; // marks behind which it would be part of something longer
 	} shapes[] = {
-		{ mac, REDACT_MAC, false },      { uuid, REDACT_SERIAL, false }, { ipv4, REDACT_IP, false },
-		{ ipv6, REDACT_IP, false },      { domain, REDACT_HOST, false }, { known_token, REDACT_SECRET, false },
-		{ jumble, REDACT_SECRET, true },
+		{ mac, REDACT_MAC, false, ":" },
+		{ uuid, REDACT_SERIAL, false, ":" },
+		{ ipv4, REDACT_IP },
+		{ ipv6, REDACT_IP },
+		{ position, REDACT_NAME, false, "-:" },
+		{ phone, REDACT_NAME, false, ":" },
+		{ known_token, REDACT_SECRET },
+		{ long_hex, REDACT_SERIAL },
+		{ domain, REDACT_HOST, false, "-:" },
+		{ base64, REDACT_SECRET, false, "-:/+" },
+		{ card, REDACT_SECRET, true, "-:" },
+		{ jumble, REDACT_SECRET, true, "-:" },
+		{ plain_jumble, REDACT_SECRET, true, ":" },
 	};
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
-		size_t n = shapes[i].command && !command ? 0 : shapes[i].is(text);
+		const bool part = shapes[i].not_behind && char_among(before, shapes[i].not_behind);
+		size_t n = (shapes[i].command && !command) || part ? 0 : shapes[i].is(text);
 		*ret = shapes[i].kind;
 		if (n)
 			return n;

@@ -3,7 +3,7 @@
 
 static bool is_name(char c) { return char_word(c) || c == '-' || c == '.'; }
 static bool is_value(char c) { return !char_space(c) && c && !char_among(c, "\"'`,;()[]{}<>|"); }
-static bool is_parameter(char c) { return is_value(c) && c != '&' && c != '#'; }
+static bool is_parameter(char c) { return is_value(c) && !char_among(c, "&#?"); }
 static bool is_disk(char c) { return char_word(c) || char_among(c, "-.:+"); }
 static bool is_serial(char c) { return char_word(c) || c == '-'; }
 
@@ -54,23 +54,13 @@ void redact_find_query(struct redactor *r, struct str rest)
 		return;
 	value = str_from(value, 1);
 	value = str_cut(value, run_of(value, is_parameter));
-	if (value.n >= LEAST && (is_signing(name) || redact_shape(value, true, &kind)))
+	if (value.n >= LEAST && (is_signing(name) || redact_shape(value, true, 0, &kind)))
 		redact_add(r, REDACT_SECRET, value);
 }
 
 // --- options of one letter ---
 
-/** The command line up to @at. */
-static struct str line_before(struct str text, size_t at)
-{
-	enum { FAR = 4096 };
-	size_t from = at;
-	while (from > 0 && at - from < FAR && text.p[from - 1] != '\n')
-		from--;
-	return (struct str){ text.p + from, at - from };
-}
-
-void redact_find_option(struct redactor *r, struct str text, size_t at)
+void redact_find_option(struct redactor *r, struct str text, size_t line, size_t at)
 {
 	static const struct {
 		const char *program; // NULL: any
@@ -81,17 +71,21 @@ void redact_find_option(struct redactor *r, struct str text, size_t at)
 		{ "7z", 'p', true },    { "ldap", 'w', false },   { "redis", 'a', false },  { "ipmitool", 'P', false },
 		{ NULL, 'p', false },   { NULL, 'P', false },
 	};
-	enum { LEAST = 4, LEAST_LETTERS = 6 };
-	struct str rest = str_from(text, at + 1), value = str_from(rest, 1);
+	enum { LEAST = 4, LEAST_LETTERS = 6, PROGRAM = 256 };
+	struct str program = str_cut((struct str){ text.p + line, at - line }, PROGRAM), rest = str_from(text, at + 1), value = str_from(rest, 1);
 	const bool joined = value.n && !char_space(value.p[0]);
 	value = str_from(value, !joined);
 	while (value.n && char_among(value.p[0], "\"'"))
 		value = str_from(value, 1);
 	value = str_cut(value, run_of(value, is_value));
+	if (char_among(rest.p[0], "uU") && !joined && memchr(value.p, ':', value.n)) { // -u user:password
+		redact_add(r, REDACT_USER, str_split(&value, ':'));
+		redact_add(r, REDACT_SECRET, value);
+	}
 	for (size_t i = 0; value.n >= LEAST && i < sizeof(options) / sizeof(options[0]); i++) {
 		if (rest.p[0] != options[i].letter || joined != options[i].joined)
 			continue;
-		if (options[i].program && str_find(line_before(text, at), str_z(options[i].program)) >= 0) {
+		if (options[i].program && str_find(program, str_z(options[i].program)) >= 0) {
 			redact_add(r, REDACT_SECRET, value);
 			return;
 		}
@@ -108,23 +102,30 @@ void redact_find_option(struct redactor *r, struct str text, size_t at)
 /** `serial S4EVNX0R123456`, `Serial Number: X`; not `serial console`, nor the addresses and ids of PCI. */
 static void find_serial(struct redactor *r, struct str rest)
 {
-	static const char *const words[] = { "serial number", "serial no.", "serial no", "serial", "s/n", "wwn", "wwid" };
-	enum { LEAST = 6, DIGITS = 3 };
+	static const struct {
+		const char *word;
+		bool hex; // it may be written so; of the others that is an address
+	} words[] = {
+		{ "serial number" }, { "serial no." }, { "serial no" }, { "serial" },       { "s/n" },       { "asset tag" },
+		{ "asset_tag" },     { "imei" },       { "imsi" },      { "iccid" },        { "equipment id" }, { "volume id" },
+		{ "wwn", true },     { "wwid", true }, { "node guid", true }, { "guid", true },
+	};
+	enum { LEAST = 6, DIGITS = 3, WORDS = sizeof(words) / sizeof(words[0]) };
 	struct str value = { 0 };
 	size_t digits = 0, word = 0;
-	while (word < sizeof(words) / sizeof(words[0]) && !behind(rest, str_z(words[word]), &value))
+	while (word < WORDS && !behind(rest, str_z(words[word].word), &value))
 		word++;
 	size_t gap = 0;
 	while (gap < value.n && char_among(value.p[gap], " :=#\"'\t"))
 		gap++;
-	if (word == sizeof(words) / sizeof(words[0]) || !gap)
+	if (word == WORDS || !gap)
 		return;
 	value = str_from(value, gap);
 	size_t n = run_of(value, is_serial);
 	for (size_t i = 0; i < n; i++)
 		digits += char_digit(value.p[i]);
 	bool goes_on = n < value.n && value.p[n] == ':' && n + 1 < value.n && char_hex(value.p[n + 1]);
-	if (n >= LEAST && digits >= DIGITS && !goes_on && !str_starts(value, S("0x")))
+	if (n >= LEAST && digits >= DIGITS && !goes_on && (words[word].hex || !str_starts(value, S("0x"))))
 		redact_add(r, REDACT_SERIAL, str_cut(value, n));
 }
 
@@ -143,7 +144,7 @@ static void add_parts(struct redactor *r, struct str disk)
 	}
 }
 
-void redact_find_disk(struct redactor *r, struct str rest)
+size_t redact_find_disk(struct redactor *r, struct str rest)
 {
 	static const struct {
 		const char *sign;
@@ -155,11 +156,14 @@ void redact_find_disk(struct redactor *r, struct str rest)
 		{ "wwn-0x", false },      { "luks-", false },
 	};
 	enum { LEAST = 4 };
+	size_t end = 0;
 	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++) {
 		struct str value;
-		if (!str_behind(rest, str_z(signs[i].sign), &value))
+		if (!str_starts(rest, str_z(signs[i].sign)))
 			continue;
+		value = str_from(rest, str_z(signs[i].sign).n);
 		value = str_cut(value, run_of(value, is_disk));
+		end = (size_t)(value.p - rest.p) + value.n;
 		if (signs[i].weak)
 			redact_add_weak(r, REDACT_SERIAL, value);
 		else if (value.n >= LEAST)
@@ -168,4 +172,5 @@ void redact_find_disk(struct redactor *r, struct str rest)
 			add_parts(r, value);
 	}
 	find_serial(r, rest);
+	return end;
 }

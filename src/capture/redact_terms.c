@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/bytes.h"
 #include "capture/redact.h"
 #include "knowledge/know.h"
 
@@ -66,9 +65,13 @@ static bool is_public(struct str host)
 	return false;
 }
 
-/** Whether knowledge has the word: then messages may have it too, and only what stands alone is meant. */
-static bool is_known_word(struct str text)
+/** Whether knowledge has the word: then messages may have it too, and only what stands alone is meant. @otherwise: what is taken for so
+ * when that was asked too often, since it is a search through all knowledge. */
+static bool is_known_word(struct redactor *r, struct str text, bool otherwise)
 {
+	enum { MOST = 300 };
+	if (r->asked++ >= MOST)
+		return otherwise;
 	for (const struct know_file *f = know_embedded; f->name; f++)
 		if (str_find((struct str){ f->begin, (size_t)(f->end - f->begin) }, text) >= 0)
 			return true;
@@ -106,7 +109,7 @@ void redact_add(struct redactor *r, enum redact_kind kind, struct str text)
 	struct redact_term *t = term_of(r, text);
 	bool name = kind == REDACT_HOST || kind == REDACT_USER || kind == REDACT_MODEL;
 	if (!t->number)
-		name_term(r, t, kind, name && (text.n < SHORT || is_known_word(text)));
+		name_term(r, t, kind, name && (text.n < SHORT || is_known_word(r, text, true)));
 }
 
 void redact_add_weak(struct redactor *r, enum redact_kind kind, struct str text)
@@ -120,36 +123,68 @@ void redact_add_weak(struct redactor *r, enum redact_kind kind, struct str text)
 	struct redact_term *t = term_of(r, text);
 	if (t->number || t->known)
 		return;
-	t->known = is_known_word(text); // asked once: it is a search through all knowledge
+	t->known = is_known_word(r, text, false);
 	if (!t->known)
 		name_term(r, t, kind, true);
 }
 
-/** Longer ones first: a name may hold another. */
+static int by_text(const void *x, const void *y, void *ctx)
+{
+	const struct redactor *r = ctx;
+	return str_cmp(r->terms.data[*(const uint32_t *)x].text, r->terms.data[*(const uint32_t *)y].text);
+}
+
+static struct str text_at(const struct redactor *r, size_t place) { return r->terms.data[r->sorted[place]].text; }
+
+/** Big-endian, so that the pairs have the order of the texts. */
+static size_t pair_of(struct str s) { return (size_t)(unsigned char)s.p[0] << 8 | (unsigned char)s.p[1]; }
+
+/** Sorts the terms. Those that begin with another one stand behind it, and lead back to it. */
 void redact_ready(struct redactor *r)
 {
-	r->heads = mem_alloc(PAIRS * sizeof(*r->heads));
-	r->next = mem_alloc((r->terms.len + 1) * sizeof(*r->next));
-	for (uint32_t i = 0; i < r->terms.len; i++) {
-		if (!r->terms.data[i].number)
-			continue;
-		uint32_t *at = &r->heads[get_u16(r->terms.data[i].text.p)];
-		while (*at && r->terms.data[*at - 1].text.n > r->terms.data[i].text.n)
-			at = &r->next[*at - 1];
-		r->next[i] = *at;
-		*at = i + 1;
+	r->sorted = mem_alloc((r->terms.len + 1) * sizeof(*r->sorted));
+	r->within = mem_alloc((r->terms.len + 1) * sizeof(*r->within));
+	r->heads = mem_alloc((PAIRS + 1) * sizeof(*r->heads));
+	for (uint32_t i = 0; i < r->terms.len; i++)
+		if (r->terms.data[i].number)
+			r->sorted[r->nsorted++] = i;
+	qsort_r(r->sorted, r->nsorted, sizeof(*r->sorted), by_text, r);
+	for (size_t place = 0; place < r->nsorted; place++) {
+		uint32_t shorter = (uint32_t)place;
+		while (shorter && !str_starts(text_at(r, place), text_at(r, shorter - 1)))
+			shorter = r->within[shorter - 1];
+		r->within[place] = shorter;
+		r->heads[pair_of(text_at(r, place)) + 1]++;
 	}
+	for (size_t pair = 0; pair < PAIRS; pair++)
+		r->heads[pair + 1] += r->heads[pair];
 	for (size_t i = 0; i < REDACT_KINDS; i++)
 		r->counts[i].kind = kinds[i];
 }
 
 static bool part_of_word(char c) { return char_word(c); }
 
+/** The last place whose text does not stand behind @rest, + 1; 0: none that has its first two bytes. */
+static uint32_t last_before(const struct redactor *r, struct str rest)
+{
+	size_t from = r->heads[pair_of(rest)], to = r->heads[pair_of(rest) + 1];
+	const size_t first = from;
+	while (from < to) {
+		const size_t middle = from + (to - from) / 2;
+		struct str text = text_at(r, middle);
+		if (str_cmp(text, str_cut(rest, text.n)) <= 0)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return from > first ? (uint32_t)from : 0;
+}
+
 static const struct redact_term *term_at(const struct redactor *r, struct str text, size_t at)
 {
 	struct str rest = str_from(text, at);
-	for (uint32_t i = rest.n < 2 ? 0 : r->heads[get_u16(rest.p)]; i; i = r->next[i - 1]) {
-		const struct redact_term *t = &r->terms.data[i - 1];
+	for (uint32_t i = rest.n < 2 ? 0 : last_before(r, rest); i; i = r->within[i - 1]) {
+		const struct redact_term *t = &r->terms.data[r->sorted[i - 1]];
 		if (!str_starts(rest, t->text))
 			continue;
 		bool alone =
@@ -215,6 +250,7 @@ void redactor_free(struct redactor *r)
 	vec_free(&r->terms);
 	free(r->slots);
 	free(r->heads);
-	free(r->next);
+	free(r->sorted);
+	free(r->within);
 	arena_free(&r->arena);
 }
