@@ -147,9 +147,9 @@ size_t redact_find_device(struct redactor *r, struct str rest)
 {
 	enum { LEAST = 3, MOST = 256 };
 	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++) {
-		struct str sign = str_cut(rest, str_z(signs[i].sign).n), value = str_from(rest, sign.n);
-		if (!str_is(sign, signs[i].sign))
+		if (rest.p[0] != signs[i].sign[0] || !str_starts(rest, str_z(signs[i].sign)))
 			continue;
+		struct str sign = str_cut(rest, str_z(signs[i].sign).n), value = str_from(rest, sign.n);
 		value = str_cut(value, run_of(str_cut(value, MOST), signs[i].is));
 		if (signs[i].kind == REDACT_USER && signs[i].whole)
 			add_user_number(r, sign, value);

@@ -172,11 +172,11 @@ static void find_named(struct search *s, size_t at)
 {
 	struct str text = s->text, rest = str_from(text, at), name = str_cut(rest, run_of(rest, is_name));
 	s->name = at + name.n;
-	const struct word *w = name.n ? word_of(name) : NULL;
+	rest = str_from(rest, name.n);
 	bool option = at > 0 && text.p[at - 1] == '-' && (s->command || (at > 1 && text.p[at - 2] == '-'));
+	const struct word *w = rest.n && (option || char_among(rest.p[0], "=:\"'")) ? word_of(name) : NULL;
 	if (!w)
 		return;
-	rest = str_from(rest, name.n);
 	bool quoted = rest.n && char_among(rest.p[0], "\"'"), equal = rest.n && rest.p[0] == '=';
 	rest = str_from(rest, quoted);
 	bool colon = rest.n && rest.p[0] == ':';
@@ -323,7 +323,7 @@ static void find_behind(struct redactor *r, struct str rest)
 	};
 	for (size_t i = 0; i < sizeof(before) / sizeof(before[0]); i++) {
 		struct str value;
-		if (str_behind(rest, str_z(before[i].word), &value))
+		if (rest.p[0] == before[i].word[0] && str_behind(rest, str_z(before[i].word), &value))
 			add_value(r, before[i].kind, str_cut(value, run_of(value, is_value)));
 	}
 }

@@ -113,7 +113,7 @@ static void find_serial(struct redactor *r, struct str rest)
 	enum { LEAST = 6, DIGITS = 3, WORDS = sizeof(words) / sizeof(words[0]) };
 	struct str value = { 0 };
 	size_t digits = 0, word = 0;
-	while (word < WORDS && !behind(rest, str_z(words[word].word), &value))
+	while (word < WORDS && (char_lower(rest.p[0]) != words[word].word[0] || !behind(rest, str_z(words[word].word), &value)))
 		word++;
 	size_t gap = 0;
 	while (gap < value.n && char_among(value.p[gap], " :=#\"'\t"))
@@ -159,7 +159,7 @@ size_t redact_find_disk(struct redactor *r, struct str rest)
 	size_t end = 0;
 	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++) {
 		struct str value;
-		if (!str_starts(rest, str_z(signs[i].sign)))
+		if (rest.p[0] != signs[i].sign[0] || !str_starts(rest, str_z(signs[i].sign)))
 			continue;
 		value = str_from(rest, str_z(signs[i].sign).n);
 		value = str_cut(value, run_of(value, is_disk));
