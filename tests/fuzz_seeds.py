@@ -151,7 +151,15 @@ def markup():
         yield log + b'\n' * ((1 - len(log)) % 8)
 
 
-MADE = {'fuzz-kfd': loaded_code, 'fuzz-keys': keys, 'fuzz-journal': journals, 'fuzz-log': logs, 'fuzz-html': markup, 'fuzz-knowledge': blocks, 'fuzz-host': trees, 'fuzz-archive': packed, 'fuzz-evidence': evidence}
+def secrets():
+    for name in ('secrets.txt', 'secrets-later.txt'):
+        for line in (TOP / 'tests' / name).read_text().splitlines():
+            if not line.startswith('#'):
+                _, _, secret, text = line.split(' | ', 3)
+                yield text.replace('{}', secret.strip()).encode()
+
+
+MADE = {'fuzz-redact': secrets, 'fuzz-kfd': loaded_code, 'fuzz-keys': keys, 'fuzz-journal': journals, 'fuzz-log': logs, 'fuzz-html': markup, 'fuzz-knowledge': blocks, 'fuzz-host': trees, 'fuzz-archive': packed, 'fuzz-evidence': evidence}
 
 
 def log_words():

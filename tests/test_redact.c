@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -12,6 +13,7 @@
 #include "base/cleanup.h"
 #include "capture/capture.h"
 #include "capture/redact.h"
+#include "redact_check.h"
 
 static struct text redacted(const char *found_in, bool command, const char *text, bool same_size)
 {
@@ -72,6 +74,37 @@ static void names_and_secrets_are_replaced(void **state)
 		{ "mount of 4c4c4544-0042-3510-8052-b4c04f4e3332", "4c4c4544-0042", false },
 		{ "/dev/disk/by-id/nvme-Samsung_SSD_S6Z1NJ0W77-part3; S6Z1NJ0W77", "S6Z1NJ0W77", false },
 		{ "sd 0:0:0:0: wwn-0x5000c500a1b2c3d4", "5000c500a1b2c3d4", false },
+		{ "EXT4-fs (sdb1): mounted filesystem \"mijn_schijf\" r/w", "mijn_schijf", false },
+		{ "ip=10.0.0.9::172.29.14.1:255.255.255.0", "172.29.14.1", false },
+		{ "CIFS: VFS: \\\\lintworm\\pacht has not responded", "lintworm", false },
+		{ "CIFS: VFS: \\\\lintworm\\pacht99 has not responded", "pacht99", false },
+		{ "mount -t cifs //lintworm/x", "lintworm", false },
+		{ "nfs: server lintworm not responding", "lintworm", false },
+		{ "POST https://hooks.chat.lan/services/T01AB/B02CD/x9YzW8", "x9YzW8", false },
+		{ "sign -----BEGIN KEY----- MIIEvQIBADANBgkqhkiG9w0B -----END KEY-----", "MIIEvQIBADANBgkqhkiG9w0B", true },
+		{ "curl -u zaphod:h2g2towel https://x", "h2g2towel", true },
+		{ "upload wJalrXUtnFEMI/K7MDENG/bPxRfiCYzzKEYKEY77", "wJalrXUtnFEMI", true },
+		{ "call +31 6 1234 5678 now", "1234 5678", false },
+		{ "call (020) 555-0199 now", "555-0199", false },
+		{ "pay 4111 1111 1111 1111", "4111 1111", true },
+		{ "python /projects/heartofgold/run.py", "heartofgold", true },
+		{ "wlan0: associated with SSID Betelgeuse5", "Betelgeuse5", false },
+		{ "Trying to associate (SSID='Magrathea Guest' freq=5180)", "Magrathea", false },
+		{ "Device \"Trillians Buds\" connected", "Trillians", false },
+		{ "input: Arthurs Headset (AVRCP) as /devices/virtual/input/input31", "Arthurs", false },
+		{ "usb 1-4: Product: Fords Phone", "Fords", false },
+		{ "wg: Peer xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg= created", "xTIBA5rboU", false },
+		{ "target iqn.2019-07.nl.vogon:lun4", "vogon", false },
+		{ "FRU asset tag PROP-44812", "PROP-44812", false },
+		{ "modem IMEI 356938035643809", "356938035643809", false },
+		{ "scsi: wwn 0x5000c500a1f2e3d4", "5000c500a1f2e3d4", false },
+		{ "site 52.0907374,5.1214201", "52.0907374", false },
+		{ "gpsd: $GPGGA,123519,4807.038,N,01131.000,E,1", "4807.038", false },
+		{ "0::/kubepods/pod7c3c9f0e_2b1a_4d5e_8f90_a1b2c3d4e5f6", "7c3c9f0e", false },
+		{ "0::/docker/4fa6e0f0c678b1d2e3f4a5968778695a4b3c2d1e0f9e8d7c6b5a493827160594", "4fa6e0f0c678", false },
+		{ "0::/slurm/uid_28431/job_991", "28431", false },
+		{ "0::/user.slice/user-28517.slice", "28517", false },
+		{ "ata3.00: ATA-9: WDC WD40EFRX, WD-WCC4E5KJ9912, max UDMA/133", "WCC4E5KJ9912", false },
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -101,6 +134,7 @@ static void what_tells_nothing_of_anybody_stays(void **state)
 		"KeyError: 'layers.0.weight'; signature: bad; serial console ttyS0 at 0x3f8; serial 0000:03:00.0",
 		"device 1002:74a1 subsystem 1002:0c34, serial 1002:74a1, root=/dev/sda1 LABEL=amdgpu",
 		"audit: pid=7 sig=SIGSEGV pass=failed; https://github.com/x?page=failed&q=amdgpu",
+		"load address 0x7f1234567890 of 4111111111111112, 1.5,2.25 and (12) 34-56, C:/x/y, a/b/c/d/e",
 		"monkey=banana hostPtr=f1220000 0x7f22:0x7f23",
 	};
 	(void)state;
@@ -131,6 +165,101 @@ static void texts_may_be_cut(void **state)
 		redactor_free(&r);
 		text_free(&ret);
 	}
+}
+
+/** What is longest under the eyes of each rule: a text twice as long takes no more than a few times as long. */
+static void time_grows_with_the_text_only(void **state)
+{
+	static const char *const texts[] = { "a-", "a.pt", "sk-/", "://", "key=", "/home/", "1:", "fe80::", "models--", "eui.", "?sig=abcd",
+					     "mysql -p abc1 ", "iqn.", "10.1.", "a@", "-----BEGIN ", "token-" };
+	enum { SIZE = 1 << 17, MS = 20000 }; // far more than it needs, and far less than if each byte were looked at from each other one
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		struct text all = { 0 }, ret = { 0 };
+		struct redactor r = { 0 };
+		const clock_t begin = clock();
+		while (all.n < SIZE)
+			text_add(&all, str_z(texts[i]));
+		redact_find(&r, text_str(&all), true);
+		redact_ready(&r);
+		redact_text(&r, text_str(&all), true, &ret);
+		const long long took = (long long)(clock() - begin) * 1000 / CLOCKS_PER_SEC;
+		if (took > MS)
+			fail_msg("'%s' takes %lld ms", texts[i], took);
+		redactor_free(&r);
+		text_free(&all);
+		text_free(&ret);
+	}
+}
+
+/** Many names that begin alike, and one that holds others. */
+static void the_longest_name_is_meant(void **state)
+{
+	struct text now = redacted("/home/anna /home/annabel /home/annab", false, "anna annabel annab annabe", false);
+	(void)state;
+	assert_true(str_is(text_str(&now), "user-1 user-2 user-3 user-3e"));
+	text_free(&now);
+}
+
+/** Of a bug report: what may stay, at every byte, in as much memory as there is text. */
+static void what_is_kept_may_be_cut(void **state)
+{
+	static const char text[] = "[ 1.5] amdgpu 0000:03:00.0: ring gfx_0.0.0 timeout, Process heartofgold pid 42\n--- cmdline\n"
+				   "/usr/bin/python3\n--tensor-parallel-size=8\n7f00-7f01 r-xp 00000000 fe:00 501 /srv/heart/of/gold.so\n"
+				   "options amdgpu gpu_recovery=1 x=y\nGRUB_CMDLINE_LINUX=\"quiet iommu=pt a=b\" uid=28443 6.12.0-heart";
+	struct allowed a;
+	(void)state;
+	struct know *k = know_load_update(NULL, &(struct know_problems){ 0 });
+	allow_begin(&a, k, NULL);
+	for (size_t n = 0; n < sizeof(text); n++) {
+		_cleanup_free_ uint8_t *part = malloc(n + !n);
+		memcpy(part, text, n);
+		const char *complaint = redact_complaint(&a, part, n);
+		if (complaint)
+			fail_msg("%zu bytes: %s", n, complaint);
+	}
+	allow_end(&a);
+	know_free(k);
+}
+
+static void a_bug_report_keeps_what_is_known(void **state)
+{
+	static const struct {
+		enum allow_form form;
+		const char *text, *kept;
+	} cases[] = {
+		{ ALLOW_LOG, "amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=10, emitted seq=12",
+		  "amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=10, emitted seq=12" },
+		{ ALLOW_LOG, "amdgpu 0000:03:00.0: amdgpu:  Process heartofgold pid 42 thread heartofgold pid 43",
+		  "amdgpu 0000:03:00.0: amdgpu:  Process name-1 pid 42 thread name-1 pid 43" },
+		{ ALLOW_LOG, "[  12.500000] thunderclap: nobody knows it", "[  12.500000]" },
+		{ ALLOW_LOG, " amdgpu_job_timedout+0x23/0x100 [amdgpu]", " amdgpu_job_timedout+0x23/0x100 [amdgpu]" },
+		{ ALLOW_LOG, "Command line: root=UUID=ab amdgpu.gpu_recovery=1 zarniwoop=gold", "Command line:  amdgpu.gpu_recovery=1 " },
+		{ ALLOW_VALUES, "Uid:\t28443\t0", "Uid:\tname-1\t0" },
+		{ ALLOW_VALUES, "6.12.0-zarniwoop", "6.12.0-name-1" },
+		{ ALLOW_COMMAND, "/opt/zarniwoop/python3\nrun.zarniwoop\n-p\nswordfish\nwhat does it say\n12345678", "python3\nname-1\n-p\nname-2\nname-3\nname-4" },
+		{ ALLOW_VARIABLES, "HSA_XNACK=1\nHEART=gold\nRANK=3\n", "HSA_XNACK=1\nRANK=3\n" },
+		{ ALLOW_MODULES, "# for zarniwoop\noptions amdgpu gpu_recovery=1 zarniwoop=1", "\noptions amdgpu gpu_recovery=1 " },
+		{ ALLOW_PATHS, "/opt/rocm/heartofgold.conf", "/opt/rocm/name-1xxxxx.conf" },
+		{ ALLOW_PATHS, "/dev/dri/renderD128", "/dev/dri/renderD128" },
+		{ ALLOW_ALL, "zarniwoop of gold", "zarniwoop of gold" },
+	};
+	struct allowed a;
+	(void)state;
+	struct know *k = know_load_update(NULL, &(struct know_problems){ 0 });
+	allow_begin(&a, k, NULL);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct redactor r = { 0 };
+		struct text kept = { 0 };
+		a.redactor = &r;
+		allow_text(&a, cases[i].form, str_z(cases[i].text), '\n', &kept);
+		if (!str_is(text_str(&kept), cases[i].kept))
+			fail_msg("'%s' became '%.*s'", cases[i].text, (int)kept.n, kept.p);
+		text_free(&kept);
+		redactor_free(&r);
+	}
+	allow_end(&a);
+	know_free(k);
 }
 
 /** A word of messages that a weak sign left alone is replaced when it turns out to be a name. */
@@ -215,6 +344,10 @@ int main(void)
 		cmocka_unit_test(names_and_secrets_are_replaced),
 		cmocka_unit_test(what_tells_nothing_of_anybody_stays),
 		cmocka_unit_test(texts_may_be_cut),
+		cmocka_unit_test(time_grows_with_the_text_only),
+		cmocka_unit_test(the_longest_name_is_meant),
+		cmocka_unit_test(what_is_kept_may_be_cut),
+		cmocka_unit_test(a_bug_report_keeps_what_is_known),
 		cmocka_unit_test(a_strong_sign_counts),
 		cmocka_unit_test(options_of_one_letter_stay),
 		cmocka_unit_test(a_name_has_one_counter),
