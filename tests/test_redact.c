@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "capture/capture.h"
 #include "capture/redact.h"
+#include "recorder/format.h"
 #include "redact_check.h"
 
 static struct text redacted(const char *found_in, bool command, const char *text, bool same_size)
@@ -237,7 +238,7 @@ static void a_bug_report_keeps_what_is_known(void **state)
 		{ ALLOW_LOG, "Command line: root=UUID=ab amdgpu.gpu_recovery=1 zarniwoop=gold", "Command line:  amdgpu.gpu_recovery=1 " },
 		{ ALLOW_VALUES, "Uid:\t28443\t0", "Uid:\tname-1\t0" },
 		{ ALLOW_VALUES, "6.12.0-zarniwoop", "6.12.0-name-1" },
-		{ ALLOW_COMMAND, "/opt/zarniwoop/python3\nrun.zarniwoop\n-p\nswordfish\nwhat does it say\n12345678", "python3\nname-1\n-p\nname-2\nname-3\nname-4" },
+		{ ALLOW_COMMAND, "/opt/zarniwoop/python3\nrun.zarniwoop\n-p\nswordfish\nwhat does it say\n12345678", "python3\nrun.name-1\n-p\nname-2\nname-3\nname-4" },
 		{ ALLOW_VARIABLES, "HSA_XNACK=1\nHEART=gold\nRANK=3\n", "HSA_XNACK=1\nRANK=3\n" },
 		{ ALLOW_MODULES, "# for zarniwoop\noptions amdgpu gpu_recovery=1 zarniwoop=1", "\noptions amdgpu gpu_recovery=1 " },
 		{ ALLOW_PATHS, "/opt/rocm/heartofgold.conf", "/opt/rocm/name-1xxxxx.conf" },
@@ -260,6 +261,51 @@ static void a_bug_report_keeps_what_is_known(void **state)
 	}
 	allow_end(&a);
 	know_free(k);
+}
+
+/** An entry of a recording's log; returns its size. */
+static size_t put_entry(char *log, uint64_t at, enum rec_entry_kind kind, const char *text)
+{
+	const size_t size = (sizeof(struct rec_entry) + strlen(text) + 8) / 8 * 8;
+	struct rec_entry *e = (void *)(log + at);
+	*e = (struct rec_entry){ .size = (uint32_t)size, .kind = (uint16_t)kind, .text = (uint16_t)strlen(text) };
+	memcpy(e + 1, text, strlen(text));
+	e->check = rec_check((const uint64_t *)e, (unsigned)(size / 8), at);
+	return size;
+}
+
+/** A path in a recording is replaced, and what stands behind it is still read. */
+static void a_recording_stays_whole(void **state)
+{
+	enum { AT = RECORDING_HEAD, ROOM = 4096, SIZE = AT + ROOM };
+	_cleanup_free_ char *bytes = calloc(1, SIZE);
+	struct rec_extent log = { .kind = EXTENT_LOG, .offset = AT, .size = ROOM, .head = sizeof(struct rec_log) };
+	char *entries = bytes + AT + sizeof(struct rec_log);
+	struct redactor r = { 0 };
+	struct text now = { 0 };
+	(void)state;
+	memcpy(bytes, RECORDING_MAGIC, sizeof(RECORDING_MAGIC) - 1);
+	memcpy(bytes + RECORDING_EXTENTS_AT, &log, sizeof(log));
+	uint64_t used = put_entry(entries, 0, ENTRY_CODE, "file:///home/zaphod/a.out");
+	used += put_entry(entries, used, ENTRY_KERNEL, "matmul");
+	memcpy(bytes + AT, &used, sizeof(used));
+	redact_add(&r, REDACT_USER, S("zaphod"));
+	redact_ready(&r);
+	redact_text(&r, (struct str){ bytes, SIZE }, true, &now);
+	assert_int_equal(now.n, SIZE);
+	redact_seal_recording(bytes, now.p, SIZE);
+	assert_null(memmem(now.p, SIZE, "zaphod", 6));
+	const char *kept = now.p + AT + sizeof(struct rec_log);
+	for (uint64_t at = 0; at < used;) {
+		struct rec_entry e;
+		uint64_t words[64];
+		memcpy(&e, kept + at, sizeof(e));
+		memcpy(words, kept + at, e.size);
+		assert_int_equal(rec_check(words, e.size / 8, at), e.check);
+		at += e.size;
+	}
+	redactor_free(&r);
+	text_free(&now);
 }
 
 /** A word of messages that a weak sign left alone is replaced when it turns out to be a name. */
@@ -348,6 +394,7 @@ int main(void)
 		cmocka_unit_test(the_longest_name_is_meant),
 		cmocka_unit_test(what_is_kept_may_be_cut),
 		cmocka_unit_test(a_bug_report_keeps_what_is_known),
+		cmocka_unit_test(a_recording_stays_whole),
 		cmocka_unit_test(a_strong_sign_counts),
 		cmocka_unit_test(options_of_one_letter_stay),
 		cmocka_unit_test(a_name_has_one_counter),

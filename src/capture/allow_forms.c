@@ -1,7 +1,6 @@
 // What may stay of each kind of evidence.
 #include "capture/allow.h"
 #include "knowledge/parameter.h"
-#include "recorder/format.h"
 #include "source/tape/bundle.h"
 
 struct named_form {
@@ -352,26 +351,6 @@ static void module_line(struct allowed *a, struct str line, struct text *to)
 		text_add(to, S(" "));
 		parameter(a, module, word, to);
 	}
-}
-
-// --- recordings ---
-
-void allow_recording(struct allowed *a, char *bytes, size_t n)
-{
-	struct rec_header h;
-	if (n < sizeof(h))
-		return;
-	memcpy(&h, bytes, sizeof(h));
-	if (memcmp(h.magic, RECORDING_MAGIC, sizeof(h.magic)) != 0)
-		return;
-	memset(h.host, 0, sizeof(h.host));
-	memset(h.command, 0, sizeof(h.command));
-	memset(h.note, 0, sizeof(h.note));
-	memset(h.dumps, 0, sizeof(h.dumps));
-	memset(h.core, 0, sizeof(h.core));
-	if (!allow_known(a, (struct str){ h.program, strnlen(h.program, sizeof(h.program)) }))
-		memset(h.program, 0, sizeof(h.program));
-	memcpy(bytes, &h, sizeof(h));
 }
 
 // --- all of them ---

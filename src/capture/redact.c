@@ -326,13 +326,13 @@ static bool replace_file(struct redaction *r, const struct redact_file *f, struc
 {
 	struct text to = { 0 };
 	struct str bytes = { f->bytes, f->n };
-	const bool recording = r->allowed && str_starts(f->name, S(BUNDLE_RECORDINGS));
 	if (is_track(f)) {
 		replace_track(r, bytes, &to);
-	} else if (recording || memchr(f->bytes, 0, f->n)) { // what has NULs is no text
-		if (recording)
+	} else if (memchr(f->bytes, 0, f->n)) { // what has NULs is no text
+		if (r->allowed)
 			allow_recording(r->allowed, f->bytes, f->n);
 		replace_bytes(r, bytes, &to);
+		redact_seal_recording(f->bytes, to.p, f->n);
 	} else {
 		replace_text(r, bytes, allow_form_of_member(f->name), '\n', &to);
 	}

@@ -42,6 +42,8 @@ void redact_text(struct redactor *r, struct str text, bool same_size, struct tex
 void redact_put_name(struct redactor *r, struct str word, bool same_size, struct text *to);
 /** Whether a word is a counter that was put: host-1. */
 bool redact_is_counter(const struct redactor *r, struct str word);
+/** Gives entries of a recording whose texts have changed their checksums. @before: as it was; both have @n bytes. */
+void redact_seal_recording(const char *before, char *bytes, size_t n);
 /** Adds a value if the name of its option or variable says what it is. */
 void redact_value(struct redactor *r, struct str name, struct str value);
 /** What has a form of its own, at the front of @text: an address, a token, a host with its domain. @before: the mark
