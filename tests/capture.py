@@ -358,7 +358,8 @@ def test_lacking(t, unhang):
 
 def test_bug_report(t, unhang):
     bundle = unhang.directory / "bug.tar.zst"
-    unhang.run("emulate", "fault-mes-dead", "--", unhang.binary, "capture", "--bug-report", "-o", bundle, timeout=200)
+    run = unhang.run("emulate", "fault-mes-dead", "--", unhang.binary, "capture", "--bug-report", "-o", bundle, timeout=200)
+    t.ok(re.search(r"^Left out: \d+ lines and settings that are not known to be needed\.$", run.stdout.decode(), re.M), "a bug report tells what it lacks", run.stdout.decode())
     text = pathlib.Path(f"{bundle}.md").read_text() if pathlib.Path(f"{bundle}.md").exists() else ""
     headings = ["Problem Description", "Operating System", "GPU", "ROCm Version", "Steps to Reproduce", "Kernel log"]
     t.same([h for h in headings if f"### {h}\n" not in text], [], "a bug report has the headings of the form")

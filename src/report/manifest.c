@@ -139,8 +139,11 @@ static void say_lacking(const struct manifest_item *i, FILE *out)
 static void say_replaced(const struct manifest *m, FILE *out)
 {
 	bool any = false;
+	unsigned long long lines = 0;
 	for (size_t i = 0; i < m->nreplaced; i++) {
-		if (!m->replaced[i].names)
+		const bool is_line = !strcmp(m->replaced[i].kind, "line");
+		lines += is_line ? m->replaced[i].places : 0;
+		if (!m->replaced[i].names || is_line)
 			continue;
 		fprintf(out, "%s%s %llu (%llu place%s)", any ? ", " : "Replaced: ", m->replaced[i].kind, m->replaced[i].names,
 			m->replaced[i].places, m->replaced[i].places == 1 ? "" : "s");
@@ -148,6 +151,9 @@ static void say_replaced(const struct manifest *m, FILE *out)
 	}
 	if (any)
 		fputs(".\n", out);
+	if (lines)
+		fprintf(out, "Left out: %llu line%s and setting%s that %s not known to be needed.\n", lines, lines == 1 ? "" : "s",
+			lines == 1 ? "" : "s", lines == 1 ? "is" : "are");
 }
 
 void report_captured(const struct manifest *m, const char *file, uint64_t bytes, FILE *out)

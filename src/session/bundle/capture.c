@@ -152,15 +152,15 @@ static const struct capture_look looks[] = {
 };
 enum { LOOKS = sizeof(looks) / sizeof(looks[0]) };
 
-/** unhang-HOST-20261116-031500.tar.zst */
-static const char *usual_name(struct arena *a)
+/** unhang-HOST-20261116-031500.tar.zst; without the host where that is not to be told. */
+static const char *usual_name(struct arena *a, bool redact)
 {
 	struct utsname host = { 0 };
 	char stamp[32] = "", name[65] = "";
 	time_t now = time(NULL);
 	struct tm tm;
 	uname(&host);
-	for (size_t i = 0; i + 1 < sizeof(name) && host.nodename[i] && host.nodename[i] != '.'; i++)
+	for (size_t i = 0; !redact && i + 1 < sizeof(name) && host.nodename[i] && host.nodename[i] != '.'; i++)
 		name[i] = char_word(host.nodename[i]) || host.nodename[i] == '-' ? host.nodename[i] : '-';
 	if (gmtime_r(&now, &tm))
 		strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", &tm);
@@ -202,14 +202,15 @@ bool uh_user_data_named(const char *word, enum uh_user_data *ret)
 }
 
 /** A directory gets a bundle of the usual name. */
-static const char *file_of(struct arena *a, const char *given)
+static const char *file_of(struct arena *a, const struct uh_capture_options *o)
 {
 	struct stat st;
+	const char *given = o->file, *usual = usual_name(a, o->redact || o->bug_report);
 	if (!given)
-		return usual_name(a);
+		return usual;
 	if (stat(given, &st) || !S_ISDIR(st.st_mode))
 		return given;
-	return arena_printf(a, "%s%s%s", given, str_ends(str_z(given), S("/")) ? "" : "/", usual_name(a)).p;
+	return arena_printf(a, "%s%s%s", given, str_ends(str_z(given), S("/")) ? "" : "/", usual).p;
 }
 
 static struct uh_error *check_processes(const struct uh_capture_options *o)
@@ -260,7 +261,7 @@ struct uh_error *uh_capture(const struct uh_capture_options *o, FILE *out, uh_pr
 		return err;
 	struct know *k = look_knowledge(&teller);
 	const struct capture_options c = {
-		.file = file_of(&a, o->file),
+		.file = file_of(&a, o),
 		.know = k,
 		.pids = (const int64_t *)o->pids,
 		.npids = o->npids,
