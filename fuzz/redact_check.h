@@ -1,7 +1,7 @@
 // Redacts bytes as each kind of evidence, and says what must not be. For the fuzz target and the test.
 #pragma once
 
-#include "capture/allow.h"
+#include "capture/redact/allow.h"
 
 static inline const char *found_complaint(struct redactor *r, struct str bytes, struct text *found)
 {

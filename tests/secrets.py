@@ -17,6 +17,7 @@ from bundles import members, zstd
 HEAD = b"unhang answers 1\n"
 FILE, LIST, LINK = 0, 1, 2
 PID = 4242
+TRIES = 3  # a machine that is so busy that a child of explain answers late gives another answer
 SCENARIOS = sorted((tap.HERE / ".." / "emulator" / "scenarios").glob("*.scenario")) + [tap.HERE / "scenarios" / f"{name}.scenario" for name in
                                                                                                  ("dump-left", "kernel-named", "mi300-barrier-xcc2", "two-gpus-circle")]
 
@@ -158,17 +159,23 @@ def said(unhang, path):
     try:
         document = json.loads(run.stdout)
     except ValueError:
-        return run.stdout.decode() + run.stderr.decode()
+        return [{"error": run.stdout.decode() + run.stderr.decode()}]
     return [{"class": i["cause"]["class"], "also": i["also"], "do": i["action"]["do"], "fault": i["action"]["fault"], "gpus": [(g["name"], g["gfx"]) for g in i["gpus"]],
              "kernels": [f["value"] for f in i["facts"] if f["name"] == "kernel_name"],
              "remedies": [r["id"] for r in i["remedies"]]} for i in document["incidents"]]
 
 
+def found(unhang, bundle):
+    """What the doctor finds, in the form of what is said."""
+    document = json.loads(unhang.run("doctor", "--json", "--root", bundle, timeout=120).stdout or "{}")
+    return [{"doctor": document.get("verdict"), "findings": sorted(f["id"] for f in document.get("findings", []))}]
+
+
 def differences(before, after):
     """Where two answers differ, in a few words."""
-    if isinstance(before, str) or isinstance(after, str) or len(before) != len(after):
-        return [f"{str(before)[:300]} became {str(after)[:300]}"] if before != after else []
-    return [f"{key}: {b[key]} became {a[key]}" for b, a in zip(before, after) for key in b if b[key] != a[key]]
+    if len(before) != len(after):
+        return [f"{str(before)[:300]} became {str(after)[:300]}"]
+    return [f"{key}: {b[key]} became {a.get(key)}" for b, a in zip(before, after) for key in b if b[key] != a.get(key)]
 
 
 # Texts of which the lines around a message tell that it is none: they go, and no log of a bundle is one.
@@ -200,17 +207,18 @@ def test_bundles(t, unhang, tool):
     wrong, folder, bundle, kept = [], unhang.directory / "bundle", unhang.directory / "plain.tar.zst", unhang.directory / "kept.tar.zst"
     for path in SCENARIOS:
         bundle.unlink(missing_ok=True)
-        run = unhang.run("emulate", path, "--", unhang.binary, "capture", "--deadline", "60", "-o", bundle, timeout=200)
-        if not bundle.exists():
-            wrong.append(f"{path.stem}: there is no bundle: {run.stderr.decode()[:300]}")
-            continue
+        unhang.run("emulate", path, "--", unhang.binary, "capture", "--deadline", "60", "-o", bundle, timeout=200)
         shutil.rmtree(folder, ignore_errors=True)
         for name, data in members(bundle).items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(data)
         redact(t, tool, folder, "--bug-report")
         repack(folder, kept)
-        wrong += [f"{path.stem}: {d}" for d in differences(said(unhang, bundle), said(unhang, kept))]
+        for _ in range(TRIES):
+            differ = differences(said(unhang, bundle) + found(unhang, bundle), said(unhang, kept) + found(unhang, kept))
+            if not differ:
+                break
+        wrong += [f"{path.stem}: {d}" for d in differ]
     t.no_complaints(wrong, f"of each of {len(SCENARIOS)} machines the same is said")
 
 

@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 #include "capture/capture.h"
-#include "capture/redact.h"
+#include "capture/redact/redact.h"
 #include "recorder/format.h"
 #include "redact_check.h"
 

@@ -1,7 +1,7 @@
 // Reports for others: with names replaced where that is asked for. First everything that would be written is searched, then it is written.
 #include <stdlib.h>
 
-#include "capture/redact.h"
+#include "capture/redact/redact.h"
 #include "report/html/page.h"
 #include "session/session.h"
 #include "session/source_text.h"

@@ -1,5 +1,5 @@
 // Finds names and secrets: by their form, by what stands before them, by the option or variable that has them.
-#include "capture/redact.h"
+#include "capture/redact/redact.h"
 
 static bool is_name(char c) { return char_word(c) || c == '-' || c == '.'; }
 static bool is_value(char c) { return !char_space(c) && c && !char_among(c, "\"'`,;()[]{}<>|"); }
@@ -141,7 +141,7 @@ void redact_value(struct redactor *r, struct str name, struct str value)
 
 /** A text that is searched. What was looked at as a whole is not looked at again from each of its parts, so that the time grows with the
  * text and no faster. */
-struct search {
+struct redact_search {
 	struct redactor *r;
 	struct str text;
 	bool command;
@@ -156,7 +156,7 @@ struct search {
 };
 
 /** The value at @at. One that is part of another is its own only if it is short. */
-static struct str value_at(struct search *s, size_t at)
+static struct str value_at(struct redact_search *s, size_t at)
 {
 	enum { SHORT = 256 };
 	struct str rest = str_from(s->text, at);
@@ -168,7 +168,7 @@ static struct str value_at(struct search *s, size_t at)
 }
 
 /** `NAME=VALUE`, `--name VALUE`, `"name": "VALUE"`; a colon without quotes is enough for serial numbers and secrets. */
-static void find_named(struct search *s, size_t at)
+static void find_named(struct redact_search *s, size_t at)
 {
 	struct str text = s->text, rest = str_from(text, at), name = str_cut(rest, run_of(rest, is_name));
 	s->name = at + name.n;
@@ -237,7 +237,7 @@ static size_t find_model(struct redactor *r, struct str rest)
 }
 
 /** NAME.gguf */
-static void find_weights(struct search *s, size_t at)
+static void find_weights(struct redact_search *s, size_t at)
 {
 	static const char *const ends[] = { ".gguf", ".safetensors", ".ckpt", ".pth", ".pt" };
 	size_t from = at;
@@ -331,7 +331,7 @@ static void find_behind(struct redactor *r, struct str rest)
 static bool is_label(char c) { return char_word(c) || c == '-'; }
 
 /** What has a form of its own. It begins where a word does; most also behind a mark in a longer one. */
-static void find_shape(struct search *s, size_t at)
+static void find_shape(struct redact_search *s, size_t at)
 {
 	const char before = at ? s->text.p[at - 1] : ' ';
 	const bool inside = at < s->label || (at > 1 && char_among(before, "/+") && !char_space(s->text.p[at - 2]));
@@ -348,7 +348,7 @@ static void find_shape(struct search *s, size_t at)
 }
 
 /** What a sign before it tells, which begins at @at. */
-static void find_sign(struct search *s, size_t at)
+static void find_sign(struct redact_search *s, size_t at)
 {
 	struct str rest = str_from(s->text, at);
 	size_t reach = find_model(s->r, rest);
@@ -359,7 +359,7 @@ static void find_sign(struct search *s, size_t at)
 	find_behind(s->r, rest);
 }
 
-static void find_at(struct search *s, size_t at)
+static void find_at(struct redact_search *s, size_t at)
 {
 	const char c = s->text.p[at], before = at ? s->text.p[at - 1] : ' ';
 	struct str rest = str_from(s->text, at);
@@ -386,7 +386,7 @@ static void find_at(struct search *s, size_t at)
 
 void redact_find(struct redactor *r, struct str text, bool command)
 {
-	struct search s = { .r = r, .text = text, .command = command };
+	struct redact_search s = { .r = r, .text = text, .command = command };
 	for (size_t i = 0; i < text.n; i++) {
 		if (text.p[i] == '\n')
 			s.line = i + 1;

@@ -1,5 +1,5 @@
 // Networks, devices, disks, containers and people, by the words that stand before their names.
-#include "capture/redact.h"
+#include "capture/redact/redact.h"
 
 static bool is_quoted(char c) { return c && !char_among(c, "\"'`\n"); }
 static bool is_bracketed(char c) { return c && !char_among(c, "]\n"); }

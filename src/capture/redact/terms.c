@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "capture/redact.h"
+#include "capture/redact/redact.h"
 #include "knowledge/know.h"
 
 enum { SHORT = 4, PAIRS = 1 << 16 };
@@ -42,7 +42,8 @@ static bool is_common(struct str text)
 		"root", "localhost",       "nobody",  "daemon", "system", "kernel", "amdgpu",  "systemd",
 		"none", "default",         "unknown", "true",   "false",  "null",   "python3", "python",
 		"user", "users",           "home",    "render", "video",  "auto",   "0.0.0.0", "127.0.0.1",
-		"::1",  "255.255.255.255",
+		"::1",  "255.255.255.255", "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f", // of EFI variables: everybody's
+		"8be4df61-93ca-11d2-aa0d-00e098032b8c",
 	};
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (str_is(text, words[i]))

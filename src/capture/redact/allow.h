@@ -3,7 +3,7 @@
 // become empty, so that the others keep their numbers.
 #pragma once
 
-#include "capture/redact.h"
+#include "capture/redact/redact.h"
 #include "knowledge/know.h"
 
 /** How an answer or a file is written, and so what may stay of it. */
@@ -11,6 +11,7 @@ enum allow_form {
 	ALLOW_ALL,       // the kernel makes it, of numbers and of names of hardware
 	ALLOW_WORDS,     // words that are known, and short numbers
 	ALLOW_VALUES,    // the same, and numbers of any length
+	ALLOW_FIELDS,    // the same, behind a name that the kernel gives each line
 	ALLOW_LOG,       // lines of a log: those that matter
 	ALLOW_DUMP,      // a device core: names of registers stay as well
 	ALLOW_PATHS,     // names of files, a line each: each stays as long as it was

@@ -1,5 +1,5 @@
 // Names and secrets that can be told by their form.
-#include "capture/redact.h"
+#include "capture/redact/redact.h"
 
 static size_t run_of(struct str s, bool (*is)(char))
 {
@@ -136,13 +136,13 @@ static size_t known_token(struct str s)
 	return 0;
 }
 
-struct letters {
+struct letter_counts {
 	size_t upper, lower, digits, other;
 };
 
-static struct letters count(struct str s)
+static struct letter_counts count(struct str s)
 {
-	struct letters n = { 0 };
+	struct letter_counts n = { 0 };
 	for (size_t i = 0; i < s.n; i++) {
 		const bool upper = s.p[i] >= 'A' && s.p[i] <= 'Z', lower = s.p[i] >= 'a' && s.p[i] <= 'z';
 		n.upper += upper;
@@ -158,7 +158,7 @@ static size_t jumble(struct str s)
 {
 	enum { LEAST = 20 };
 	size_t n = run_of(s, is_label);
-	struct letters l = count(str_cut(s, n));
+	struct letter_counts l = count(str_cut(s, n));
 	return n >= LEAST && l.upper > 2 && l.lower > 2 && l.digits > 2 ? n : 0;
 }
 
@@ -188,7 +188,7 @@ static size_t base64(struct str s)
 	size_t n = run_of(s, is_base64), pads = 0;
 	while (n + pads < s.n && pads < 2 && s.p[n + pads] == '=')
 		pads++;
-	struct letters l = count(str_cut(s, n));
+	struct letter_counts l = count(str_cut(s, n));
 	if (n < (pads ? PADDED : LEAST) || s.p[0] == '/' || l.upper < KINDS || l.lower < KINDS || l.digits < KINDS ||
 	    l.other * SLASH_EACH > n || (n + pads < s.n && char_among(s.p[n + pads], "._-")))
 		return 0;

@@ -1,5 +1,5 @@
 // Words that are known, and values that can be told by their form.
-#include "capture/allow.h"
+#include "capture/redact/allow.h"
 
 #include <stdlib.h>
 
@@ -150,6 +150,7 @@ static const char common[] =
 	"enginecore_dp0 enginecore apiserver vllmworker rank0 "
 	"vcn_enc vcn_unified jpeg_dec uvd uvd_enc vce events events_unbound events_highpri events_freezable tgid bookworm trixie jammy noble amd radeon instinct pro ryzen epyc threadripper advanced micro devices inc smp preempt_dynamic preempt "
 	"gcc clang ld binutils name pretty_name version_id version_codename id id_like variant variant_id platform_id cpe_name "
+	"modules.dep modules.builtin dockerenv containerenv envs info _rocm_sdk_core dkms kern.log journal dpkg pacman "
 	"build_id ansi_color rolling forky sid generic oem lowlatency hwe cloud default amd64 x86_64 aarch64 el8 el9 el10 fc41 fc42";
 
 void allow_begin(struct allowed *a, const struct know *k, struct redactor *r)

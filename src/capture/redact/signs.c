@@ -1,5 +1,5 @@
 // Secrets and serial numbers that are told by a sign before them: parameters of web addresses, options of one letter, disks.
-#include "capture/redact.h"
+#include "capture/redact/redact.h"
 
 static bool is_name(char c) { return char_word(c) || c == '-' || c == '.'; }
 static bool is_value(char c) { return !char_space(c) && c && !char_among(c, "\"'`,;()[]{}<>|"); }

@@ -1,7 +1,7 @@
 // What a redaction does to a recording besides replacing bytes.
 #include <stdlib.h>
 
-#include "capture/allow.h"
+#include "capture/redact/allow.h"
 #include "recorder/format.h"
 
 static bool is_recording(const char *bytes, size_t n)

@@ -1,5 +1,5 @@
 // What may stay of each kind of evidence.
-#include "capture/allow.h"
+#include "capture/redact/allow.h"
 #include "knowledge/parameter.h"
 #include "source/tape/bundle.h"
 
@@ -24,9 +24,9 @@ enum allow_form allow_form_of(struct str path, bool list)
 		{ "/proc/*/maps", ALLOW_MAPS },
 		{ "/proc/*/comm", ALLOW_VALUES },
 		{ "/proc/*/stat", ALLOW_VALUES },
-		{ "/proc/*/status", ALLOW_VALUES },
+		{ "/proc/*/status", ALLOW_FIELDS },
 		{ "/proc/*/cgroup", ALLOW_WORDS },
-		{ "/proc/*mount*", ALLOW_WORDS },
+		{ "/proc/*mount*", ALLOW_VALUES },
 		{ "/proc/cmdline", ALLOW_BOOT },
 		{ "/proc/version", ALLOW_VALUES },
 		{ "/proc/interrupts", ALLOW_VALUES },
@@ -143,6 +143,18 @@ static void dump_line(struct allowed *a, struct str line, struct text *to)
 	allow_words(a, str_from(line, is_register ? n : 0), NUMBERS_LONG, to);
 }
 
+/** `Seccomp:  0` */
+static void field_line(struct allowed *a, struct str line, struct text *to)
+{
+	struct str value = line, name = str_split(&value, ':');
+	if (allow_known(a, name) || name.n == line.n) { // Uid: what stands behind it is a person's
+		allow_words(a, line, NUMBERS_LONG, to);
+		return;
+	}
+	text_add(to, name);
+	allow_words(a, str_from(line, name.n), NUMBERS_LONG, to);
+}
+
 // --- paths ---
 
 static bool in_path(char c) { return char_word(c) || (c & 0x80) || char_among(c, "/.+-_@~#=:,%"); }
@@ -152,6 +164,10 @@ static void put_component(struct allowed *a, struct str name, struct text *to)
 {
 	static const char *const ends[] = { ".conf", ".sh", ".service", ".service.d", ".so", ".py", ".cfg", ".rules", ".list", ".d" };
 	struct str end = { 0 };
+	while (name.n && name.p[0] == '.') {
+		text_add(to, S("."));
+		name = str_from(name, 1);
+	}
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
 		if (str_ends(name, str_z(ends[i])) && name.n > str_z(ends[i]).n && str_z(ends[i]).n > end.n)
 			end = str_z(ends[i]);
@@ -358,6 +374,7 @@ static void module_line(struct allowed *a, struct str line, struct text *to)
 static void one_line(struct allowed *a, enum allow_form form, struct str line, struct text *to)
 {
 	switch (form) {
+	case ALLOW_FIELDS: field_line(a, line, to); break;
 	case ALLOW_LOG: log_line(a, line, to); break;
 	case ALLOW_DUMP: dump_line(a, line, to); break;
 	case ALLOW_PATHS: allow_path(a, line, to); break;
