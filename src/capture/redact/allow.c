@@ -140,7 +140,7 @@ static const char common[] =
 	"start state status supported symbol the thread timeout to trace type unknown use used using value version was with tainted "
 	"comm uid gid total-vm anon-rss file-rss shmem-rss pgtables oom_score_adj kworker swapper kthreadd ksoftirqd migration "
 	"irq rcu_sched rcu_preempt u8 u16 u32 u64 python python2 python3 bash sh sleep root tmpfs proc sysfs cgroup cgroup2 devtmpfs "
-	"devpts overlay ext4 xfs btrfs vfat squashfs nfs nfs4 cifs fuse autofs mqueue hugetlbfs tracefs debugfs securityfs pstore bpf "
+	"shm devpts overlay ext4 xfs btrfs vfat squashfs nfs nfs4 cifs fuse autofs mqueue hugetlbfs tracefs debugfs securityfs pstore bpf "
 	"configfs rw ro nosuid nodev noexec relatime noatime shared master render video kvm docker podman kubepods slurm system.slice "
 	"user.slice init.scope machine.slice lib lib64 bin sbin usr opt etc var run tmp dev sys boot home srv mnt media local share "
 	"x86_64-linux-gnu site-packages dist-packages torch rocm conda venv modules modprobe.d environment.d profile.d limits.d "
