@@ -129,7 +129,7 @@ static size_t known_token(struct str s)
 					     "eyJ",  "pypi-", "npm_",  "dckr_pat_", "rpa_",   "tok_",        "key-" };
 	enum { LEAST = 16 };
 	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
-		if (s.p[0] == heads[i][0] && str_starts(s, str_z(heads[i]))) {
+		if (s.n && s.p[0] == heads[i][0] && str_starts(s, str_z(heads[i]))) {
 			size_t n = run_of(s, is_token);
 			return n >= LEAST ? n : 0;
 		}

@@ -78,6 +78,8 @@ void redact_find_option(struct redactor *r, struct str text, size_t line, size_t
 	while (value.n && char_among(value.p[0], "\"'"))
 		value = str_from(value, 1);
 	value = str_cut(value, run_of(value, is_value));
+	if (!value.n)
+		return;
 	if (char_among(rest.p[0], "uU") && !joined && memchr(value.p, ':', value.n)) { // -u user:password
 		redact_add(r, REDACT_USER, str_split(&value, ':'));
 		redact_add(r, REDACT_SECRET, value);
