@@ -321,6 +321,64 @@ def test_rights(t, unhang):
     t.same([words((m.top / "out").read_text().splitlines()), lines[-2]], [["opened"], "status 0"], "one that is killed is replaced, and nothing is told twice")
 
 
+def test_deaf(t, unhang):
+    """Its reader of the log dies, or cannot read it for a while: that is told, and what is written meanwhile is read afterwards."""
+    m = Machine(unhang, "deaf", HEALTHY + "messages\n" + fault(1003))
+    m.configure("quiet 3600\ncapture no")
+    state, eye = f"{m.top}/run/state.json", "pgrep -P $p -x unhang-eye"
+    said = m.run(f"{m.command()} >{m.top}/out 2>&1 & p=$!; until [ -s {state} ]; do sleep 0.1; done; old=$({eye}); kill -9 $old; n=0; until grep -q 'log has ended' {state} || [ $n -gt 100 ]; do sleep 0.1; n=$((n+1)); done; "
+                 f"'{unhang.binary}' incidents --state-dir {m.top}/state --run-dir {m.top}/run; n=0; until grep -q opened {m.top}/out || [ $n -gt 300 ]; do sleep 0.1; n=$((n+1)); done; "
+                 f"cp {state} {m.top}/again; kill -TERM $p; wait $p").stdout.decode()
+    told = (m.top / "out").read_text().splitlines()
+    t.ok("does not read the kernel's log. The process that reads the kernel's log has ended" in " ".join(said.split()), "a reader of the log that was killed is told by unhang incidents", said)
+    t.same([words(told), any("log has ended" in line for line in told), any("is read again" in line for line in told)], [["opened"], True, True], "in the journal, and there is another, which reads on")
+    again = json.loads((m.top / "again").read_text())
+    t.ok(again["log_unread"] is None and again["valid_until"] > again["written"], "then the log is read again, and the state is valid for a while", again)
+    t.ok(m.state()["valid_until"] == m.state()["written"], "but not once the watch has ended", m.state())
+    after = unhang.run("incidents", "--state-dir", m.top / "state", "--run-dir", m.top / "run")
+    t.ok(after.stdout.startswith(b"No unhang watch runs."), "which unhang incidents says", after.stdout.decode())
+    emulated.document(t, unhang.run("incidents", "--json", "--state-dir", m.top / "state", "--run-dir", m.top / "run"), "incidents", "and its JSON, in the form of its schema")
+    m = Machine(unhang, "deaf-for-a-while", HEALTHY.rstrip() + "\n    file kmsg from 2 fails EIO\n    file kmsg from 5 answers\nmessages\n" + fault(1003))
+    m.configure("quiet 3600\ncapture no")
+    told = m.until(f"grep -q opened {m.top}/out")
+    t.ok(words(told) == ["opened"] and any("/dev/kmsg: Input/output error" in line for line in told), "an error of the log does not end reading it", told)
+
+
+# A journal that hears on the usual socket, and is restarted when it gets SIGUSR1.
+JOURNAL = """
+import os, signal, socket, sys
+def hear(*_):
+    global s
+    if os.path.exists(PATH):
+        os.unlink(PATH)
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    s.bind(PATH)
+    os.chmod(PATH, 0o666)
+    s.settimeout(0.1)
+    open(sys.argv[1], "a").write("JOURNAL\\n")
+PATH = "/run/systemd/journal/socket"
+os.makedirs(os.path.dirname(PATH))
+hear()
+signal.signal(signal.SIGUSR1, hear)
+while True:
+    try:
+        text = s.recv(65536).decode()
+    except OSError:
+        continue
+    open(sys.argv[1], "a").write(text)
+"""
+
+
+def test_journal(t, unhang):
+    m = Machine(unhang, "journal", HEALTHY + "messages\n" + fault(1003))
+    m.configure("quiet 3600\ncapture no")
+    (m.top / "journal.py").write_text(JOURNAL)
+    heard = m.top / "heard"
+    m.run(f"mount -t tmpfs none /run; python3 {m.top}/journal.py {heard} & j=$!; until grep -q JOURNAL {heard}; do sleep 0.1; done; JOURNAL_STREAM=1:1 {m.command()} >{m.top}/out 2>&1 & p=$!; "
+          f"until grep -q 'MESSAGE=Watching' {heard}; do sleep 0.1; done; kill -USR1 $j; n=0; until grep -q UNHANG_CHANGE=opened {heard} || [ $n -gt 150 ]; do sleep 0.1; n=$((n+1)); done; kill -TERM $p; wait $p; kill $j")
+    t.ok("UNHANG_CHANGE=opened" in heard.read_text(), "a journal that was restarted hears of the next incident", heard.read_text() + (m.top / "out").read_text())
+
+
 def test_bad_places(t, unhang):
     m = Machine(unhang, "full", HEALTHY + "messages\n" + fault(999.5))
     m.options[1] = "/proc/nowhere"
@@ -437,7 +495,7 @@ def main():
     if not emulated.possible(unhang):
         t.skip("unhang watch on emulated machines", "this machine can make none")
         t.end()
-    for test in (test_once, test_quiet_machine, test_closed, test_as_it_happens, test_storm, test_second, test_explained_again, test_kills, test_rights, test_bad_places):
+    for test in (test_once, test_quiet_machine, test_closed, test_as_it_happens, test_storm, test_second, test_explained_again, test_kills, test_rights, test_deaf, test_journal, test_bad_places):
         test(t, unhang)
     test_silent(t, unhang, os.path.abspath(sys.argv[3]))
     test_full_disk(t, unhang, os.path.abspath(sys.argv[2]))

@@ -279,6 +279,7 @@ struct uh_error *uh_run(const struct uh_run_options *o, FILE *out, int *ret_stat
 
 struct uh_incidents_options {
 	const char *state_dir; // NULL: /var/lib/unhang
+	const char *run_dir;   // where the watch writes its state; NULL: /run/unhang, if state_dir is NULL too
 	const char *id;        // NULL: all
 	bool open;             // only those that are not closed
 	bool json;

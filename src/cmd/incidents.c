@@ -15,6 +15,7 @@ static void usage(void)
 	     "                     itself, as after a GPU was replaced\n"
 	     "  --reason TEXT      why, for its record\n"
 	     "  --state-dir DIR    where they are stored (/var/lib/unhang)\n"
+	     "  --run-dir DIR      where unhang watch writes its state (/run/unhang)\n"
 	     "  --json             for programs: the document of\n"
 	     "                     docs/incidents.schema.json\n"
 	     "\n"
@@ -27,8 +28,9 @@ static void usage(void)
 static const struct option options[] = {
 	{ "close", no_argument, NULL, 'c' }, { "reason", required_argument, NULL, 'r' },
 	{ "open", no_argument, NULL, 'o' },  { "state-dir", required_argument, NULL, 's' },
-	{ "json", no_argument, NULL, 'J' },  SHARING_OPTIONS,
-	{ "help", no_argument, NULL, 'h' },  { 0 },
+	{ "json", no_argument, NULL, 'J' },  { "run-dir", required_argument, NULL, 'd' },
+	SHARING_OPTIONS,                     { "help", no_argument, NULL, 'h' },
+	{ 0 },
 };
 
 /** What its bundle tells, written for others. */
@@ -82,6 +84,9 @@ int cmd_incidents(int argc, char **argv)
 			break;
 		case 's':
 			o.state_dir = optarg;
+			break;
+		case 'd':
+			o.run_dir = optarg;
 			break;
 		case 'J':
 			o.json = true;

@@ -15,7 +15,7 @@
 #include "base/save.h"
 #include "source/source.h"
 
-enum { UEVENT_ROOM = 256 << 10, UEVENTS_KERNEL = 1 };
+enum { UEVENT_ROOM = 256 << 10, UEVENTS_KERNEL = 1, AGAIN_MS = 10000, ERRORS_MOST = 16 };
 
 /** Before each text. */
 struct eye_head {
@@ -31,19 +31,21 @@ void eye_send(int to, enum eye_kind kind, struct str text)
 
 static void send_text(int to, enum eye_kind kind, const char *text) { eye_send(to, kind, str_z(text)); }
 
-/** Sends all records that are there. false: there will be no more. */
+/** Sends all records that are there. false: it cannot be read now. The kernel steps over a record that it cannot hand out, so one error does
+ * not end it. */
 static bool send_records(int to, int log)
 {
 	char record[EYE_FRAME_MOST];
-	for (;;) {
+	for (unsigned errors = 0;;) {
 		ssize_t n = read(log, record, sizeof(record));
-		if (n > 0)
+		if (n > 0) {
 			eye_send(to, EYE_RECORD, (struct str){ record, (size_t)n });
-		else if (n < 0 && errno == EPIPE)
+			errors = 0;
+		} else if (n < 0 && errno == EPIPE) {
 			send_text(to, EYE_LOST, "");
-		else if (n < 0 && errno == EAGAIN)
+		} else if (n < 0 && errno == EAGAIN) {
 			return true;
-		else if (n == 0 || errno != EINTR) {
+		} else if (n == 0 || (errno != EINTR && ++errors == ERRORS_MOST)) {
 			send_text(to, EYE_FAILED, n ? strerror(errno) : "it has ended");
 			return false;
 		}
@@ -88,16 +90,20 @@ static void watch(int to, const void *ctx)
 		send_text(to, EYE_FAILED, strerror(why));
 	else if (!send_records(to, log))
 		cleanup_close(&log);
+	int64_t again = now_ms() + AGAIN_MS;
 	snprintf(clock, sizeof(clock), "%.3f", source_uptime());
 	send_text(to, EYE_READY, clock);
 	struct pollfd wait[] = { { log, POLLIN, 0 }, { events, POLLIN, 0 }, { to, POLLERR, 0 } };
-	for (;;) {
-		if (poll(wait, 3, -1) < 0 && errno != EINTR)
+	// A log that could not be read needs to be opened again, by one that still has the rights.
+	while (wait[0].fd >= 0 || now_ms() < again) {
+		if (poll(wait, 3, wait[0].fd < 0 ? AGAIN_MS : -1) < 0 && errno != EINTR)
 			return;
 		if (wait[2].revents)
 			return;
-		if (wait[0].revents && !send_records(to, log))
+		if (wait[0].revents && !send_records(to, log)) {
 			wait[0].fd = -1;
+			again = now_ms() + AGAIN_MS;
+		}
 		if (wait[1].revents)
 			send_uevent(to, events);
 	}

@@ -68,6 +68,8 @@ struct watcher {
 	int hand;                       // what has rights (hand.h)
 	int eye, pulse;                 // what they send; -1: there is none
 	struct text inbox, pulse_inbox; // from the eye, and from the pulse
+	int64_t eye_began, eye_again;   // when the newest eye was started, and when another one is to be; -1: not
+	bool log_failed;                // it said that it cannot read the log
 	int64_t pulse_due;              // when something must have come from the pulse; 0: never
 	bool ready;                     // what the log had at the start was read
 	bool stop, reload;
@@ -75,7 +77,8 @@ struct watcher {
 	char host[256], boot_id[64];
 	int64_t clock_ms; // what to add to now_ms() for the kernel's clock
 	uint64_t lost;
-	struct text unread;
+	struct text unread, uncounted; // why the log is not read, and progress not counted; empty: it is
+	uint64_t sequence;             // of the newest record that was read; 0: none was
 	VEC(struct watch_case *) cases;
 	struct stored_list before; // what was stored when it began
 	struct watch_job job;
@@ -88,6 +91,7 @@ struct watcher {
 	size_t nprogress;
 	int64_t asked;                 // when it was last asked whether an operator closes one
 	bool state_old;                // state.json is
+	int64_t state_due;             // when it is to be written anew, so that it stays valid
 	int64_t bundles[BUNDLES_MOST]; // when the newest were taken
 	size_t nbundles;
 	struct watch_hold holds[HOLDS_MOST];

@@ -1,6 +1,5 @@
 #include "watch/tell.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -29,19 +28,14 @@ static bool address(const char *path, struct sockaddr_un *ret, socklen_t *ret_si
 
 void voice_open(struct watch_voice *v, int hand)
 {
-	struct sockaddr_un to;
-	socklen_t size;
 	const char *usec = getenv("WATCHDOG_USEC");
 	int64_t number;
 	*v = (struct watch_voice){ .journal = -1, .notify = getenv("NOTIFY_SOCKET"), .hand = hand };
 	if (usec && str_number(str_z(usec), &number) && number > 0)
 		v->watchdog_ms = number / 2000;
 	// On a terminal, in a container and without systemd the lines go to standard output.
-	if (!getenv("JOURNAL_STREAM") || !address(JOURNAL, &to, &size))
-		return;
-	v->journal = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (v->journal >= 0 && connect(v->journal, (struct sockaddr *)&to, size))
-		cleanup_close(&v->journal);
+	if (getenv("JOURNAL_STREAM"))
+		v->journal = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
 void voice_close(struct watch_voice *v)
@@ -59,20 +53,23 @@ static void field(struct text *to, const char *key, struct str value)
 	text_add(to, S("\n"));
 }
 
-static void say(struct watch_voice *v, struct str line)
+/** To the journal by its name: a connection would end with the journal that was there when it was made. */
+static bool put_journal(const struct watch_voice *v, const struct text *record)
 {
-	if (v->journal >= 0)
+	struct sockaddr_un to;
+	socklen_t size;
+	return v->journal >= 0 && address(JOURNAL, &to, &size) &&
+	       sendto(v->journal, record->p, record->n, MSG_NOSIGNAL, (struct sockaddr *)&to, size) >= 0;
+}
+
+/** What the journal does not take goes to standard output. */
+static void put(const struct watch_voice *v, const struct text *record, struct str line)
+{
+	if (put_journal(v, record))
 		return;
 	print_safe(stdout, line);
 	fputc('\n', stdout);
 	fflush(stdout);
-}
-
-static void put(struct watch_voice *v, const struct text *record, struct str line)
-{
-	if (v->journal >= 0 && send(v->journal, record->p, record->n, MSG_NOSIGNAL) < 0 && errno != EAGAIN)
-		cleanup_close(&v->journal); // the journal was restarted or is gone; standard output is left
-	say(v, line);
 }
 
 void voice_incident(struct watch_voice *v, const struct stored *i, const char *what)
@@ -113,6 +110,8 @@ static void tell(struct watch_voice *v, const char *message, int priority)
 
 void voice_note(struct watch_voice *v, const char *message) { tell(v, message, PRIORITY_INFO); }
 
+void voice_warn(struct watch_voice *v, const char *message) { tell(v, message, PRIORITY_WARNING); }
+
 void voice_problem(struct watch_voice *v, const char *message)
 {
 	struct str told = text_str(&v->problems);
@@ -122,7 +121,7 @@ void voice_problem(struct watch_voice *v, const char *message)
 	if (v->problems.n > PROBLEMS_MOST)
 		text_clear(&v->problems);
 	text_printf(&v->problems, "%s\n", message);
-	tell(v, message, PRIORITY_WARNING);
+	voice_warn(v, message);
 }
 
 void voice_notify(const struct watch_voice *v, const char *state)

@@ -20,6 +20,8 @@ void voice_close(struct watch_voice *v);
 void voice_incident(struct watch_voice *v, const struct stored *i, const char *what);
 /** A line about the watch itself. The same one is told once. */
 void voice_problem(struct watch_voice *v, const char *message);
+/** The same, each time. */
+void voice_warn(struct watch_voice *v, const char *message);
 /** What is good to know, each time. */
 void voice_note(struct watch_voice *v, const char *message);
 /** READY=1, STOPPING=1, ... */

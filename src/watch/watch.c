@@ -19,15 +19,27 @@
 #include "watch/pulse/pulse.h"
 #include "watch/uevent.h"
 
-enum { READ_AT_ONCE = 64 << 10, EYE_AGAIN_MS = 5000 };
+enum { READ_AT_ONCE = 64 << 10, EYE_AGAIN_MS = 5000, STATE_AGAIN_MS = 60000, STATE_VALID_S = 180 };
 
 // --- what the eye sees ---
 
 static void on_event(void *ctx, const struct event *e) { engine_event(((struct watcher *)ctx)->engine, e); }
 
+/** priority,sequence,... */
+static uint64_t sequence_of(struct str record)
+{
+	int64_t n;
+	str_split(&record, ',');
+	return str_number(str_split(&record, ','), &n) && n > 0 ? (uint64_t)n : 0;
+}
+
 static void take_record(struct watcher *w, struct str record)
 {
 	enum { MS = 1000 };
+	const uint64_t sequence = sequence_of(record);
+	if (sequence && sequence <= w->sequence) // a new eye begins where the log does
+		return;
+	w->sequence = sequence;
 	struct source_record out = source_kmsg_record(record);
 	int64_t ms = (int64_t)(out.boot_seconds * MS);
 	out.boot_id = str_z(w->boot_id);
@@ -42,6 +54,29 @@ static void set_clock(struct watcher *w, struct str text)
 	str_copy(room, sizeof(room), text);
 	double seconds = strtod(room, NULL);
 	w->clock_ms = seconds > 0 ? (int64_t)(seconds * 1000) - now_ms() : 0;
+}
+
+/** @which: why something is not read; empty: it is. Who reads state.json or the journal is told of both. */
+static void set_unread(struct watcher *w, struct text *which, struct str why)
+{
+	if (str_eq(text_str(which), why))
+		return;
+	text_clear(which);
+	text_add(which, why);
+	w->state_old = true;
+	if (why.n)
+		voice_warn(&w->voice, which->p);
+	else
+		voice_note(&w->voice, which == &w->unread ? "The kernel's log is read again." : "Progress is counted again.");
+}
+
+static void take_failure(struct watcher *w, struct str why)
+{
+	struct text text = { 0 };
+	text_printf(&text, "/dev/kmsg: " STR_FMT, STR_ARG(why));
+	w->log_failed = true;
+	set_unread(w, &w->unread, text_str(&text));
+	text_free(&text);
 }
 
 static void take_frame(struct watcher *w, const struct eye_frame *f)
@@ -59,16 +94,15 @@ static void take_frame(struct watcher *w, const struct eye_frame *f)
 	case EYE_READY:
 		set_clock(w, f->text);
 		w->ready = true;
+		if (!w->log_failed)
+			set_unread(w, &w->unread, (struct str){ 0 });
 		break;
 	case EYE_UEVENT:
 		if (uevent_parse(f->text, &u) && uevent_matters(&u))
 			cases_evidence(w, u.slot);
 		break;
 	case EYE_FAILED:
-		text_clear(&w->unread);
-		text_printf(&w->unread, "/dev/kmsg: " STR_FMT, STR_ARG(f->text));
-		voice_problem(&w->voice, w->unread.p);
-		w->state_old = true;
+		take_failure(w, f->text);
 		break;
 	case EYE_VOTES:
 		votes_take(w, f->text, false, now_ms());
@@ -76,6 +110,7 @@ static void take_frame(struct watcher *w, const struct eye_frame *f)
 		break;
 	case EYE_BEAT:
 		w->pulse_due = f->text.n ? now_ms() + PULSE_SILENT_MS : 0;
+		set_unread(w, &w->uncounted, (struct str){ 0 });
 		break;
 	case EYE_HOLD:
 		holds_take(w, f->text, now_ms());
@@ -127,7 +162,20 @@ static int begin(struct watcher *w, enum hand_task task)
 static void open_eye(struct watcher *w)
 {
 	text_clear(&w->inbox);
+	w->log_failed = false;
+	w->eye_began = now_ms();
 	w->eye = begin(w, HAND_EYE);
+	w->eye_again = w->eye < 0 ? w->eye_began + EYE_AGAIN_MS : -1;
+}
+
+/** There will be another: at once, unless it ended as soon as it had begun. */
+static void lose_eye(struct watcher *w)
+{
+	const int64_t now = now_ms(), soonest = w->eye_began + EYE_AGAIN_MS;
+	cleanup_close(&w->eye);
+	w->eye_again = soonest > now ? soonest : now;
+	if (!w->log_failed) // else it said why
+		set_unread(w, &w->unread, S("The process that reads the kernel's log has ended; another one is started."));
 }
 
 /** Starts the pulse, or another one where the configuration has changed. */
@@ -137,8 +185,18 @@ static void open_pulse(struct watcher *w)
 	hand_ask(w->hand, HAND_END, S("pulse"), NULL, NULL);
 	suspicions_forget(w);
 	text_clear(&w->pulse_inbox);
-	if (w->settings.silent && !w->options->until_quiet)
-		w->pulse = begin(w, HAND_PULSE);
+	if (!w->settings.silent || w->options->until_quiet)
+		return;
+	w->pulse = begin(w, HAND_PULSE);
+	if (w->pulse < 0)
+		w->pulse_due = now_ms() + EYE_AGAIN_MS;
+}
+
+static void lose_pulse(struct watcher *w)
+{
+	cleanup_close(&w->pulse);
+	w->pulse_due = now_ms() + EYE_AGAIN_MS;
+	set_unread(w, &w->uncounted, S("The process that counts progress has ended; another one is started."));
 }
 
 /** A pulse that is silent waits for the driver: that is a sign by itself. Another one is started when this one is gone, not before. */
@@ -149,7 +207,7 @@ static void check_pulse(struct watcher *w, int64_t now)
 		return;
 	w->pulse_due = now + AGAIN_MS;
 	if (w->pulse >= 0) {
-		voice_problem(&w->voice, "The process that counts progress waits for the driver.");
+		set_unread(w, &w->uncounted, S("The process that counts progress waits for the driver."));
 		suspicions_forget(w);
 		w->look_wanted = true;
 	}
@@ -194,9 +252,11 @@ static void write_state(struct watcher *w)
 	struct watch_state s = { .host = str_z(w->host),
 				 .boot_id = str_z(w->boot_id),
 				 .written = (int64_t)time(NULL),
+				 .valid_until = (int64_t)time(NULL) + (w->stop ? 0 : STATE_VALID_S),
 				 .looked = w->looked,
 				 .lost = w->lost,
 				 .unread = text_str(&w->unread),
+				 .uncounted = text_str(&w->uncounted),
 				 .gpus = gpus,
 				 .ngpus = w->ngpus,
 				 .open = open };
@@ -222,6 +282,7 @@ static void write_state(struct watcher *w)
 	text_free(&why);
 	free(text);
 	w->state_old = false;
+	w->state_due = now_ms() + STATE_AGAIN_MS;
 }
 
 // --- the loop ---
@@ -294,21 +355,21 @@ static void step(struct watcher *w)
 		reload(w);
 	jobs_start(w, now);
 	holds_follow(w, now);
-	if (w->state_old && w->ready)
+	if ((w->state_old || now >= w->state_due) && w->ready)
 		write_state(w);
 	w->stop |= w->options->until_quiet && is_quiet(w);
 }
 
 static void loop(struct watcher *w, int signals)
 {
-	int64_t eye_again = -1;
 	while (!w->stop) {
 		int64_t now = now_ms();
 		int wait = shorter(milliseconds_to(cases_next(w, now), now), voice_watchdog(&w->voice, now));
 		wait = shorter(wait, w->job.kind == JOB_NONE ? -1 : milliseconds_to(w->job.deadline, now));
-		wait = shorter(wait, milliseconds_to(eye_again, now));
+		wait = shorter(wait, milliseconds_to(w->eye_again, now));
 		wait = shorter(wait, milliseconds_to(holds_next(w), now));
 		wait = shorter(wait, milliseconds_to(closings_next(w, now), now));
+		wait = shorter(wait, milliseconds_to(w->state_due, now));
 		wait = shorter(wait, w->pulse_due ? milliseconds_to(w->pulse_due, now) : -1);
 		struct pollfd on[] = {
 			{ signals, POLLIN, 0 }, { w->eye, POLLIN, 0 }, { w->job.fd, POLLIN, 0 }, { w->pulse, POLLIN, 0 }
@@ -316,17 +377,12 @@ static void loop(struct watcher *w, int signals)
 		poll(on, 4, wait);
 		if (on[0].revents)
 			take_signal(w, signals);
-		if (on[1].revents && !take_frames(w, w->eye, &w->inbox)) {
-			cleanup_close(&w->eye);
-			eye_again = now_ms() + EYE_AGAIN_MS;
-			voice_problem(&w->voice, "The process that reads the kernel's log has ended; there will be another.");
-		}
+		if (on[1].revents && !take_frames(w, w->eye, &w->inbox))
+			lose_eye(w);
 		if (on[3].revents && !take_frames(w, w->pulse, &w->pulse_inbox))
-			cleanup_close(&w->pulse);
-		if (eye_again >= 0 && now_ms() >= eye_again) {
-			eye_again = -1;
+			lose_pulse(w);
+		if (w->eye_again >= 0 && now_ms() >= w->eye_again)
 			open_eye(w);
-		}
 		step(w);
 	}
 }
@@ -342,11 +398,14 @@ static void run(struct watcher *w)
 	door_end();                      // nobody reads through it while nothing happens
 	lower_privileges(LOWER_NOGROUP); // before the first byte of a stranger's
 	w->look_wanted = w->state_old = true;
+	w->state_due = -1;
 	open_eye(w);
 	open_pulse(w);
 	voice_notify(&w->voice, "READY=1");
 	loop(w, signals);
 	voice_notify(&w->voice, "STOPPING=1");
+	if (w->ready && !w->options->until_quiet)
+		write_state(w); // which says that nobody watches any more
 	jobs_stop(w);
 	cleanup_close(&w->eye);
 	cleanup_close(&w->pulse);
@@ -360,6 +419,7 @@ static void run(struct watcher *w)
 	text_free(&w->inbox);
 	text_free(&w->pulse_inbox);
 	text_free(&w->unread);
+	text_free(&w->uncounted);
 }
 
 struct mind_start {

@@ -10,6 +10,7 @@
 #include "watch/settings.h"
 
 #define STATE_DIR "/var/lib/unhang" // where incidents are stored, unless somebody says otherwise
+#define RUN_DIR "/run/unhang"       // where state.json is written
 
 /** What others do for it, in a child. An answer is lines of KEY VALUE, which the child writes to @to. */
 struct watch_hands {

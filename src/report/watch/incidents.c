@@ -62,7 +62,39 @@ void report_no_store(const char *directory, const struct uh_incidents_options *o
 	text_free(&line);
 }
 
-void report_incidents(const struct stored *const *list, size_t n, const struct uh_incidents_options *o, FILE *out)
+static void complain(FILE *out, const struct uh_incidents_options *o, const char *what, struct str why)
+{
+	struct text line = { 0 };
+	if (!why.n)
+		return;
+	text_printf(&line, "%s " STR_FMT, what, STR_ARG(why));
+	print_wrapped(out, text_str(&line), 0, 0, width_of(o));
+	text_free(&line);
+}
+
+/** For people: why there may be more than is listed. */
+static void complain_of_watch(const struct watch_said *w, const struct uh_incidents_options *o, FILE *out)
+{
+	if (w->over) {
+		complain(out, o, "No unhang watch runs. What it wrote last was valid until", w->valid_until);
+		return;
+	}
+	complain(out, o, "unhang watch does not read the kernel's log.", w->unread);
+	complain(out, o, "unhang watch does not see hangs that the driver does not report.", w->uncounted);
+}
+
+static void put_watch(struct sheet *s, const struct watch_said *w)
+{
+	sheet_open(s, "watch", '{');
+	sheet_put(s, "runs", v_bool(!w->over));
+	sheet_put(s, "valid_until", v_known(w->valid_until));
+	sheet_put(s, "log_unread", v_known(w->unread));
+	sheet_put(s, "progress_unread", v_known(w->uncounted));
+	sheet_close(s, '}');
+}
+
+void report_incidents(const struct stored *const *list, size_t n, const struct watch_said *said,
+		      const struct uh_incidents_options *o, FILE *out)
 {
 	static const struct column line[] = { { "id" },
 					      { "began", "  ", .none = "  unknown             " },
@@ -70,7 +102,12 @@ void report_incidents(const struct stored *const *list, size_t n, const struct u
 					      { "gpu.pci", "  ", .none = "  -" } };
 	struct sheet s = sheet_on(o->json, out);
 	struct times t;
-	sheet_begin(&s, "unhang/incidents/1", "incidents");
+	if (said && !o->json)
+		complain_of_watch(said, o, out);
+	sheet_begin(&s, "unhang/incidents/1", NULL);
+	if (said && o->json)
+		put_watch(&s, said);
+	sheet_open(&s, "incidents", '[');
 	for (size_t i = 0; i < n; i++) {
 		sheet_open(&s, NULL, '{');
 		put_stored(&s, list[i], &t);
@@ -134,7 +171,7 @@ static void show(const struct incident_shown *i, size_t width, FILE *out)
 void report_incident(const struct incident_shown *i, const struct uh_incidents_options *o, FILE *out)
 {
 	if (o->json)
-		report_incidents(&i->stored, 1, o, out);
+		report_incidents(&i->stored, 1, i->said, o, out);
 	else
 		show(i, width_of(o), out);
 }
@@ -143,15 +180,17 @@ void report_state(const struct watch_state *w, FILE *out)
 {
 	struct sheet s = sheet_on(true, out);
 	struct times t;
-	char written[TIME_ROOM], looked[TIME_ROOM];
+	char written[TIME_ROOM], valid[TIME_ROOM], looked[TIME_ROOM];
 	sheet_open(&s, NULL, '{');
 	sheet_put(&s, "schema", v_word("unhang/watch-state/1"));
 	sheet_put(&s, "host", v_known(w->host));
 	sheet_put(&s, "boot_id", v_known(w->boot_id));
 	sheet_put(&s, "written", v_known(stamp(written, w->written)));
+	sheet_put(&s, "valid_until", v_known(stamp(valid, w->valid_until)));
 	sheet_put(&s, "looked", v_known(stamp(looked, w->looked)));
 	sheet_put(&s, "log_overruns", v_number(w->lost));
 	sheet_put(&s, "log_unread", v_known(w->unread));
+	sheet_put(&s, "progress_unread", v_known(w->uncounted));
 	sheet_open(&s, "gpus", '[');
 	for (size_t i = 0; i < w->ngpus; i++) {
 		sheet_open(&s, NULL, '{');

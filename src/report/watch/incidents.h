@@ -34,20 +34,30 @@ struct watched_gpu {
 
 struct watch_state {
 	struct str host, boot_id;
-	int64_t written;   // seconds since 1970
-	int64_t looked;    // when the GPUs were last looked at; 0: never
-	uint64_t lost;     // times that the kernel's log ran over before it was read
-	struct str unread; // why the kernel's log is not read; empty: it is
+	int64_t written;      // seconds since 1970
+	int64_t valid_until;  // a watch that lives has written another by then
+	int64_t looked;       // when the GPUs were last looked at; 0: never
+	uint64_t lost;        // times that the kernel's log ran over before it was read
+	struct str unread;    // why the kernel's log is not read; empty: it is
+	struct str uncounted; // why progress is not counted; empty: it is, or is not to be
 	const struct watched_gpu *gpus;
 	size_t ngpus;
 	const struct stored *const *open; // incidents
 	size_t nopen;
 };
 
+/** What the newest state says of the watch itself. Empty: nothing. */
+struct watch_said {
+	struct str valid_until;
+	bool over; // that time has passed: no watch runs
+	struct str unread, uncounted;
+};
+
 /** The document of docs/watch-state.schema.json. */
 void report_state(const struct watch_state *s, FILE *out);
-/** The document of docs/incidents.schema.json, or a line for each and its title below. */
-void report_incidents(const struct stored *const *list, size_t n, const struct uh_incidents_options *o, FILE *out);
+/** The document of docs/incidents.schema.json, or a line for each and its title below. @said: NULL where no watch left a word. */
+void report_incidents(const struct stored *const *list, size_t n, const struct watch_said *said,
+		      const struct uh_incidents_options *o, FILE *out);
 /** Instead of a list, for people: nothing was ever stored in @directory. */
 void report_no_store(const char *directory, const struct uh_incidents_options *o, FILE *out);
 /** One, and its diagnosis as it was written then; empty: there is none. */
@@ -55,5 +65,6 @@ struct incident_shown {
 	const struct stored *stored;
 	const char *directory;
 	struct str diagnosis;
+	const struct watch_said *said;
 };
 void report_incident(const struct incident_shown *i, const struct uh_incidents_options *o, FILE *out);
