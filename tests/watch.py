@@ -89,6 +89,27 @@ def test_quiet_machine(t, unhang):
     t.ok(any(p == "/dev/kmsg" for p in opened), "it reads the kernel's log", str(opened)[:300])
 
 
+def test_all_clear(t, unhang):
+    """Only a look that saw the GPU says that it is well, and a new boot mends no broken GPU."""
+    m = Machine(unhang, "lockdown", "scenario dark\n    no-debugfs\n" + HEALTHY + "messages\n" + fault(999.5))
+    m.configure("quiet 1\ncapture no")
+    looked = f"grep -q '\"looked\": \"' {m.top}/run/state.json"
+    told = m.until(f"{looked} && sleep 4")
+    t.same([words(told), [g["seen"] for g in m.state()["gpus"]]], [["opened"], [False]], "all-clear: where the GPU cannot be seen its incident stays open")
+    broken = HEALTHY + "messages\n    999.500000 err amdgpu 0000:03:00.0: amdgpu: uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!\n"
+    for name, scenario, action, state in (("broken", broken, "replace", "open"), ("mended", HEALTHY + "messages\n" + fault(999.5), "restart-program", "closed")):
+        m = Machine(unhang, name, scenario)
+        m.configure("quiet 3600\ncapture no")
+        m.once()
+        one = m.incidents()[0]
+        t.same(one["action"], action, f"{name}: the record says what to do")
+        record = m.directory(one) / "incident"
+        record.write_text(record.read_text().replace(one["boot_id"], "0" * 32))
+        m.scenario = "idle"
+        m.once()
+        t.same(m.incidents()[0]["state"], state, f"{name}: after a new boot it is {state}")
+
+
 HOOK = """#!/bin/sh
 { echo "$UNHANG_STATE $UNHANG_GPU $UNHANG_CLASS $(id -u)"; wc -c; } >>%s
 """
@@ -495,7 +516,7 @@ def main():
     if not emulated.possible(unhang):
         t.skip("unhang watch on emulated machines", "this machine can make none")
         t.end()
-    for test in (test_once, test_quiet_machine, test_closed, test_as_it_happens, test_storm, test_second, test_explained_again, test_kills, test_rights, test_deaf, test_journal, test_bad_places):
+    for test in (test_once, test_quiet_machine, test_all_clear, test_closed, test_as_it_happens, test_storm, test_second, test_explained_again, test_kills, test_rights, test_deaf, test_journal, test_bad_places):
         test(t, unhang)
     test_silent(t, unhang, os.path.abspath(sys.argv[3]))
     test_full_disk(t, unhang, os.path.abspath(sys.argv[2]))

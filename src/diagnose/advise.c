@@ -329,10 +329,26 @@ static void find_next_steps(struct incident *i, const struct know *k, const stru
 				 "dmesg.txt; unhang explain dmesg.txt``"));
 }
 
-void incident_advise(struct incident *i, const struct know *k, const struct host *host)
+static void choose_action(struct incident *i, const struct know *k, const struct fact_view *view)
 {
 	// A user may have replaced the block that fits always.
 	static const struct know_action none = { .action = { "nothing", 7 }, .text = { "No advice is known.", 19 } };
+	i->action = NULL;
+	for (size_t n = 0; n < k->actions.len && !i->action; n++)
+		if (condition_eval(k->actions.data[n]->when, view) == TRUTH_YES)
+			i->action = k->actions.data[n];
+	if (!i->action)
+		i->action = &none;
+}
+
+void incident_choose_action(struct incident *i, const struct know *k)
+{
+	struct advice a = { .incident = i, .know = k };
+	choose_action(i, k, &(struct fact_view){ advice_get, &a });
+}
+
+void incident_advise(struct incident *i, const struct know *k, const struct host *host)
+{
 	struct advice a = { .incident = i, .know = k };
 	if (host && i->this_boot)
 		a.host = (struct host_scope){ host, host_machine(host) };
@@ -340,14 +356,9 @@ void incident_advise(struct incident *i, const struct know *k, const struct host
 	const struct fact_view view = a.view;
 	if (i->root)
 		take_programs(i, k);
-	i->action = NULL;
 	i->remedies.len = i->settings.len = i->known.len = i->next.len = 0;
 	find_known_bad(i, k, &view);
-	for (size_t n = 0; n < k->actions.len && !i->action; n++)
-		if (condition_eval(k->actions.data[n]->when, &view) == TRUTH_YES)
-			i->action = k->actions.data[n];
-	if (!i->action)
-		i->action = &none;
+	choose_action(i, k, &view);
 	struct text now = { 0 };
 	phrase_fill(&now, i->saved && i->action->saved.n ? i->action->saved : i->action->text, &view);
 	i->action_text = arena_str(&i->arena, text_str(&now));

@@ -437,9 +437,9 @@ void engine_end(struct engine *g)
 	g->boots++;
 }
 
-const struct incident *engine_open(const struct engine *g, size_t n) { return n < g->nopen ? g->open[n] : NULL; }
+struct incident *engine_open(const struct engine *g, size_t n) { return n < g->nopen ? g->open[n] : NULL; }
 
-const struct incident *engine_conclude(struct engine *g, size_t n)
+struct incident *engine_conclude(struct engine *g, size_t n)
 {
 	if (n >= g->nopen)
 		return NULL;

@@ -25,8 +25,8 @@ void engine_event(struct engine *g, const struct event *e);
 void engine_end(struct engine *g);
 /** For a watcher, who cannot wait until an incident closes: the nth that is open, or NULL; and the same concluded as far as it has come.
  * Without a cause it is none yet. Each conclusion costs memory until it closes. */
-const struct incident *engine_open(const struct engine *g, size_t n);
-const struct incident *engine_conclude(struct engine *g, size_t n);
+struct incident *engine_open(const struct engine *g, size_t n);
+struct incident *engine_conclude(struct engine *g, size_t n);
 /** Closes those without news since @seconds of the kernel's clock. A stream that is silent does not close them by itself. */
 void engine_close_before(struct engine *g, double seconds);
 /** Closes the one of this number (struct incident, order), where it is open. */

@@ -170,6 +170,8 @@ bool incident_conclude(struct incident *i, const struct know *k);
 void incident_weigh(struct incident *i, const struct know *k);
 /** Of what is so at this moment: whether the kernel's log of this machine was read, in which it is not explained. */
 void incident_weigh_log(struct incident *i, bool read);
+/** What to do with the machine now, by the incident alone: for who cannot wait for the rest of the advice. */
+void incident_choose_action(struct incident *i, const struct know *k);
 struct host;
 /** Adds action, remedies and next steps to a concluded incident. @host: the machine as it is now, for incidents of this boot; may be
  * NULL. */

@@ -114,7 +114,7 @@ void case_name_program(struct watch_case *c, struct str name)
 }
 
 /** Takes over what the incident says. true: its class is another than before. */
-static bool take(struct watcher *w, struct watch_case *c, const struct incident *i)
+static bool take(struct watcher *w, struct watch_case *c, struct incident *i)
 {
 	struct stored *s = &c->stored;
 	bool other = s->class.n && !str_eq(s->class, i->cause->head.id) && c->capture != CAPTURE_DONE;
@@ -126,6 +126,8 @@ static bool take(struct watcher *w, struct watch_case *c, const struct incident 
 		case_set(c, &s->class, i->cause->head.id);
 		case_set(c, &s->title, i->title);
 		case_set(c, &s->fault, i->fault);
+		incident_choose_action(i, w->know);
+		case_set(c, &s->action, i->action->action);
 	}
 	if (i->processes.len)
 		case_name_program(c, i->processes.data[0].name);
@@ -222,7 +224,7 @@ void case_close(struct watcher *w, struct watch_case *c, struct str why)
 // --- the engine's incidents ---
 
 /** The driver tells of what a look had found before: that is one incident. */
-static bool join_look(struct watcher *w, struct watch_case *c, const struct incident *i)
+static bool join_look(struct watcher *w, struct watch_case *c, struct incident *i)
 {
 	for (size_t n = 0; n < w->cases.len; n++) {
 		struct watch_case *o = w->cases.data[n];
@@ -252,7 +254,7 @@ static bool join_look(struct watcher *w, struct watch_case *c, const struct inci
 
 void cases_follow(struct watcher *w, int64_t now)
 {
-	const struct incident *i;
+	struct incident *i;
 	for (size_t n = 0; (i = engine_open(w->engine, n)) != NULL; n++) {
 		struct watch_case *c = find(w, i->order);
 		if (!c) {
@@ -304,6 +306,12 @@ void cases_closed(void *ctx, struct incident *i)
 	incident_free(i);
 }
 
+/** What a new boot does not mend: the GPU itself is broken, or needs its power cut. */
+static bool outlasts_boot(const struct stored *i)
+{
+	return case_lasts(i) && (str_is(i->action, "replace") || str_is(i->action, "power-cycle"));
+}
+
 void cases_adopt(struct watcher *w)
 {
 	for (size_t n = 0; n < w->before.list.len; n++) {
@@ -318,7 +326,8 @@ void cases_adopt(struct watcher *w)
 		c->known = true;
 		c->capture = s->bundle.n ? CAPTURE_DONE : CAPTURE_NONE;
 		if (!str_is(s->boot_id, w->boot_id)) {
-			case_close(w, c, S("the machine was started again"));
+			if (!outlasts_boot(s))
+				case_close(w, c, S("the machine was started again"));
 			continue;
 		}
 		if (!str_is(s->state, "suspected"))
@@ -380,7 +389,7 @@ void cases_held(struct watcher *w, struct str gpu, int64_t now)
 
 // --- whether it is over ---
 
-/** Whether its GPU is well; if nobody knows which GPU it is, whether all are. */
+/** Whether its GPU was seen to be well; if nobody knows which GPU it is, whether all were. */
 static bool is_well(const struct watcher *w, const struct watch_case *c)
 {
 	bool found = false, well = w->ngpus > 0;
@@ -389,7 +398,7 @@ static bool is_well(const struct watcher *w, const struct watch_case *c)
 		if (c->stored.gpu.n && !str_eq(g->pci, c->stored.gpu))
 			continue;
 		found = true;
-		well &= !g->unwell;
+		well &= g->seen && !g->unwell;
 	}
 	return found && well;
 }

@@ -122,7 +122,9 @@ static void take_gpu(struct watcher *w, struct arena *a, struct str line)
 	g->pci = arena_str(a, str_word(&line));
 	g->unique_id = known(a, str_word(&line));
 	g->serial = known(a, str_word(&line));
-	g->unwell = str_is(str_word(&line), "unwell");
+	const struct str well = str_word(&line);
+	g->unwell = str_is(well, "unwell");
+	g->seen = g->unwell || str_is(well, "well");
 	g->health = known(a, str_word(&line));
 	g->says = arena_str(a, str_trim(line));
 }

@@ -200,6 +200,7 @@ void report_state(const struct watch_state *w, FILE *out)
 		sheet_put(&s, "health", v_known(w->gpus[i].health));
 		sheet_put(&s, "says", v_known(w->gpus[i].says));
 		sheet_put(&s, "unwell", v_bool(w->gpus[i].unwell));
+		sheet_put(&s, "seen", v_bool(w->gpus[i].seen));
 		sheet_put(&s, "progress", v_known(w->gpus[i].pace));
 		sheet_put(&s, "progress_says", v_known(w->gpus[i].waits_for));
 		sheet_close(&s, '}');
