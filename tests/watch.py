@@ -95,7 +95,7 @@ def test_all_clear(t, unhang):
     m.configure("quiet 1\ncapture no")
     looked = f"grep -q '\"looked\": \"' {m.top}/run/state.json"
     told = m.until(f"{looked} && sleep 4")
-    t.same([words(told), [g["seen"] for g in m.state()["gpus"]]], [["opened"], [False]], "all-clear: where the GPU cannot be seen its incident stays open")
+    t.same([words(told), [g.get("seen") for g in m.state()["gpus"]]], [["opened"], [False]], "all-clear: where the GPU cannot be seen its incident stays open")
     broken = HEALTHY + "messages\n    999.500000 err amdgpu 0000:03:00.0: amdgpu: uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!\n"
     for name, scenario, action, state in (("broken", broken, "replace", "open"), ("mended", HEALTHY + "messages\n" + fault(999.5), "restart-program", "closed")):
         m = Machine(unhang, name, scenario)
