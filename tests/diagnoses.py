@@ -414,9 +414,27 @@ def test_fault_status(t, unhang):
     t.same(zero.cls, "gpu-page-fault-unmapped", "a zero status of a program's VMID is still a fault")
     vmids = one(t, unhang, "VMID", fault(10, 0x7f0000001000, status_of(8, 3, vmid=9), vmid=4)).first
     t.same((vmids.values("vmid"), vmids.cause["confidence"]), ([4], agreeing.cause["confidence"]), "the printed VMID counts, another one in the status word is no contradiction")
-    two = one(t, unhang, "two faults", fault(10, 0x7f0000001000, status_of(8, 3)) + fault(10.1, 0x7f0000009000, status_of(8, 5, rw=1), vmid=5, process="other", pid=7)).first
+    two = one(t, unhang, "two faults", fault(10, 0x7f0000001000, status_of(8, 3)) + fault(10.1, 0x7f0000009000, status_of(8, 5, rw=1), vmid=5)).first
     t.same([[two.values(n, e["id"]) for n in ("fault_address", "rw", "process")] for e in two.events("page-fault")],
-           [[["0x7f0000001000"], ["read"], ["python"]], [["0x7f0000009000"], ["write"], ["other"]]], "two faults do not mix their facts")
+           [[["0x7f0000001000"], ["read"], ["python"]], [["0x7f0000009000"], ["write"], ["python"]]], "two faults do not mix their facts")
+
+
+def test_faults_of_processes(t, unhang):
+    """Faults of different processes are different incidents, unless a hang or a reset joins them."""
+    status = status_of(8, 3)
+    text = "".join(fault(10 + n * 5.5, 0x7f0000001000 + n * 0x1000, status, process=name, pid=pid) for n, (name, pid) in enumerate((("a", 71), ("b", 72), ("c", 73), ("b", 72), ("d", 74))))
+
+    def said(answer):
+        return sorted((i.values("pid"), i.values("fault_address")) for i in answer.incidents)
+    t.same(said(one(t, unhang, "four processes", text)), [([71], ["0x7f0000001000"]), ([72, 72], ["0x7f0000002000", "0x7f0000004000"]), ([73], ["0x7f0000003000"]), ([74], ["0x7f0000005000"])],
+           "faults of four processes with the same PASID are four incidents, each with its own")
+    storm = "".join(fault(10 + n * 0.01, 0x7f0000001000 + n * 0x1000, status, process="a", pid=71) for n in range(40))
+    late = said(one(t, unhang, "one behind many", storm + fault(12, 0x7f0000f01000, status, process="b", pid=72)))
+    t.same([pids[0] for pids, _ in late] + [late[1][1]], [71, 72, ["0x7f0000f01000"]], "one fault behind many of another process is not counted as one of them")
+    joined = one(t, unhang, "joined", text + "35 @ ring gfx_0.0.0 timeout, signaled seq=100, emitted seq=102\n" + reset(35.1))
+    t.same([len(joined.incidents), joined.first.values("pid")[:1], len(joined.first.events("page-fault"))], [1, [71], 5], "a hang that is reset joins them")
+    before = "".join(fault(20 + n, 0x7f0000001000 + n * 0x1000, status, process=name, pid=pid) for n, (name, pid) in enumerate((("a", 71), ("b", 72))))
+    t.same(len(one(t, unhang, "behind a hang", "19 @ ring gfx_0.0.0 timeout, signaled seq=100, emitted seq=102\n" + before).incidents), 1, "and what follows a hang belongs to it")
 
 
 def test_precedence(t, unhang):
@@ -839,7 +857,7 @@ def test_text_report(t, unhang):
 
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
-    for test in (test_cases, test_fault_status, test_precedence, test_incidents, test_remedies, test_few_remedies, test_edges, test_machine, test_quiet, test_quotations, test_status_without_fields, test_begins_in_reset, test_firmware, test_user_knowledge, test_numbers, test_check, test_text_report):
+    for test in (test_cases, test_fault_status, test_faults_of_processes, test_precedence, test_incidents, test_remedies, test_few_remedies, test_edges, test_machine, test_quiet, test_quotations, test_status_without_fields, test_begins_in_reset, test_firmware, test_user_knowledge, test_numbers, test_check, test_text_report):
         test(t, unhang)
     t.end()
 

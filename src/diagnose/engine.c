@@ -3,35 +3,15 @@
 #include <stdlib.h>
 
 #include "diagnose/machine.h"
+#include "diagnose/open.h"
 #include "diagnose/take.h"
 
 enum {
-	OPEN_MAX = 32,    // incidents that are open at once
-	GAP = 60,         // seconds without news after which an incident is over
 	FRAME_LINES = 60, // a stack trace is at most so long
 	TOP_FRAMES = 5,   // below so many others the driver only asked for what failed
 	SLEEP_SECONDS = 60,
 	HIVE_SECONDS = 20, // between what is told of the GPUs of a hive that are reset together
 	NEAR_LINES = 8,    // an oops so close behind an error of the driver is its own
-};
-
-struct engine {
-	const struct know *know;
-	const struct know_event *message; // what a message is that has no event of its own
-	struct incident_sink sink;
-	struct machine machine;
-	size_t nopen;
-	struct incident *open[OPEN_MAX];
-	struct stamp last;
-	struct str boot_id;
-	char boot_id_room[64];
-	uint64_t opened;
-	struct incident *newest; // that took the newest event
-	struct stamp error_time; // of the driver's newest error
-	struct place error_at;
-	struct place frame_at; // of the newest frame of the driver
-	uint64_t boots;
-	bool marked; // nothing came yet after the marker of a boot
 };
 
 struct engine *engine_new(const struct know *k, struct incident_sink sink)
@@ -53,90 +33,13 @@ void engine_free(struct engine *g)
 	free(g);
 }
 
-// --- opening and closing ---
-
-static void close_at(struct engine *g, size_t index)
-{
-	struct incident *i = g->open[index];
-	g->open[index] = g->open[--g->nopen];
-	if (g->newest == i)
-		g->newest = NULL;
-	i->open = false;
-	incident_attribute(i, g->know, &g->machine);
-	incident_conclude(i, g->know);
-	if (i->events.len)
-		g->sink.incident(g->sink.ctx, i);
-	else
-		incident_free(i);
-}
+// --- to which incident an event belongs ---
 
 static void forget_machine(struct engine *g)
 {
 	if (g->sink.machine)
 		g->sink.machine(g->sink.ctx, &g->machine);
 	machine_clear(&g->machine);
-}
-
-static void close_oldest(struct engine *g)
-{
-	size_t oldest = 0;
-	for (size_t n = 1; n < g->nopen; n++)
-		if (g->open[n]->order < g->open[oldest]->order)
-			oldest = n;
-	close_at(g, oldest);
-}
-
-/** In the order in which they were opened, so that the result does not depend on how they lie in memory. */
-static void close_all(struct engine *g)
-{
-	while (g->nopen)
-		close_oldest(g);
-}
-
-static void close_old(struct engine *g, struct stamp now)
-{
-	for (size_t n = 0; n < g->nopen;) {
-		if (later_than(now, g->open[n]->end, g->open[n]->gap))
-			close_at(g, n);
-		else
-			n++;
-	}
-}
-
-static struct incident *open_new(struct engine *g, const struct event *e)
-{
-	if (g->nopen == OPEN_MAX)
-		close_oldest(g);
-	struct incident *i = mem_alloc(sizeof(*i));
-	i->open = true;
-	i->gap = GAP;
-	i->begin = i->end = e->time;
-	i->order = g->opened++;
-	i->boot = g->boots;
-	i->boot_id = arena_str(&i->arena, g->boot_id);
-	g->open[g->nopen++] = i;
-	return i;
-}
-
-// --- to which incident an event belongs ---
-
-static struct incident *find_open(struct engine *g, const struct event *e)
-{
-	struct incident *nameless = NULL;
-	for (size_t n = 0; n < g->nopen; n++) {
-		struct incident *i = g->open[n];
-		if (event_names_gpu(e) && str_eq(i->gpu.device, e->device))
-			return i;
-		if (!i->gpu.device.n)
-			nameless = i;
-	}
-	if (event_names_gpu(e)) // lines without an address came before the first one with it
-		return nameless;
-	if (nameless)
-		return nameless;
-	if (g->newest)
-		return g->newest;
-	return g->nopen == 1 ? g->open[0] : NULL;
 }
 
 /** Whether this event begins something new although an incident of its GPU is open. */
@@ -165,8 +68,24 @@ static enum phase phase_of(struct engine *g, const struct incident *i, const str
 	return is_sleeping(g, e) ? PHASE_SLEEP : gpu && gpu->probing ? PHASE_PROBE : PHASE_RUN;
 }
 
+/** The line that names the process of a fault says that it is of another one than those before it in @i. */
+static struct incident *hand_over(struct engine *g, struct incident *i, const struct event *e)
+{
+	struct incident *to = open_find_on_gpu(g, e, true);
+	if (!to || !open_is_process_of(to, e)) {
+		to = open_new(g, e, i);
+		to->gpu.device = arena_str(&to->arena, i->gpu.device);
+		to->host = arena_str(&to->arena, i->host);
+	}
+	incident_move_fault(to, i, e, phase_of(g, to, e));
+	open_touch(g, to);
+	return to;
+}
+
 static void take_detail(struct engine *g, struct incident *i, const struct event *e)
 {
+	if (incident_is_others(i, e))
+		i = hand_over(g, i, e);
 	if (i->dropping)
 		return;
 	struct diag_event *d = incident_find_detailed(i, e);
@@ -292,7 +211,7 @@ static void begin_boot(struct engine *g, const struct event *e)
 	g->marked = false;
 	if (same)
 		return;
-	close_all(g);
+	open_close_all(g);
 	g->boots++;
 	g->frame_at = g->error_at = (struct place){ 0 };
 	if (g->sink.machine)
@@ -321,7 +240,7 @@ static void follow_machine(struct engine *g, const struct event *e)
 		begin_boot(g, e);
 	if (e->time.clock != TIME_NONE) {
 		g->last = e->time;
-		close_old(g, e->time);
+		open_close_old(g, e->time);
 	}
 	if (event_names_gpu(e))
 		machine_gpu(&g->machine, e->device, e->at);
@@ -357,11 +276,15 @@ static bool is_of_hive(struct engine *g, const struct event *e)
 /** The open incident that @e belongs to; a new one where it begins one; NULL where it does neither. */
 static struct incident *incident_for(struct engine *g, const struct event *e)
 {
-	struct incident *i = find_open(g, e);
+	struct incident *i = open_find(g, e);
+	if (i && incident_is_others(i, e) && e->signature->event)
+		i = NULL;
+	if (i)
+		i = open_join(g, i, e);
 	if (i && begins_anew(g, i, e)) {
 		for (size_t n = 0; n < g->nopen; n++)
 			if (g->open[n] == i)
-				close_at(g, n);
+				open_close(g, n);
 		i = NULL;
 	}
 	// What adds to another message of a program says nothing alone; the kernel's logs may begin in the middle.
@@ -369,7 +292,7 @@ static struct incident *incident_for(struct engine *g, const struct event *e)
 	if (!i && !begins)
 		return NULL;
 	if (!i)
-		i = open_new(g, e);
+		i = open_new(g, e, NULL);
 	if (!i->gpu.device.n && event_names_gpu(e))
 		i->gpu.device = arena_str(&i->arena, e->device);
 	if (e->time.clock != TIME_NONE) {
@@ -385,7 +308,7 @@ static struct incident *incident_for(struct engine *g, const struct event *e)
 /** It stands beside what else happened, but neither begins an incident nor prolongs one. */
 static void take_message(struct engine *g, const struct event *e)
 {
-	struct incident *i = g->message && e->signature->level != LEVEL_INFO ? find_open(g, e) : NULL;
+	struct incident *i = g->message && e->signature->level != LEVEL_INFO ? open_find(g, e) : NULL;
 	if (!i)
 		return;
 	bool dropping = i->dropping; // what follows may still belong to an event before this message
@@ -421,7 +344,7 @@ void engine_event(struct engine *g, const struct event *e)
 	struct incident *i = is_of_hive(g, e) ? NULL : incident_for(g, e);
 	if (!i)
 		return;
-	g->newest = i;
+	open_touch(g, i);
 	if (s->event)
 		take_event(g, i, e);
 	else
@@ -430,7 +353,7 @@ void engine_event(struct engine *g, const struct event *e)
 
 void engine_end(struct engine *g)
 {
-	close_all(g);
+	open_close_all(g);
 	forget_machine(g);
 	g->boot_id = (struct str){ 0 };
 	g->last = (struct stamp){ 0 };
@@ -452,7 +375,7 @@ void engine_close(struct engine *g, uint64_t order)
 {
 	for (size_t n = 0; n < g->nopen; n++)
 		if (g->open[n]->order == order) {
-			close_at(g, n);
+			open_close(g, n);
 			return;
 		}
 }
@@ -461,7 +384,7 @@ void engine_close_before(struct engine *g, double seconds)
 {
 	for (size_t n = 0; n < g->nopen;) {
 		if (g->open[n]->end.clock == TIME_BOOT && g->open[n]->end.seconds < seconds)
-			close_at(g, n);
+			open_close(g, n);
 		else
 			n++;
 	}

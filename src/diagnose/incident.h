@@ -139,6 +139,7 @@ struct incident {
 	int gap;
 	size_t dump_bytes; // of registers and memory that are kept
 	uint64_t order;    // counts incidents as they are opened
+	uint64_t touched;  // counts events of all incidents: its newest one
 	uint64_t boot;     // number of the boot, counted through the evidence
 };
 

@@ -3,6 +3,7 @@
 // to one job unless its times say otherwise. The order in which the sources were given has no part in it.
 #include "diagnose/join.h"
 #include "diagnose/join_merge.h"
+#include "diagnose/take.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -219,6 +220,13 @@ static bool program_and_kernel(const struct part *program, const struct part *ke
 	       ((has_reset(kernel->incident) && tells_of_hang(program->incident)) || (apart >= 0 && apart <= SAME_SECONDS));
 }
 
+/** Faults of two processes, which nothing joins. */
+static bool other_owners(const struct part *a, const struct part *b)
+{
+	const struct str x = incident_owner(a->incident), y = incident_owner(b->incident);
+	return x.n && y.n && !str_eq(x, y);
+}
+
 static bool kernel_and_kernel(const struct part *a, const struct part *b)
 {
 	const struct incident *x = a->incident, *y = b->incident;
@@ -285,6 +293,8 @@ static bool groups_fit(const struct part *parts, size_t n, size_t a, size_t b)
 			if (y->group != parts[b].group)
 				continue;
 			if (distance(x, y) > JOB_SECONDS && x->incident->now == y->incident->now)
+				return false;
+			if (x->kernel && y->kernel && other_owners(x, y))
 				return false;
 			if (different_causes(x->incident, y->incident) && !share_process(x, y) && !share_fault(x, y) &&
 			    x->incident->now == y->incident->now)

@@ -132,3 +132,72 @@ bool incident_has_hang(const struct incident *i)
 			return true;
 	return false;
 }
+
+// --- faults of one process ---
+
+static const struct know_event *process_kind(const struct know_signature *s)
+{
+	if (s->event)
+		return s->event->of_process ? s->event : NULL;
+	for (size_t k = 0; k < 4 && s->details[k]; k++)
+		if (s->details[k]->of_process)
+			return s->details[k];
+	return NULL;
+}
+
+struct str incident_owner(const struct incident *i)
+{
+	struct str pid = { 0 };
+	if (i->reset_began || i->reset_evidence || incident_has_hang(i))
+		return pid;
+	for (size_t n = 0; n < i->events.len && !pid.n; n++)
+		if (i->events.data[n]->kind->of_process)
+			pid = diag_value(i->events.data[n], "pid");
+	return pid;
+}
+
+bool incident_is_others(const struct incident *i, const struct event *e)
+{
+	const struct fact *pid = event_fact(e, "pid");
+	const struct str owner = pid && process_kind(e->signature) ? incident_owner(i) : (struct str){ 0 };
+	return owner.n && !str_is(pid->value, "0") && !str_eq(pid->value, owner);
+}
+
+static void end_with_newest(struct incident *i)
+{
+	for (size_t n = 0; n < i->events.len; n++)
+		if (!n || later_than(i->events.data[n]->last, i->end, 0))
+			i->end = i->events.data[n]->last;
+}
+
+void incident_move_fault(struct incident *to, struct incident *from, const struct event *e, enum phase phase)
+{
+	const struct know_event *kind = process_kind(e->signature);
+	struct event moved = *e;
+	size_t at = from->events.len;
+	while (at > 0 && from->events.data[at - 1]->kind != kind)
+		at--;
+	struct diag_event *d = at ? from->events.data[at - 1] : NULL;
+	const bool whole = d && d->count == 1 && !diag_fact(d, "pid") && d->nfacts <= EVENT_FACTS;
+	moved.nfacts = 0;
+	if (whole) {
+		moved.time = d->time;
+		moved.at = d->at;
+		moved.text = d->text;
+		moved.nfacts = d->nfacts;
+		memcpy(moved.facts, d->facts, d->nfacts * sizeof(*d->facts));
+	}
+	struct diag_event *new = incident_add_event(to, &moved, kind, phase);
+	if (new && new->count == 1)
+		incident_add_facts(to, new, &moved);
+	if (to->events.len == 1)
+		to->begin = moved.time;
+	to->end = e->time;
+	if (whole) {
+		memmove(from->events.data + at - 1, from->events.data + at, (from->events.len - at) * sizeof(d));
+		from->events.len--;
+	} else if (d && d->count > 1 && from->dropping) {
+		d->count--;
+	}
+	end_with_newest(from);
+}

@@ -14,3 +14,9 @@ void incident_add_facts(struct incident *i, struct diag_event *d, const struct e
 /** The newest event that these details can belong to: of its kinds, on its GPU, and without them so far. */
 struct diag_event *incident_find_detailed(struct incident *i, const struct event *e);
 bool incident_has_hang(const struct incident *i);
+/** The number of the process whose faults these are; empty: none is known, or a hang or a reset made it an incident of all of them. */
+struct str incident_owner(const struct incident *i);
+/** Whether @e names another process than the owner of @i. */
+bool incident_is_others(const struct incident *i, const struct event *e);
+/** Moves the fault that @e, a detail, belongs to from @from to @to; where it was only counted, @e stands for it. */
+void incident_move_fault(struct incident *to, struct incident *from, const struct event *e, enum phase phase);

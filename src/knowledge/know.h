@@ -75,6 +75,7 @@ struct know_event {
 	bool until_ready;  // it was none that mattered where the driver has started the GPU all the same
 	bool waits;        // somebody waits for a kernel to end
 	bool late_job;     // it names the process whose job was late, which may not be the one that hung the GPU
+	bool of_process;   // of one process alone: the same of another is another incident
 	bool undoes_reset; // behind the end of a reset it says that the GPU did not come back
 };
 
