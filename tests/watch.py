@@ -17,6 +17,7 @@ from watched import Machine, words
 
 ALL = bool(os.environ.get("UNHANG_TEST_ALL"))
 KILLS = 200 if ALL else 6
+ABSENCES = 100 if ALL else 10
 DATA = tap.HERE / ".." / "data"
 HEALTHY = """
 gpu 0000:03:00.0
@@ -30,8 +31,24 @@ OOM = ["err job invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_sco
        "err Memory cgroup out of memory: Killed process 24285 (job) total-vm:4981980kB, anon-rss:291508kB, file-rss:94808kB, shmem-rss:13568kB, UID:0 pgtables:1040kB oom_score_adj:0"]
 
 
-def fault(seconds, every=0.0001):
-    return "".join(f"    {seconds + n * every:.6f} {line}\n" for n, line in enumerate(FAULT))
+def fault(seconds, every=0.0001, process="python", pid=4242):
+    return "".join(f"    {seconds + n * every:.6f} {line}\n" for n, line in enumerate(FAULT)).replace("python", process).replace("4242", str(pid))
+
+
+def faults_of(processes, begin, every):
+    """A fault of each process, all of one address space: the driver gives its number to the next process at once."""
+    return "".join(fault(begin + n * every, process=name, pid=4000 + n) for n, name in enumerate(processes))
+
+
+def note_hooks(m):
+    """A hook that notes each id with its revision, state and job."""
+    notes, hook = m.top / "notes", m.top / "hooks" / "10-note"
+    notes.write_text("")
+    notes.chmod(0o666)
+    let_in(m.top)
+    hook.write_text(f'#!/bin/sh\necho "$UNHANG_INCIDENT $UNHANG_REVISION $UNHANG_STATE $UNHANG_JOB" >>{notes}\n')
+    hook.chmod(0o755)
+    return notes
 
 
 def test_once(t, unhang):
@@ -307,6 +324,59 @@ def test_kills(t, unhang):
     t.ok(good.returncode in (0, 1, 2) and classes <= {found[0]["class"]}, "which can be read", good.stdout.decode()[:300])
 
 
+JOBS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"]
+
+
+def test_processes(t, unhang):
+    """Faults of several processes on one GPU are incidents of their own, each with its name, its bundle and its diagnosis."""
+    m = Machine(unhang, "processes", HEALTHY + "messages\n" + faults_of(JOBS[:4], 980, 5.5))
+    told = m.once()
+    found = m.incidents()
+    t.same([words(told).count("opened"), sorted((i["job"], i["pid"]) for i in found)], [4, sorted((name, 4000 + n) for n, name in enumerate(JOBS[:4]))], "processes: each has its incident, with its own name")
+    said = {i["job"]: json.loads((m.directory(i) / "diagnosis.json").read_text())["incidents"][0]["processes"][0]["name"] for i in found}
+    t.same(said, {name: name for name in JOBS[:4]}, "and is explained as its own")
+
+
+def test_absent(t, unhang):
+    """Killed at any moment and started again, the watch stores each fault once, with its name, and its hooks hear of each."""
+    wrong, moments, twice = [], random.Random(27), 0
+    for n in range(ABSENCES):
+        m = Machine(unhang, "absent", HEALTHY + "messages\n" + faults_of(JOBS, 1000.2, 0.25))
+        m.configure("quiet 3600\ncapture no\nsettle-ms 200\nsilent-hangs no")
+        notes = note_hooks(m)
+        all_heard = f"[ $(cut -d' ' -f1 {notes} | sort -u | wc -l) -ge {len(JOBS)} ]"
+        m.run(f"{m.command()} >>{m.top}/out 2>&1 & p=$!; sleep {moments.uniform(0.02, 3.0):.3f}; kill -9 $p; wait $p; sleep {moments.choice((0, 0, 1.5))}; "
+              f"{m.command()} >>{m.top}/out 2>&1 & p=$!; n=0; until {all_heard} || [ $n -gt 300 ]; do sleep 0.1; n=$((n+1)); done; kill -TERM $p; wait $p")
+        stored, heard = sorted(i["job"] for i in m.incidents()), [line.split() for line in notes.read_text().splitlines()]
+        names = {line[0]: line[3] for line in heard}
+        twice += len(heard) - len({(line[0], line[1]) for line in heard})
+        told = [line.split()[1] for line in (m.top / "out").read_text().splitlines() if line.startswith("incident ") and " opened:" in line]
+        if stored != sorted(JOBS) or sorted(names.values()) != sorted(JOBS) or len(told) != len(set(told)):
+            wrong.append(f"{n}: stored {stored}, heard {heard}, told {told}")
+    t.no_complaints(wrong, f"absent: {ABSENCES} kills with {len(JOBS)} faults each: all are stored, once, and told to hooks ({twice} twice)")
+    m = Machine(unhang, "stopped", HEALTHY + "messages\n" + fault(999.5, process="alpha", pid=71) + fault(1003, process="beta", pid=72))
+    m.configure("quiet 1\ncapture no")
+    first = f"{m.command()} >>{m.top}/out 2>&1 & p=$!; until grep -q closed {m.top}/out; do sleep 0.1; done; kill -TERM $p; wait $p"
+    told = m.until(f"[ $(grep -c closed {m.top}/out) -ge 2 ]", first=f"{first}; sleep 3")
+    t.same([words(told), sorted(i["job"] for i in m.incidents())], [["opened", "closed"] * 2, ["alpha", "beta"]], "a fault of another process while no watch ran is told by the next")
+    place = dict(line.split(" ") for line in (m.top / "state" / "place").read_text().splitlines())
+    t.same(place["sequence"], "8", "the place up to which all is stored is kept")
+    shutil.rmtree(m.directory(m.incidents()[0]))
+    t.same([words(m.until("sleep 2")[len(told):]), len(m.incidents())], [[], 1], "and what was stored before it, and removed since, does not come back")
+
+
+def test_hooks_again(t, unhang):
+    """A watch that is killed while a hook runs has it run again, with the same revision."""
+    m = Machine(unhang, "hooks-again", HEALTHY + "messages\n" + fault(999.5))
+    m.configure("quiet 3600\ncapture no")
+    notes = note_hooks(m)
+    hook = m.top / "hooks" / "10-note"
+    hook.write_text(hook.read_text() + "sleep 2\n")
+    m.run(f"for i in 1 2; do {m.command()} >>{m.top}/out 2>&1 & p=$!; until [ $(wc -l <{notes}) -ge $i ]; do sleep 0.1; done; [ $i = 2 ] && sleep 3; kill -9 $p; wait $p; done; {m.command('--once')}")
+    heard = notes.read_text().splitlines()
+    t.ok(len(heard) == 2 and len(set(heard)) == 1, "hooks again: a hook that was killed runs again, and not a third time", heard)
+
+
 def test_full_disk(t, unhang, failing):
     """From the Nth write on the disk is full: that is told, what is stored stays, and the next run stores what could not be."""
     if tap.is_sanitized(unhang.binary):
@@ -516,7 +586,7 @@ def main():
     if not emulated.possible(unhang):
         t.skip("unhang watch on emulated machines", "this machine can make none")
         t.end()
-    for test in (test_once, test_quiet_machine, test_all_clear, test_closed, test_as_it_happens, test_storm, test_second, test_explained_again, test_kills, test_rights, test_deaf, test_journal, test_bad_places):
+    for test in (test_once, test_quiet_machine, test_all_clear, test_closed, test_as_it_happens, test_storm, test_second, test_explained_again, test_kills, test_processes, test_absent, test_hooks_again, test_rights, test_deaf, test_journal, test_bad_places):
         test(t, unhang)
     test_silent(t, unhang, os.path.abspath(sys.argv[3]))
     test_full_disk(t, unhang, os.path.abspath(sys.argv[2]))

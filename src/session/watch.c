@@ -13,6 +13,7 @@
 #include "base/lower.h"
 #include "base/print.h"
 #include "base/save.h"
+#include "diagnose/take.h"
 #include "job/job.h"
 #include "session/run/finish.h"
 #include "session/run/look.h"
@@ -50,6 +51,12 @@ static struct str report(struct uh_session *s, struct arena *a, bool json)
 	return kept;
 }
 
+static bool is_others(const struct incident *i, const struct stored *c)
+{
+	int64_t pid;
+	return c->pid && str_number(incident_owner(i), &pid) && pid != c->pid;
+}
+
 /** How far it is, in seconds, from the one that the watch stored: of the same GPU, with its first message; one that a look found lasts; one
  * that a program was held for is in its recording, a moment before. INFINITY: it is another. */
 static double distance(const struct incident *i, const struct stored *c)
@@ -57,7 +64,7 @@ static double distance(const struct incident *i, const struct stored *c)
 	const double near_s = 0.5, held_s = 6, first = (double)c->first_us / 1e6;
 	const bool held = str_is(c->origin, STORE_ORIGIN_HOLD);
 	double least = INFINITY;
-	if (c->gpu.n && i->gpu.device.n && !str_eq(c->gpu, i->gpu.device))
+	if ((c->gpu.n && i->gpu.device.n && !str_eq(c->gpu, i->gpu.device)) || is_others(i, c))
 		return INFINITY;
 	if (str_is(c->origin, "look"))
 		return i->now ? 0 : INFINITY;
@@ -71,14 +78,15 @@ static double distance(const struct incident *i, const struct stored *c)
 	return least;
 }
 
-/** A boot may have seen several incidents, and several GPUs: this one is told first, or else one of its GPU. */
-static void put_first(struct uh_session *s, const struct stored *c)
+/** A boot may have seen several incidents, and several GPUs: this one is told first, or else one of its GPU. false: it is not among them, but
+ * others are. */
+static bool put_first(struct uh_session *s, const struct stored *c)
 {
 	struct incident **all = s->ledger.incidents.data;
 	size_t at = SIZE_MAX;
 	double least = INFINITY;
 	for (size_t n = s->ledger.incidents.len; n-- > 0;)
-		if (c->gpu.n && str_eq(all[n]->gpu.device, c->gpu))
+		if (c->gpu.n && str_eq(all[n]->gpu.device, c->gpu) && !is_others(all[n], c))
 			at = n;
 	for (size_t n = s->ledger.incidents.len; n-- > 0;) {
 		const double from = distance(all[n], c);
@@ -88,10 +96,11 @@ static void put_first(struct uh_session *s, const struct stored *c)
 		}
 	}
 	if (at == SIZE_MAX)
-		return;
+		return !s->ledger.incidents.len || !is_others(all[0], c);
 	struct incident *one = all[at];
 	memmove(all + 1, all, at * sizeof(*all));
 	all[0] = one;
+	return true;
 }
 
 /** What the child that explains is given. */
@@ -140,8 +149,8 @@ static void explain_child(int fd, const void *ctx)
 	if (log >= 0)
 		add_log(s, log);
 	uh_session_end(s);
-	put_first(s, given->of);
-	struct str lines = answer_lines(s, &a), json = report(s, &a, true), text = report(s, &a, false);
+	const bool told = put_first(s, given->of);
+	struct str lines = told ? answer_lines(s, &a) : (struct str){ 0 }, json = report(s, &a, true), text = report(s, &a, false);
 	const struct explained head = { (uint32_t)lines.n, (uint32_t)json.n, (uint32_t)text.n };
 	if (!write_all(fd, (struct str){ (const char *)&head, sizeof(head) }) || !write_all(fd, lines) ||
 	    !write_all(fd, json) || !write_all(fd, text))

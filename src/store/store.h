@@ -24,6 +24,19 @@ void stored_text(const struct stored *i, struct text *to);
 /** The other way round; texts are copied to @a. false: it has no id or no state. Lines of a newer unhang are left out. */
 bool stored_parse(struct str text, struct arena *a, struct stored *ret);
 
+/** Up to where the kernel's log is stored, with all that it told of. */
+struct store_place {
+	char boot_id[64];
+	uint64_t sequence;    // of the record of /dev/kmsg
+	int64_t microseconds; // of its time
+};
+void store_place_text(const struct store_place *p, struct text *to);
+/** false: it is none. */
+bool store_place_parse(struct str text, struct store_place *ret);
+struct uh_error *store_place_save(const char *directory, const struct store_place *p);
+/** false: none was kept. */
+bool store_place_load(const char *directory, struct store_place *ret);
+
 /** Lets members of the group `unhang` read incidents, also where an older unhang did not. */
 void store_give(const char *directory);
 /** Writes it whole or not at all. The directory of the incident is made where it is missing. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "diagnose/take.h"
 #include "watch/parts.h"
 
 enum {
@@ -54,8 +55,33 @@ static struct watch_case *find(const struct watcher *w, uint64_t order)
 	return NULL;
 }
 
+/** What is over, told and stored. */
+static bool is_past(const struct watcher *w, const struct watch_case *c)
+{
+	const bool over = c->known && str_is(c->stored.state, "closed") && !c->hooks_wanted && !c->explain_wanted && !c->dirty &&
+			  c->capture != CAPTURE_WANTED;
+	return (over || c->done) && !c->live && w->job.of != c;
+}
+
+static void forget_past(struct watcher *w)
+{
+	for (size_t n = 0; n < w->cases.len;) {
+		struct watch_case *c = w->cases.data[n];
+		if (is_past(w, c)) {
+			arena_free(&c->arena);
+			free(c);
+			w->cases.data[n] = w->cases.data[--w->cases.len];
+			w->state_old = true;
+		} else {
+			n++;
+		}
+	}
+}
+
 static struct watch_case *add(struct watcher *w)
 {
+	if (w->cases.len == CASES_MOST)
+		forget_past(w);
 	if (w->cases.len == CASES_MOST) {
 		voice_problem(&w->voice, "There are more incidents at once than are watched; some are left out.");
 		return NULL;
@@ -73,7 +99,9 @@ static void copy(struct arena *a, struct stored *to, const struct stored *from)
 	text_free(&text);
 }
 
-/** What is stored of it already: by its id, or where its first lines are gone from the log, by GPU and time. */
+static bool is_others(const struct stored *a, int64_t pid) { return a->pid && pid && a->pid != pid; }
+
+/** What is stored of it already: by its id, or where its first lines are gone from the log, by GPU, process and time. */
 static const struct stored *stored_of(const struct watcher *w, struct str id, const struct stored *now)
 {
 	for (size_t n = 0; n < w->before.list.len; n++)
@@ -82,7 +110,7 @@ static const struct stored *stored_of(const struct watcher *w, struct str id, co
 	for (size_t n = 0; n < w->before.list.len; n++) {
 		const struct stored *s = w->before.list.data[n];
 		if (str_is(s->boot_id, w->boot_id) && str_eq(s->gpu, now->gpu) && s->first_us <= now->first_us &&
-		    now->first_us <= s->last_us)
+		    now->first_us <= s->last_us && !is_others(s, now->pid))
 			return s;
 	}
 	return NULL;
@@ -121,6 +149,7 @@ static bool take(struct watcher *w, struct watch_case *c, struct incident *i)
 	s->first_us = s->first_us ? s->first_us : (int64_t)(i->begin.seconds * 1e6);
 	s->last_us = (int64_t)(i->end.seconds * 1e6);
 	s->events = (int64_t)signs_of(i);
+	str_number(incident_owner(i), &s->pid);
 	case_set(c, &s->gpu, i->gpu.device);
 	if (c->capture != CAPTURE_DONE || !s->class.n) { // what was captured tells more than the log alone
 		case_set(c, &s->class, i->cause->head.id);
@@ -151,6 +180,15 @@ void case_want_capture(struct watcher *w, struct watch_case *c)
 		c->capture = CAPTURE_WANTED;
 }
 
+/** What an earlier run of the watch has stored and told, and its vacuum removed since. */
+static bool was_stored(const struct watcher *w, const struct stored *i)
+{
+	return str_is(str_z(w->place.boot_id), w->boot_id) && i->last_us <= w->place.microseconds;
+}
+
+/** Its end was not told to the hooks, or they were killed with the watch meanwhile. */
+static bool end_untold(const struct stored *i) { return str_is(i->state, "closed") && i->hooks == 1; }
+
 /** Begins it, or goes on with what an earlier run of the watch stored. */
 static void begin(struct watcher *w, struct watch_case *c, struct str sign)
 {
@@ -161,8 +199,10 @@ static void begin(struct watcher *w, struct watch_case *c, struct str sign)
 		copy(&c->arena, &c->stored, old);
 		c->stored.last_us = now.last_us > old->last_us ? now.last_us : old->last_us;
 		c->stored.events = now.events;
-		c->done = str_is(old->state, "closed");
+		c->done = str_is(old->state, "closed"); // where its end is to be told, it is adopted
 		c->dirty = false;
+	} else if (was_stored(w, &now)) {
+		c->done = true;
 	} else {
 		c->stored.id = id;
 		c->stored.state = c->stored.state.n ? c->stored.state : S("open");
@@ -203,6 +243,7 @@ void case_save(struct watcher *w, struct watch_case *c, int64_t now)
 void case_announce(struct watcher *w, struct watch_case *c, const char *what)
 {
 	c->stored.changed = (int64_t)time(NULL);
+	c->stored.revision++;
 	c->dirty = true;
 	c->retry = 0;
 	case_save(w, c, now_ms()); // first on the disk, then to the world: a restart tells nothing twice
@@ -226,11 +267,13 @@ void case_close(struct watcher *w, struct watch_case *c, struct str why)
 /** The driver tells of what a look had found before: that is one incident. */
 static bool join_look(struct watcher *w, struct watch_case *c, struct incident *i)
 {
+	int64_t pid = 0;
+	str_number(incident_owner(i), &pid);
 	for (size_t n = 0; n < w->cases.len; n++) {
 		struct watch_case *o = w->cases.data[n];
 		const bool held = str_is(o->stored.origin, STORE_ORIGIN_HOLD);
 		if (o->live || o->done || !o->known || (!held && !str_is(o->stored.origin, "look")) ||
-		    str_is(o->stored.state, "closed") || !(str_eq(o->stored.gpu, i->gpu.device) || (held && !o->stored.gpu.n)))
+		    str_is(o->stored.state, "closed") || is_others(&o->stored, pid) || !(str_eq(o->stored.gpu, i->gpu.device) || (held && !o->stored.gpu.n)))
 			continue;
 		o->live = true;
 		o->order = c->order;
@@ -301,6 +344,8 @@ void cases_closed(void *ctx, struct incident *i)
 		c->patience = CHECK_FIRST_MS;
 		w->look_wanted |= !c->done;
 	}
+	if (c && c->done && i->end.clock == TIME_BOOT) // an operator closed it: what comes later is another
+		c->stored.last_us = (int64_t)(i->end.seconds * 1e6);
 	if (c)
 		c->live = false;
 	incident_free(i);
@@ -312,12 +357,52 @@ static bool outlasts_boot(const struct stored *i)
 	return case_lasts(i) && (str_is(i->action, "replace") || str_is(i->action, "power-cycle"));
 }
 
+void cases_replay(struct watcher *w, double seconds)
+{
+	struct incident *i;
+	engine_close_before(w->engine, seconds - (double)w->settings.quiet);
+	for (size_t n = 0; n < w->before.list.len; n++) {
+		const struct stored *s = w->before.list.data[n];
+		if (!str_is(s->state, "closed") || !str_is(s->boot_id, w->boot_id) || (double)s->last_us / 1e6 >= seconds)
+			continue;
+		for (size_t k = 0; (i = engine_open(w->engine, k)) != NULL; k++)
+			if ((int64_t)(i->begin.seconds * 1e6) == s->first_us) {
+				engine_close(w->engine, i->order);
+				break;
+			}
+	}
+}
+
+bool cases_stored(const struct watcher *w)
+{
+	for (size_t n = 0; n < w->cases.len; n++) {
+		const struct watch_case *c = w->cases.data[n];
+		if (c->known ? c->dirty : !c->done && !c->causeless)
+			return false;
+	}
+	return true;
+}
+
+void cases_joined(void *ctx, uint64_t from, uint64_t to)
+{
+	struct watcher *w = ctx;
+	struct watch_case *c = find(w, from);
+	const struct watch_case *first = find(w, to);
+	if (!c)
+		return;
+	c->live = false;
+	if (c->known && !c->done && first && first->known)
+		case_close(w, c, arena_printf(&c->arena, "it is a part of incident " STR_FMT, STR_ARG(first->stored.id)));
+	else
+		c->done = true;
+}
+
 void cases_adopt(struct watcher *w)
 {
 	for (size_t n = 0; n < w->before.list.len; n++) {
 		const struct stored *s = w->before.list.data[n];
-		bool met = str_is(s->state, "closed");
-		for (size_t k = 0; k < w->cases.len && !met; k++)
+		bool met = str_is(s->state, "closed") && !end_untold(s);
+		for (size_t k = 0; k < w->cases.len && !met && !end_untold(s); k++)
 			met = w->cases.data[k]->known && str_eq(w->cases.data[k]->stored.id, s->id);
 		struct watch_case *c = met ? NULL : add(w);
 		if (!c)
@@ -325,6 +410,9 @@ void cases_adopt(struct watcher *w)
 		copy(&c->arena, &c->stored, s);
 		c->known = true;
 		c->capture = s->bundle.n ? CAPTURE_DONE : CAPTURE_NONE;
+		c->hooks_wanted = end_untold(s);
+		if (c->hooks_wanted)
+			continue;
 		if (!str_is(s->boot_id, w->boot_id)) {
 			if (!outlasts_boot(s))
 				case_close(w, c, S("the machine was started again"));
@@ -357,30 +445,31 @@ void cases_evidence(struct watcher *w, struct str gpu)
 	c->patience = CHECK_FIRST_MS;
 }
 
-/** The incident that it belongs to: of its GPU, or one that nobody knows the GPU of. One that has been open for long is another. */
-static struct watch_case *held_case(const struct watcher *w, struct str gpu)
+/** The incident that it belongs to: of its process, on its GPU, or where nobody knows these. One that has been open for long is another. */
+static struct watch_case *held_case(const struct watcher *w, struct str gpu, int64_t pid)
 {
 	for (size_t n = 0; n < w->cases.len; n++) {
 		struct watch_case *c = w->cases.data[n];
 		const bool fresh = c->capture == CAPTURE_WANTED || watch_kernel_ms(w) - c->stored.first_us / 1000 < HELD_MS;
 		if (c->known && !c->done && fresh && !str_is(c->stored.state, "closed") &&
-		    !str_is(c->stored.state, "suspected") && (!gpu.n || !c->stored.gpu.n || str_eq(c->stored.gpu, gpu)))
+		    !str_is(c->stored.state, "suspected") && !is_others(&c->stored, pid) && (!gpu.n || !c->stored.gpu.n || str_eq(c->stored.gpu, gpu)))
 			return c;
 	}
 	return NULL;
 }
 
-void cases_held(struct watcher *w, struct str gpu, int64_t now)
+void cases_held(struct watcher *w, struct str gpu, int64_t pid, int64_t now)
 {
 	for (size_t n = 0; n < w->cases.len; n++)
 		if (w->cases.data[n]->live && !w->cases.data[n]->known)
 			w->cases.data[n]->due = now;
 	cases_follow(w, now);
-	struct watch_case *c = held_case(w, gpu) ? NULL : add(w);
+	struct watch_case *c = held_case(w, gpu, pid) ? NULL : add(w);
 	if (!c)
 		return; // what is known of takes its bundle, or has it
 	c->stored.first_us = c->stored.last_us = watch_kernel_ms(w) * 1000;
 	c->stored.origin = S(STORE_ORIGIN_HOLD);
+	c->stored.pid = pid;
 	case_set(c, &c->stored.gpu, gpu);
 	begin(w, c, S(STORE_ORIGIN_HOLD));
 	c->check = now + w->settings.quiet * 1000;
@@ -429,7 +518,7 @@ void cases_looked(struct watcher *w, int64_t now, bool answered)
 		suspicions_follow(w, now);
 	for (size_t n = 0; n < w->cases.len; n++) {
 		struct watch_case *c = w->cases.data[n];
-		if (!c->known || c->done)
+		if (!c->known || c->done || str_is(c->stored.state, "closed"))
 			continue;
 		name_gpu(w, c);
 		const bool unexplained = c->taken.n && !c->stored.bundle.n;
@@ -466,21 +555,12 @@ int64_t cases_next(const struct watcher *w, int64_t now)
 void cases_sweep(struct watcher *w, int64_t now)
 {
 	engine_close_before(w->engine, (double)watch_kernel_ms(w) / 1000 - (double)w->settings.quiet);
-	for (size_t n = 0; n < w->cases.len;) {
+	for (size_t n = 0; n < w->cases.len; n++) {
 		struct watch_case *c = w->cases.data[n];
 		w->look_wanted |= c->check && c->check > 1 && now >= c->check;
 		case_save(w, c, now);
-		bool over = c->known && str_is(c->stored.state, "closed") && !c->hooks_wanted && !c->explain_wanted &&
-			    !c->dirty && c->capture != CAPTURE_WANTED;
-		if ((over || c->done) && !c->live && w->job.of != c) {
-			arena_free(&c->arena);
-			free(c);
-			w->cases.data[n] = w->cases.data[--w->cases.len];
-			w->state_old = true;
-		} else {
-			n++;
-		}
 	}
+	forget_past(w);
 }
 
 void cases_free(struct watcher *w)

@@ -5,7 +5,6 @@
 #include <linux/netlink.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -13,7 +12,6 @@
 #include "base/cleanup.h"
 #include "base/lower.h"
 #include "base/save.h"
-#include "source/source.h"
 
 enum { UEVENT_ROOM = 256 << 10, UEVENTS_KERNEL = 1, AGAIN_MS = 10000, ERRORS_MOST = 16 };
 
@@ -77,7 +75,6 @@ static int open_uevents(void)
 
 static void watch(int to, const void *ctx)
 {
-	char clock[32];
 	(void)ctx;
 	prctl(PR_SET_NAME, "unhang-eye");
 	signal(SIGHUP, SIG_IGN);
@@ -91,8 +88,7 @@ static void watch(int to, const void *ctx)
 	else if (!send_records(to, log))
 		cleanup_close(&log);
 	int64_t again = now_ms() + AGAIN_MS;
-	snprintf(clock, sizeof(clock), "%.3f", source_uptime());
-	send_text(to, EYE_READY, clock);
+	send_text(to, EYE_READY, "");
 	struct pollfd wait[] = { { log, POLLIN, 0 }, { events, POLLIN, 0 }, { to, POLLERR, 0 } };
 	// A log that could not be read needs to be opened again, by one that still has the rights.
 	while (wait[0].fd >= 0 || now_ms() < again) {

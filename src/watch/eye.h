@@ -7,7 +7,7 @@
 enum eye_kind {
 	EYE_RECORD, // of the kernel's log, as /dev/kmsg gives it
 	EYE_LOST,   // records were overwritten before they were read
-	EYE_READY,  // all that was in the log at the start was sent; the text is the kernel's clock, in seconds
+	EYE_READY,  // all that was in the log at the start was sent
 	EYE_UEVENT, // a message of the kernel: a device came, went or changed
 	EYE_FAILED, // the log cannot be read; the text says why
 	EYE_VOTES,  // from the pulse: votes on the progress of a GPU; its PCI address is the first line

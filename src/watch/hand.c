@@ -197,6 +197,18 @@ static bool save(const struct hand *h, const struct stored *i, struct text *why)
 	return !err;
 }
 
+static bool save_place(const struct hand *h, struct str text, struct text *why)
+{
+	struct store_place place;
+	if (!store_place_parse(text, &place))
+		return false;
+	struct uh_error *err = store_place_save(h->settings.state_dir, &place);
+	if (err)
+		text_add(why, str_z(uh_error_message(err)));
+	uh_error_free(err);
+	return !err;
+}
+
 static bool write_state(const struct hand *h, struct str text, struct text *why)
 {
 	struct arena a = { 0 };
@@ -245,6 +257,9 @@ static bool serve(struct hand *h, enum hand_task task, struct str text, struct t
 		break;
 	case HAND_SAVE:
 		good = record && save(h, &stored, why);
+		break;
+	case HAND_PLACE:
+		good = save_place(h, text, why);
 		break;
 	case HAND_STATE:
 		good = write_state(h, text, why);

@@ -14,6 +14,7 @@ enum hand_task {
 	HAND_HOOKS,   // the same: runs the hooks
 	HAND_END,     // kills one of them: the text is eye, pulse or job
 	HAND_SAVE,    // stores the record of an incident
+	HAND_PLACE,   // stores up to where the log was read
 	HAND_STATE,   // writes state.json
 	HAND_NOTIFY,  // tells systemd
 	HAND_CLOSES,  // whether an operator wants an incident closed: the text is its id; the answer says why

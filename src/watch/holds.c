@@ -63,7 +63,7 @@ static void stands(struct watcher *w, const struct hold_told *told, int64_t now)
 		w->job.of->explain_wanted = true;
 	if (w->job.kind == JOB_LOOK || w->job.kind == JOB_EXPLAIN)
 		jobs_stop(w);
-	cases_held(w, told->gpu, now);
+	cases_held(w, told->gpu, told->pid, now);
 }
 
 void holds_take(struct watcher *w, struct str text, int64_t now)

@@ -19,7 +19,7 @@
 #include "base/door/trust.h"
 #include "store/store.h"
 
-enum { NOBODY = 65534, POLL_NS = 20000000, VARIABLES = 12 };
+enum { NOBODY = 65534, POLL_NS = 20000000, VARIABLES = 13 };
 
 /** The whole environment of a hook. */
 static void environment(struct arena *a, const struct watch_settings *s, const struct stored *i, char *ret[static VARIABLES])
@@ -28,6 +28,7 @@ static void environment(struct arena *a, const struct watch_settings *s, const s
 		const char *name;
 		struct str value;
 	} all[] = { { "UNHANG_INCIDENT", i->id },
+		    { "UNHANG_REVISION", arena_printf(a, "%lld", (long long)i->revision) },
 		    { "UNHANG_STATE", i->state },
 		    { "UNHANG_CLASS", i->class },
 		    { "UNHANG_TITLE", i->title },

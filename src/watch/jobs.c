@@ -112,6 +112,14 @@ static void end_explain(struct watcher *w, struct watch_case *c)
 		tell_explained(w, c);
 }
 
+/** Behind them: a watch that is killed meanwhile runs them again. Who must not act twice drops a revision that it knows. */
+static void end_hooks(struct watcher *w, struct watch_case *c, int64_t now)
+{
+	c->stored.hooks = str_is(c->stored.state, "closed") && c->stored.hooks ? 2 : 1;
+	c->dirty = true;
+	case_save(w, c, now);
+}
+
 static struct str known(struct arena *a, struct str word) { return str_is(word, "-") ? (struct str){ 0 } : arena_str(a, word); }
 
 static void take_gpu(struct watcher *w, struct arena *a, struct str line)
@@ -176,6 +184,8 @@ static void end(struct watcher *w, bool good, int64_t now)
 		end_look(w, good, now);
 	else if (j->kind == JOB_EXPLAIN)
 		end_explain(w, j->of);
+	else if (j->kind == JOB_HOOKS)
+		end_hooks(w, j->of, now);
 	while (text.n) {
 		struct str line = str_split(&text, '\n');
 		if (!str_is(str_word(&line), "problem"))
@@ -218,10 +228,9 @@ void jobs_start(struct watcher *w, int64_t now)
 		if (!c->hooks_wanted || to_be_written(c))
 			continue;
 		c->hooks_wanted = false;
-		c->stored.hooks++;
-		c->dirty = true;
-		case_save(w, c, now); // before they run: whoever is told twice may act twice
 		start(w, JOB_HOOKS, c, now + HOOKS_MS);
+		if (w->job.kind == JOB_NONE)
+			end_hooks(w, c, now);
 		return;
 	}
 	if (w->look_wanted) {

@@ -78,7 +78,9 @@ struct watcher {
 	int64_t clock_ms; // what to add to now_ms() for the kernel's clock
 	uint64_t lost;
 	struct text unread, uncounted; // why the log is not read, and progress not counted; empty: it is
-	uint64_t sequence;             // of the newest record that was read; 0: none was
+	struct store_place place;      // up to where the log was stored when it began
+	struct store_place read, kept; // up to where it was read, and up to where the disk says that all is stored
+	int64_t keep_due;              // when that is to be written again
 	VEC(struct watch_case *) cases;
 	struct stored_list before; // what was stored when it began
 	struct watch_job job;
@@ -110,16 +112,21 @@ struct watched_progress {
 int64_t watch_kernel_ms(const struct watcher *w);
 
 // cases.c: from incidents of the engine to cases
-/** As incident_sink.incident(). */
+/** As incident_sink.incident() and incident_sink.joined(). */
 void cases_closed(void *ctx, struct incident *i);
+void cases_joined(void *ctx, uint64_t from, uint64_t to);
 /** Concludes what is open and has news. */
 void cases_follow(struct watcher *w, int64_t now);
+/** What is stored as closed ends, while the log is read once more, where it ended then: what came later is another. */
+void cases_replay(struct watcher *w, double seconds);
+/** Whether all that was read is stored, as far as it is worth that. */
+bool cases_stored(const struct watcher *w);
 /** All that was in the log was read: what is stored but was not met again is gone on with. */
 void cases_adopt(struct watcher *w);
 /** Evidence appeared, of which no line of the log told. */
 void cases_evidence(struct watcher *w, struct str gpu);
-/** A program stands still for its evidence to be saved: that begins now. @gpu: empty where it uses several. */
-void cases_held(struct watcher *w, struct str gpu, int64_t now);
+/** The program @pid stands still for its evidence to be saved: that begins now. @gpu: empty where it uses several. */
+void cases_held(struct watcher *w, struct str gpu, int64_t pid, int64_t now);
 /** Takes what a look said of the GPUs into account; if it did not answer, there will be another. */
 void cases_looked(struct watcher *w, int64_t now, bool answered);
 /** When something is due next; -1: never. */

@@ -42,7 +42,9 @@ void suspicions_name_job(struct watcher *w, struct watch_case *c)
 	for (size_t i = 0; i < w->nprogress; i++) {
 		const struct gpu_progress *p = &w->progress[i].progress;
 		struct str job = progress_fact_of(p, "job"), name = progress_fact_of(p, "process");
-		if (!str_is(c->stored.gpu, w->progress[i].pci) || (c->stored.job.n && !job.n) ||
+		int64_t pid;
+		const bool other = c->stored.pid && str_number(progress_fact_of(p, "pid"), &pid) && pid != c->stored.pid;
+		if (other || !str_is(c->stored.gpu, w->progress[i].pci) || (c->stored.job.n && !job.n) ||
 		    (job.n && str_find(c->stored.job, job) >= 0))
 			continue;
 		name = c->stored.job.n ? c->stored.job : name;

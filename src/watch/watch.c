@@ -19,7 +19,7 @@
 #include "watch/pulse/pulse.h"
 #include "watch/uevent.h"
 
-enum { READ_AT_ONCE = 64 << 10, EYE_AGAIN_MS = 5000, STATE_AGAIN_MS = 60000, STATE_VALID_S = 180 };
+enum { READ_AT_ONCE = 64 << 10, EYE_AGAIN_MS = 5000, STATE_AGAIN_MS = 60000, STATE_VALID_S = 180, PLACE_AGAIN_MS = 60000 };
 
 // --- what the eye sees ---
 
@@ -35,26 +35,23 @@ static uint64_t sequence_of(struct str record)
 
 static void take_record(struct watcher *w, struct str record)
 {
-	enum { MS = 1000 };
+	enum { MS = 1000, US = 1000000 };
 	const uint64_t sequence = sequence_of(record);
-	if (sequence && sequence <= w->sequence) // a new eye begins where the log does
+	if (sequence && sequence <= w->read.sequence) // a new eye begins where the log does
 		return;
-	w->sequence = sequence;
 	struct source_record out = source_kmsg_record(record);
 	int64_t ms = (int64_t)(out.boot_seconds * MS);
+	w->read.sequence = sequence;
+	w->read.microseconds = (int64_t)(out.boot_seconds * US);
 	out.boot_id = str_z(w->boot_id);
 	if (w->ready && out.boot_seconds >= 0 && ms > watch_kernel_ms(w))
 		w->clock_ms = ms - now_ms();
+	if (!w->ready)
+		cases_replay(w, out.boot_seconds);
 	evidence_record(w->evidence, "/dev/kmsg", &out);
 }
 
-static void set_clock(struct watcher *w, struct str text)
-{
-	char room[32];
-	str_copy(room, sizeof(room), text);
-	double seconds = strtod(room, NULL);
-	w->clock_ms = seconds > 0 ? (int64_t)(seconds * 1000) - now_ms() : 0;
-}
+static void set_clock(struct watcher *w, double seconds) { w->clock_ms = seconds > 0 ? (int64_t)(seconds * 1000) - now_ms() : 0; }
 
 /** @which: why something is not read; empty: it is. Who reads state.json or the journal is told of both. */
 static void set_unread(struct watcher *w, struct text *which, struct str why)
@@ -92,7 +89,6 @@ static void take_frame(struct watcher *w, const struct eye_frame *f)
 		voice_problem(&w->voice, "The kernel wrote messages faster than they were read; some are lost.");
 		break;
 	case EYE_READY:
-		set_clock(w, f->text);
 		w->ready = true;
 		if (!w->log_failed)
 			set_unread(w, &w->unread, (struct str){ 0 });
@@ -340,6 +336,22 @@ static bool is_quiet(const struct watcher *w)
 	return !busy;
 }
 
+/** Seldom: what is read once more costs little. */
+static void keep_place(struct watcher *w, int64_t now)
+{
+	struct text text = { 0 }, why = { 0 };
+	if (w->read.sequence == w->kept.sequence || (now < w->keep_due && !w->stop) || !cases_stored(w))
+		return;
+	store_place_text(&w->read, &text);
+	if (hand_ask(w->hand, HAND_PLACE, text_str(&text), &why, NULL))
+		w->kept = w->read;
+	else
+		voice_problem(&w->voice, why.p);
+	w->keep_due = now + PLACE_AGAIN_MS;
+	text_free(&text);
+	text_free(&why);
+}
+
 /** Everything that does not wait. */
 static void step(struct watcher *w)
 {
@@ -358,6 +370,8 @@ static void step(struct watcher *w)
 	if ((w->state_old || now >= w->state_due) && w->ready)
 		write_state(w);
 	w->stop |= w->options->until_quiet && is_quiet(w);
+	if (w->ready)
+		keep_place(w, now);
 }
 
 static void loop(struct watcher *w, int signals)
@@ -391,10 +405,13 @@ static void run(struct watcher *w)
 {
 	_cleanup_close_ int signals = hand_signals(false);
 	w->progress = mem_alloc(GPUS_MOST * sizeof(*w->progress));
-	w->engine = engine_new(w->know, (struct incident_sink){ .incident = cases_closed, .ctx = w });
+	w->engine = engine_new(w->know, (struct incident_sink){ .incident = cases_closed, .joined = cases_joined, .ctx = w });
 	w->evidence = evidence_reader_new(w->know, (struct event_sink){ .event = on_event, .ctx = w });
 	evidence_record(w->evidence, "/dev/kmsg", NULL);
 	uh_error_free(store_list(w->settings.state_dir, &w->before));
+	set_clock(w, source_uptime());
+	store_place_load(w->settings.state_dir, &w->place);
+	str_copy(w->read.boot_id, sizeof(w->read.boot_id), str_z(w->boot_id));
 	door_end();                      // nobody reads through it while nothing happens
 	lower_privileges(LOWER_NOGROUP); // before the first byte of a stranger's
 	w->look_wanted = w->state_old = true;

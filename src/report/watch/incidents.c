@@ -38,6 +38,8 @@ static void put_stored(struct sheet *s, const struct stored *i, struct times *t)
 	sheet_close(s, '}');
 	sheet_put(s, "origin", v_known(i->origin));
 	sheet_put(s, "job", v_known(i->job));
+	sheet_put(s, "pid", v_if(i->pid, v_int(i->pid)));
+	sheet_put(s, "revision", v_int(i->revision));
 	sheet_put(s, "began", v_known(stamp(t->began, i->began)));
 	sheet_put(s, "changed", v_known(stamp(t->changed, i->changed)));
 	sheet_put(s, "ended", v_known(stamp(t->ended, i->ended)));

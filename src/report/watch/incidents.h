@@ -20,9 +20,11 @@ struct stored {
 	struct str votes;                  // on progress, where nobody but a look told of it
 	int64_t began, changed, ended;     // seconds since 1970; 0: not yet
 	int64_t first_us, last_us;         // its first and last sign, on the kernel's clock
+	int64_t pid;                       // of the process whose fault it is; 0: not known, or it is not one's alone
 	int64_t stood;                     // seconds for which they saw nothing move
 	int64_t events;
-	int64_t hooks; // how many changes of state the hooks were told of
+	int64_t revision; // counts what was told of it
+	int64_t hooks;    // how many changes of state the hooks were told of
 };
 
 /** A GPU as it was at the last look. */
