@@ -46,7 +46,7 @@ def note_hooks(m):
     notes.write_text("")
     notes.chmod(0o666)
     let_in(m.top)
-    hook.write_text(f'#!/bin/sh\necho "$UNHANG_INCIDENT $UNHANG_REVISION $UNHANG_STATE $UNHANG_JOB" >>{notes}\n')
+    hook.write_text(f'#!/bin/sh\necho "$UNHANG_INCIDENT ${{UNHANG_REVISION:-0}} $UNHANG_STATE $UNHANG_JOB" >>{notes}\n')
     hook.chmod(0o755)
     return notes
 
@@ -283,6 +283,23 @@ def test_storm(t, unhang):
     t.same([len(m.incidents()), len(list(m.top.glob("state/incidents/*/bundle.tar.zst")))], [1, 1], "and one bundle")
 
 
+def test_quota(t, unhang):
+    """Faults of many programs, and faults that are alike, leave a bundle for the first hang."""
+    forged = "".join(fault(960 + n * 0.5, process=f"job{n % 20}", pid=5000 + n) for n in range(24))
+    hang = "    999.000000 err amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=100, emitted seq=102\n"
+    m = Machine(unhang, "quota", HEALTHY + HEALTHY.replace("03:", "43:") + "messages\n" + forged.replace("03:00.0", "43:00.0") + hang)
+    m.configure("quiet 3600\nbundles-per-hour 3")
+    m.once()
+    found = [(i["gpu"]["pci"][5:7], i["bundle"] == "taken") for i in m.incidents()]
+    t.same([found.count(("03", True)), found.count(("43", True)), found.count(("43", False))], [1, 3, 21], "quota: the first of another class has a bundle when all are used up")
+    m = Machine(unhang, "alike", HEALTHY + "messages\n" + "".join(fault(960 + n * 3, pid=5000 + n) for n in range(8)))
+    m.once()
+    bundles = [i["bundle"] for i in m.incidents()]
+    t.same([bundles.count("taken"), bundles.count("there were enough bundles of the same fault in this hour")], [4, 4], "and faults that are alike have four of them")
+    m.once()
+    t.same([i["bundle"] for i in m.incidents()], bundles, "a restart forgets none")
+
+
 def test_second(t, unhang):
     """Two GPUs fail one after the other: each is explained as itself."""
     late = "".join(f"    999.{n}00000 err amdgpu 0000:43:00.0: amdgpu: {line}\n" for n, line in
@@ -332,7 +349,7 @@ def test_processes(t, unhang):
     m = Machine(unhang, "processes", HEALTHY + "messages\n" + faults_of(JOBS[:4], 980, 5.5))
     told = m.once()
     found = m.incidents()
-    t.same([words(told).count("opened"), sorted((i["job"], i["pid"]) for i in found)], [4, sorted((name, 4000 + n) for n, name in enumerate(JOBS[:4]))], "processes: each has its incident, with its own name")
+    t.same([words(told).count("opened"), sorted((i["job"], i.get("pid")) for i in found)], [4, sorted((name, 4000 + n) for n, name in enumerate(JOBS[:4]))], "processes: each has its incident, with its own name")
     said = {i["job"]: json.loads((m.directory(i) / "diagnosis.json").read_text())["incidents"][0]["processes"][0]["name"] for i in found}
     t.same(said, {name: name for name in JOBS[:4]}, "and is explained as its own")
 
@@ -586,7 +603,7 @@ def main():
     if not emulated.possible(unhang):
         t.skip("unhang watch on emulated machines", "this machine can make none")
         t.end()
-    for test in (test_once, test_quiet_machine, test_all_clear, test_closed, test_as_it_happens, test_storm, test_second, test_explained_again, test_kills, test_processes, test_absent, test_hooks_again, test_rights, test_deaf, test_journal, test_bad_places):
+    for test in (test_once, test_quiet_machine, test_all_clear, test_closed, test_as_it_happens, test_storm, test_quota, test_second, test_explained_again, test_kills, test_processes, test_absent, test_hooks_again, test_rights, test_deaf, test_journal, test_bad_places):
         test(t, unhang)
     test_silent(t, unhang, os.path.abspath(sys.argv[3]))
     test_full_disk(t, unhang, os.path.abspath(sys.argv[2]))

@@ -201,3 +201,11 @@ int str_version_cmp(struct str a, struct str b)
 		b = more_b ? str_from(b, 1) : S("");
 	}
 }
+
+uint64_t str_hash(uint64_t hash, struct str s)
+{
+	const uint64_t prime = 0x100000001b3;
+	for (size_t i = 0; i < s.n; i++)
+		hash = (hash ^ (unsigned char)s.p[i]) * prime;
+	return (hash ^ 0xff) * prime;
+}

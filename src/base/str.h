@@ -72,3 +72,7 @@ bool str_hex(struct str s, uint64_t *ret_value);
 int compare_numbers(const void *a, const void *b);
 /** Dotted versions such as 6.17.9-arch1: compared number by number. */
 int str_version_cmp(struct str a, struct str b);
+
+/** Adds a text to a hash (FNV-1a); its end counts, too. */
+#define STR_HASH_BEGIN UINT64_C(0xcbf29ce484222325)
+uint64_t str_hash(uint64_t hash, struct str s);

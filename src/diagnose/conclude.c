@@ -272,27 +272,19 @@ static void write_sentences(struct incident *i)
 	}
 }
 
-static uint64_t hash_add(uint64_t h, struct str s)
-{
-	for (size_t i = 0; i < s.n; i++)
-		h = (h ^ (unsigned char)s.p[i]) * 0x100000001b3;
-	return (h ^ 0xff) * 0x100000001b3;
-}
-
 static void name_incident(struct incident *i)
 {
 	static const char *const same_fault[] = { "process",  "fault_client", "rw",    "mes_message",
 						  "ip_block", "kernel_name",  "symbol" };
-	const uint64_t start = 0xcbf29ce484222325;
-	uint64_t print = hash_add(hash_add(start, i->cause->head.id), i->gpu.gfx);
+	uint64_t print = str_hash(str_hash(STR_HASH_BEGIN, i->cause->head.id), i->gpu.gfx);
 	for (size_t n = 0; n < sizeof(same_fault) / sizeof(same_fault[0]); n++) {
 		const struct fact *f = diag_fact(i->root, same_fault[n]);
-		print = hash_add(print, f ? f->value : S(""));
+		print = str_hash(print, f ? f->value : S(""));
 	}
 	char when[64];
 	snprintf(when, sizeof(when), "%d %.6f", i->begin.clock, i->begin.seconds);
-	uint64_t id = hash_add(hash_add(hash_add(print, i->gpu.device), i->boot_id), str_z(when));
-	id = hash_add(id, i->root->text);
+	uint64_t id = str_hash(str_hash(str_hash(print, i->gpu.device), i->boot_id), str_z(when));
+	id = str_hash(id, i->root->text);
 	i->fingerprint = arena_printf(&i->arena, "%016llx", (unsigned long long)print);
 	i->id = arena_printf(&i->arena, "%016llx", (unsigned long long)id);
 }

@@ -19,19 +19,12 @@ enum {
 
 int64_t watch_kernel_ms(const struct watcher *w) { return now_ms() + w->clock_ms; }
 
-static uint64_t hash(uint64_t h, struct str s)
-{
-	for (size_t i = 0; i < s.n; i++)
-		h = (h ^ (unsigned char)s.p[i]) * 0x100000001b3;
-	return (h ^ 0xff) * 0x100000001b3;
-}
-
 /** The same at each start of the watch: of the host, the boot, and the first sign. */
 static struct str id_of(struct watcher *w, struct arena *a, int64_t first_us, struct str sign)
 {
 	struct str when = arena_printf(a, "%lld", (long long)first_us);
-	uint64_t id = hash(hash(0xcbf29ce484222325, str_z(w->host)), str_z(w->boot_id));
-	return arena_printf(a, "%016llx", (unsigned long long)hash(hash(id, when), sign));
+	uint64_t id = str_hash(str_hash(STR_HASH_BEGIN, str_z(w->host)), str_z(w->boot_id));
+	return arena_printf(a, "%016llx", (unsigned long long)str_hash(str_hash(id, when), sign));
 }
 
 static int64_t wall(const struct watcher *w, int64_t kernel_us)
@@ -155,6 +148,7 @@ static bool take(struct watcher *w, struct watch_case *c, struct incident *i)
 		case_set(c, &s->class, i->cause->head.id);
 		case_set(c, &s->title, i->title);
 		case_set(c, &s->fault, i->fault);
+		case_set(c, &s->fingerprint, i->fingerprint);
 		incident_choose_action(i, w->know);
 		case_set(c, &s->action, i->action->action);
 	}

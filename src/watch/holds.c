@@ -31,7 +31,7 @@ static bool can_save(struct watcher *w, int64_t now)
 {
 	const bool free = w->job.kind != JOB_CAPTURE && w->job.kind != JOB_HOOKS;
 	return w->ready && w->settings.capture && w->nholds < HOLDS_MOST &&
-	       (is_saving(w) || (free && jobs_bundles_left(w, now) * 2 > w->settings.bundles_per_hour));
+	       (is_saving(w) || (free && quota_left(w, now) * 2 > w->settings.bundles_per_hour));
 }
 
 static void asks(struct watcher *w, const struct hold_told *told, int64_t now)

@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "watch/parts.h"
 
-enum { LOOK_MS = 60000, EXPLAIN_MS = 60000, HOOKS_MS = 600000, BLOCK = 16 << 10, ANSWER_MOST = 1 << 20, HOUR_MS = 3600000 };
+enum { LOOK_MS = 60000, EXPLAIN_MS = 60000, HOOKS_MS = 600000, BLOCK = 16 << 10, ANSWER_MOST = 1 << 20 };
 
 static enum hand_task task_of(enum job_kind kind)
 {
@@ -34,27 +34,16 @@ static void start(struct watcher *w, enum job_kind kind, struct watch_case *of, 
 	text_free(&why);
 }
 
-int64_t jobs_bundles_left(struct watcher *w, int64_t now)
-{
-	size_t kept = 0;
-	for (size_t n = 0; n < w->nbundles; n++)
-		if (now - w->bundles[n] < HOUR_MS)
-			w->bundles[kept++] = w->bundles[n];
-	w->nbundles = kept;
-	const int64_t most = w->settings.bundles_per_hour < BUNDLES_MOST ? w->settings.bundles_per_hour : BUNDLES_MOST;
-	return most > (int64_t)kept ? most - (int64_t)kept : 0;
-}
-
 static bool start_capture(struct watcher *w, struct watch_case *c, int64_t now)
 {
-	if (!jobs_bundles_left(w, now)) {
-		c->stored.bundle = S("there were as many bundles in an hour as the configuration allows");
+	const struct str why_not = quota_take(w, &c->stored, now);
+	if (why_not.n) {
+		c->stored.bundle = why_not;
 		c->capture = CAPTURE_DONE;
 		c->hooks_wanted = c->stored.hooks < 1;
 		c->dirty = true;
 		return false;
 	}
-	w->bundles[w->nbundles++] = now;
 	start(w, JOB_CAPTURE, c, now + w->settings.capture_deadline * 1000 + EXPLAIN_MS);
 	return true;
 }

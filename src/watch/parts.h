@@ -10,7 +10,7 @@
 #include "watch/tell.h"
 #include "watch/watch.h"
 
-enum { CASES_MOST = 64, GPUS_MOST = 64, BUNDLES_MOST = 32 };
+enum { CASES_MOST = 64, GPUS_MOST = 64, BUNDLES_MOST = 64 };
 
 enum { PROGRESS_TOLD = 400, HUNG_CHECK_MS = 30000 };
 
@@ -58,6 +58,12 @@ struct watch_hold {
 	bool stands;   // it was answered, and stands still
 };
 
+/** A bundle of the last hour, and what it was of: hashes of the class, the fingerprint and the process. */
+struct taken_bundle {
+	int64_t when;
+	uint64_t class, fingerprint, process;
+};
+
 struct watcher {
 	const struct watch_options *options;
 	const struct know *know;
@@ -94,7 +100,7 @@ struct watcher {
 	int64_t asked;                 // when it was last asked whether an operator closes one
 	bool state_old;                // state.json is
 	int64_t state_due;             // when it is to be written anew, so that it stays valid
-	int64_t bundles[BUNDLES_MOST]; // when the newest were taken
+	struct taken_bundle bundles[BUNDLES_MOST]; // in the last hour
 	size_t nbundles;
 	struct watch_hold holds[HOLDS_MOST];
 	size_t nholds;
@@ -169,12 +175,18 @@ void holds_follow(struct watcher *w, int64_t now);
 /** When one of them is over; -1: there is none. */
 int64_t holds_next(const struct watcher *w);
 
+// quota.c: how many bundles there may be in an hour
+/** How many more there may be at all. */
+int64_t quota_left(struct watcher *w, int64_t now);
+/** Why there is none for this incident; empty: there is, and it counts from now on. The first of a class always has one. */
+struct str quota_take(struct watcher *w, const struct stored *i, int64_t now);
+/** Counts those that an earlier run of the watch took. */
+void quota_remember(struct watcher *w);
+
 // jobs.c: children, one at a time
 void jobs_start(struct watcher *w, int64_t now);
 /** Reads what the child says, and ends it where it is late. */
 void jobs_go_on(struct watcher *w, int64_t now);
 void jobs_stop(struct watcher *w);
-/** How many more bundles there may be in this hour. */
-int64_t jobs_bundles_left(struct watcher *w, int64_t now);
 /** Of a capture that runs: whether all is saved, and it packs or explains. */
 bool jobs_saved(const struct watcher *w);

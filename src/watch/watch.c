@@ -409,6 +409,7 @@ static void run(struct watcher *w)
 	w->evidence = evidence_reader_new(w->know, (struct event_sink){ .event = on_event, .ctx = w });
 	evidence_record(w->evidence, "/dev/kmsg", NULL);
 	uh_error_free(store_list(w->settings.state_dir, &w->before));
+	quota_remember(w);
 	set_clock(w, source_uptime());
 	store_place_load(w->settings.state_dir, &w->place);
 	str_copy(w->read.boot_id, sizeof(w->read.boot_id), str_z(w->boot_id));

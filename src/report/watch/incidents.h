@@ -11,6 +11,7 @@ struct stored {
 	struct str id;    // from its first sign to its close, over restarts
 	struct str state; // suspected, hung, open, closed
 	struct str class, title, fault, action;
+	struct str fingerprint; // by the log: the same for faults that are alike
 	struct str host, boot_id;
 	struct str gpu, unique_id, serial; // gpu: its PCI address
 	struct str origin;                 // log or look: who told of it first
