@@ -30,6 +30,7 @@ struct scene {
 	enum vote interrupts, queues, heartbeat;
 	enum vote waves, look; // what a look would see
 	const char *loop, *peers, *stopped, *kernel, *busy, *launched;
+	enum vote recordings;
 };
 
 /** Healthy ones. What stands here stands for as long as it does on real machines, and longer. */
@@ -49,6 +50,7 @@ static const struct scene healthy[] = {
 	{ "a partition beside busy ones", 600, 7200, VOTE_MOVED, 0, 0, VOTE_MOVED, VOTE_MOVED, .busy = "60" },
 	{ "a heartbeat", 60, 3600, VOTE_STOOD, VOTE_STOOD, VOTE_MOVED, VOTE_STOOD, VOTE_STOOD, "yes", .busy = "100" },
 	{ "nothing", 60, 7200, 0, 0, 0, 0, 0, .busy = "0" },
+	{ "a recording, where nothing else is seen", 60, 3600, VOTE_STOOD, 0, 0, 0, 0, .busy = "100", .recordings = VOTE_MOVED },
 };
 enum { HEALTHY = sizeof(healthy) / sizeof(healthy[0]) };
 
@@ -83,6 +85,7 @@ static enum pace beat(struct gpu_progress *p, const struct scene *s, int64_t now
 	progress_vote(p, S("interrupts"), s->interrupts, now);
 	progress_vote(p, S("queues"), s->queues, now);
 	progress_vote(p, S("heartbeat"), s->heartbeat, now);
+	progress_vote(p, S("recordings"), s->recordings, now);
 	if (progress_look_due(p, now)) {
 		++*looks;
 		look(p, s, now);
@@ -138,6 +141,8 @@ static const struct scene hung[] = {
 	{ "a loop", 0, 0, VOTE_STOOD, VOTE_STOOD, 0, VOTE_STOOD, VOTE_STOOD, "yes", .busy = "100" },
 	{ "without root", 0, 0, VOTE_STOOD, 0, 0, 0, VOTE_STOOD, .busy = "100" },
 	{ "a display draws on", 0, 0, VOTE_MOVED, VOTE_STOOD, 0, VOTE_STOOD, VOTE_STOOD, .busy = "100" },
+	{ "a recording that claims to move", 0, 0, VOTE_STOOD, VOTE_STOOD, 0, VOTE_STOOD, VOTE_STOOD, .busy = "100",
+	  .recordings = VOTE_MOVED },
 	{ "the heart has stopped", 0, 0, VOTE_STOOD, VOTE_STOOD, VOTE_STOOD, VOTE_STOOD, VOTE_STOOD, .busy = "100" },
 };
 

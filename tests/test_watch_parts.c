@@ -257,6 +257,50 @@ static void recordings_are_not_believed(void **state)
 	unlink(name);
 }
 
+static void put_recording(const char *path, const struct rec_header *h, uid_t owner)
+{
+	unlink(path);
+	const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+	assert_true(fd >= 0 && write(fd, h, sizeof(*h)) == (ssize_t)sizeof(*h) && !ftruncate(fd, RECORDING_HEAD));
+	assert_true(!owner || !fchown(fd, owner, owner));
+	close(fd);
+}
+
+/** Nobody speaks for the program of another, and no recording for a later process of the same number. */
+static void a_recording_is_of_the_process_that_it_names(void **state)
+{
+	enum { STRANGER = 4711 };
+	char directory[64], path[128], found[200];
+	struct sign_process p = { .pid = getpid(), .stat.began = 5000 };
+	const uint64_t tick = UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK);
+	struct rec_header h = { .version = RECORDING_VERSION, .state = RECORDING_ON, .pid = (uint32_t)getpid(), .start.boot_ns = 5001 * tick };
+	(void)state;
+	memcpy(h.magic, RECORDING_MAGIC, sizeof(h.magic));
+	snprintf(directory, sizeof(directory), "/dev/shm/unhang-test-owner-%d", getpid());
+	snprintf(path, sizeof(path), "%s/host.%d.recording", directory, getpid());
+	assert_int_equal(mkdir(directory, 0755), 0);
+	put_recording(path, &h, 0);
+	recorded_find(&p, found, sizeof(found));
+	assert_string_equal(found, path + sizeof("/dev/shm/") - 1);
+	h.start.boot_ns = 4990 * tick;
+	put_recording(path, &h, 0);
+	recorded_find(&p, found, sizeof(found));
+	assert_string_equal(found, ""); // it began before the process did
+	h.start.boot_ns = 5001 * tick;
+	h.pid++;
+	put_recording(path, &h, 0);
+	recorded_find(&p, found, sizeof(found));
+	assert_string_equal(found, "");
+	h.pid--;
+	if (!geteuid()) {
+		put_recording(path, &h, STRANGER);
+		recorded_find(&p, found, sizeof(found));
+		assert_string_equal(found, "");
+	}
+	unlink(path);
+	rmdir(directory);
+}
+
 /** ROCm has some memory of each process on every GPU: who is waited for is not one of those that wait. */
 static void nobody_waits_for_one_who_waits(void **state)
 {
@@ -452,6 +496,7 @@ int main(void)
 		cmocka_unit_test(only_ids_are_ids),
 		cmocka_unit_test(mistakes_of_a_configuration_are_told),
 		cmocka_unit_test(uevents_tell_of_evidence),
+		cmocka_unit_test(a_recording_is_of_the_process_that_it_names),
 		cmocka_unit_test(frames_of_the_eye_are_whole_or_wait),
 		cmocka_unit_test(interrupts_are_counted),
 		cmocka_unit_test(what_proc_says_is_cut_at_every_byte),

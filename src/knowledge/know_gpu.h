@@ -139,6 +139,8 @@ struct know_vote {
 	struct know_head head;
 	struct str title;
 	bool proves; // that it moved proves that work was done
+	bool told;   // a program's file tells it: it proves nothing while a sign of the GPU itself stands
+	bool own;    // it is such a sign
 	bool deep;   // a look at the GPU takes it
 	int low;     // per cent of the most that was seen, below which it stands; 0: it is a count
 	int within;  // seconds: it moved if it did in these; 0: since it was last seen

@@ -130,11 +130,25 @@ static bool get(const void *ctx, struct str name, size_t index, struct str *ret)
 
 // --- judging ---
 
-/** Whether a vote shows that work was done. */
+static bool gpu_stands(const struct gpu_progress *p)
+{
+	for (size_t i = 0; i < votes(p); i++)
+		if (p->votes[i].says == VOTE_STOOD && p->know->votes.data[i]->own)
+			return true;
+	return false;
+}
+
+/** Whether this vote shows that work was done. What a program's file tells shows it only as long as the GPU itself does not say otherwise. */
+static bool proves(const struct gpu_progress *p, size_t i)
+{
+	const struct know_vote *k = p->know->votes.data[i];
+	return p->votes[i].says == VOTE_MOVED && k->proves && !(k->told && gpu_stands(p));
+}
+
 static bool proved(const struct gpu_progress *p)
 {
 	for (size_t i = 0; i < votes(p); i++)
-		if (p->votes[i].says == VOTE_MOVED && p->know->votes.data[i]->proves)
+		if (proves(p, i))
 			return true;
 	return false;
 }
@@ -236,7 +250,7 @@ static int64_t cheap_stood(const struct gpu_progress *p)
 		const struct progress_vote *v = &p->votes[i];
 		if (k->deep || v->says == VOTE_UNKNOWN)
 			continue;
-		if (k->proves && v->says == VOTE_MOVED)
+		if (proves(p, i))
 			return -1;
 		if (v->says == VOTE_STOOD && (least < 0 || v->seen - v->since < least))
 			least = v->seen - v->since;

@@ -338,6 +338,8 @@ static const struct kind_key verdict_keys[] = {
 static const struct kind_key vote_keys[] = {
 	{ "title", KEY_TEXT, AT(know_vote, title), .required = true },
 	{ "proves", KEY_FLAG, AT(know_vote, proves) },
+	{ "told", KEY_FLAG, AT(know_vote, told) },
+	{ "own", KEY_FLAG, AT(know_vote, own) },
 	{ "deep", KEY_FLAG, AT(know_vote, deep) },
 	{ "low", KEY_NUMBER, AT(know_vote, low) },
 	{ "within", KEY_SECONDS, AT(know_vote, within) },

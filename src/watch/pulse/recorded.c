@@ -1,8 +1,10 @@
 // How far the flight recording of a process is.
 #include <dirent.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "evidence/recording/head.h"
 #include "evidence/recording/places.h"
 #include "source/clerk/clerk.h"
@@ -37,8 +39,28 @@ static DIR *list(const char *name)
 	return d;
 }
 
+/** Whether the process was there when the recording began; its start is known in whole ticks. */
+static bool began_before(const struct sign_process *p, const struct rec_header *h)
+{
+	enum { NS = 1000000000 };
+	const uint64_t ticks = (uint64_t)sysconf(_SC_CLK_TCK);
+	return !h->start.boot_ns || h->start.boot_ns / (NS / ticks) + 1 >= p->stat.began;
+}
+
+bool recorded_is_of(int fd, const struct sign_process *p)
+{
+	char path[64];
+	struct stat process, file;
+	struct rec_header h;
+	snprintf(path, sizeof(path), "/proc/%lld", (long long)p->pid);
+	if (fd < 0 || stat(path, &process) || fstat(fd, &file) || process.st_uid != file.st_uid || !recording_head(fd, &h))
+		return false;
+	// In a namespace of its own the process does not know the number that others know it by.
+	return (h.pid_namespace || h.pid == (uint64_t)p->pid) && began_before(p, &h);
+}
+
 /** HOST.PID.recording */
-static bool is_of(struct str name, int64_t pid)
+static bool is_named(struct str name, int64_t pid)
 {
 	int64_t n;
 	if (!str_ends(name, S(ENDING)))
@@ -50,7 +72,7 @@ static bool is_of(struct str name, int64_t pid)
 	return str_number(str_from(stem, begin), &n) && n == pid;
 }
 
-void recorded_find(int64_t pid, char *ret, size_t size)
+void recorded_find(const struct sign_process *p, char *ret, size_t size)
 {
 	__attribute__((cleanup(cleanup_directory))) DIR *top = opendir(RECORDINGS_ROOT);
 	ret[0] = '\0';
@@ -63,7 +85,10 @@ void recorded_find(int64_t pid, char *ret, size_t size)
 		unsigned files = 0;
 		for (const struct dirent *f = d ? readdir(d) : NULL; f && files < FILES_MOST && !ret[0];
 		     f = readdir(d), files++)
-			if (is_of(str_z(f->d_name), pid))
+			if (is_named(str_z(f->d_name), p->pid)) {
 				snprintf(ret, size, "%s/%s", e->d_name, f->d_name);
+				_cleanup_close_ int fd = clerk_open_shared(ret, CLERK_RECORDING);
+				ret[0] = recorded_is_of(fd, p) ? ret[0] : '\0';
+			}
 	}
 }

@@ -117,6 +117,10 @@ static enum vote recording(struct signs *s, struct sign_process *p)
 	uint64_t taken;
 	bool waits;
 	_cleanup_close_ int fd = p->recording[0] ? clerk_open_shared(p->recording, CLERK_RECORDING) : -1;
+	if (!recorded_is_of(fd, p)) {
+		p->recording[0] = '\0'; // it was replaced; the next search may find the right one
+		return VOTE_UNKNOWN;
+	}
 	signs_see_hold(s, p, fd);
 	if (!recorded_packets(fd, &taken, &waits))
 		return VOTE_UNKNOWN;
@@ -179,11 +183,11 @@ bool signs_take(struct signs *s, int64_t now_ms)
 			p->first = now_ms;
 			read_environment(p);
 		}
+		take_process(s, p, now_ms);
 		if (!p->recording[0] && now_ms >= p->search) {
 			p->search = now_ms + pause_behind(now_ms - p->first);
-			recorded_find(p->pid, p->recording, sizeof(p->recording));
+			recorded_find(p, p->recording, sizeof(p->recording));
 		}
-		take_process(s, p, now_ms);
 	}
 	signs_read_queues(s);
 	s->taken = now_ms;

@@ -78,5 +78,7 @@ void signs_see_hold(struct signs *s, struct sign_process *p, int recording);
 void signs_wait(struct signs *s, int milliseconds);
 /** recorded.c: how far a recording is: packets that the GPU took in all queues. false: it is none. */
 bool recorded_packets(int fd, uint64_t *ret_taken, bool *ret_waits);
+/** Whether the recording that is open at @fd is of this process: it belongs to the same user, names the process, and began after it did. */
+bool recorded_is_of(int fd, const struct sign_process *p);
 /** Finds the recording of a process: its path below /dev/shm. */
-void recorded_find(int64_t pid, char *ret, size_t size);
+void recorded_find(const struct sign_process *p, char *ret, size_t size);
