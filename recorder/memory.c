@@ -209,9 +209,9 @@ static hsa_status copied(hsa_status status, uint32_t n, const hsa_handle *signal
 #define BEHIND(n, signals, completion, body)                                                                                   \
 	({                                                                                                                     \
 		const bool entered = copies_enter(n, signals);                                                                 \
-		const hsa_status status = body;                                                                                \
+		const hsa_status copying = body;                                                                               \
 		copies_leave(entered);                                                                                         \
-		copied(status, n, signals, completion);                                                                        \
+		copied(copying, n, signals, completion);                                                                       \
 	})
 
 typedef hsa_status async_copy_fn(void *to, hsa_handle to_agent, const void *from, hsa_handle from_agent, size_t size,
