@@ -51,5 +51,15 @@ def members(path):
         return {m.name: tar.extractfile(m).read() for m in tar}
 
 
+def sizes(path):
+    """How long each member is, with its holes."""
+    with tarfile.open(fileobj=io.BytesIO(unzstd(path))) as tar:
+        return {m.name: m.size for m in tar}
+
+
 def manifest(path):
-    return json.loads(members(path).get("manifest.json", b"{}"))
+    data = unzstd(path) if path.exists() else b""
+    if not data:
+        return {}
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        return json.load(tar.extractfile("manifest.json"))

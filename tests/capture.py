@@ -16,7 +16,7 @@ import time
 
 import emulated
 import tap
-from bundles import manifest, members, unzstd, zstd
+from bundles import manifest, members, sizes, unzstd, zstd
 
 SCENARIOS = tap.HERE / ".." / "emulator" / "scenarios"
 TRIES = 3  # a machine that is so busy that a file answers late gives another answer
@@ -356,6 +356,75 @@ def test_lacking(t, unhang):
     t.ok(said.count("\n") == 1 and "disk/full.tar.zst: No space" in said and "another disk" in said, "a full disk is named, with what to do", said)
 
 
+# --- what strangers can do ---
+
+RECORDING = "import os, sys\nfor path in sys.argv[3:]:\n    os.makedirs(os.path.dirname(path), exist_ok=True)\n    open(path, 'wb').write(b'UNHANGRC' + (1).to_bytes(4, 'little') + bytes(32756))\n" \
+            "    os.truncate(path, int(sys.argv[2]))\n    os.chown(path, int(sys.argv[1]), 0)\n    os.chown(os.path.dirname(path), int(sys.argv[1]), 0)\n"
+
+
+def among_strangers(unhang, folder, made, *arguments):
+    """The manifest of a capture where users have recordings in /dev/shm, [user, bytes, paths], and what it said."""
+    script = unhang.write("recording.py", RECORDING)
+    make = "".join(f"python3 {script} {user} {size} {' '.join(paths)}\n" for user, size, paths in made)
+    bundle = folder / "b.tar.zst"
+    bundle.unlink(missing_ok=True)
+    run = unhang.run("emulate", "silent-hang", "--", "sh", "-ec", f"mount -t tmpfs tmpfs /dev/shm\n{make}{unhang.binary} capture --deadline 120 -o {bundle}", *arguments, timeout=300)
+    return manifest(bundle), run.stdout.decode() + run.stderr.decode(), bundle
+
+
+def largest(command, environment):
+    """Megabytes that a command needed."""
+    pid = os.posix_spawn(command[0], list(map(str, command)), environment, file_actions=[(os.POSIX_SPAWN_OPEN, fd, "/dev/null", os.O_WRONLY, 0) for fd in (1, 2)])
+    return os.wait4(pid, 0)[2].ru_maxrss >> 10
+
+
+def test_strangers(t, unhang):
+    """Files of strangers neither empty a bundle nor hide the recordings of others, however large and many they are."""
+    if os.geteuid():
+        t.skip("recordings of strangers", "only root has recordings of all users")
+        return
+    victim = "/dev/shm/unhang-4001/h.77.recording"
+    said, told, bundle = among_strangers(unhang, unhang.directory, [(4000, 500 << 20, [f"/dev/shm/unhang-4000/h.{n}.recording" for n in range(4)]), (4001, 64 << 20, [victim])])
+    states = {i["name"]: i["state"] for i in said.get("items", [])}
+    cut = [n for n, s in states.items() if n.startswith("answers/") and s not in ("saved", "absent")]
+    t.ok(not cut and states, "holes of strangers leave room for what the GPUs answer", f"{cut} {told}")
+    names = [i["name"] for i in said.get("items", [])]
+    t.ok(names.index("answers/machine") < names.index("recordings/"), "which comes first")
+    t.ok(bundle.stat().st_size < 1 << 20 and states.get("recordings/") == "saved", "and recordings with holes are saved, in little room", f"{bundle.stat().st_size} {told}")
+    if not tap.is_sanitized(unhang.binary):
+        need = largest([unhang.binary, "explain", bundle], unhang.environment)
+        t.ok(need < 300, "to explain it takes no more memory than it has bytes", f"{need} MB")
+    held = sizes(bundle)
+    t.same(sorted(size for name, size in held.items() if name.startswith("recordings/")), [64 << 20] + 4 * [500 << 20], "a recording in a bundle is as long as it was")
+    many = [f"/dev/shm/unhang-4000.{n}/h.{n}.recording" for n in range(70)]
+    said, told, bundle = among_strangers(unhang, unhang.directory, [(4000, 1 << 20, many), (4001, 1 << 20, [victim])])
+    item = next((i for i in said.get("items", []) if i["name"] == "recordings/"), {})
+    t.ok(any("-77.recording" in n for n in sizes(bundle)), "seventy directories of a stranger hide nobody's recording", told)
+    t.ok(item.get("state") == "cut" and "6 directories" in item["reason"] and item["reason"] in told, "and what was left out is told", f"{item} {told}")
+    many = [f"/dev/shm/unhang-4000/h.{n}.recording" for n in range(600)]
+    said, told, bundle = among_strangers(unhang, unhang.directory, [(4000, 1 << 20, many), (4001, 1 << 20, [victim])])
+    item = next((i for i in said.get("items", []) if i["name"] == "recordings/"), {})
+    t.ok(any("-77.recording" in n for n in sizes(bundle)) and "88 of 601 were left out" in (item.get("reason") or "") and item["reason"] in told,
+         "nor do six hundred files, of which a share is kept", f"{item} {told}")
+
+
+def test_tight(t, unhang):
+    """A small bundle that unpacks to much: what evidence is never so tight is refused, zeros cost nothing."""
+    if tap.is_sanitized(unhang.binary):
+        t.skip("bundles that eat memory", "the sanitizer itself eats it")
+        return
+    packed = {what: zstd(what * (1 << 24)) for what in (b"A", b"\0")}
+    for what, refused in ((b"A", True), (b"\0", False)):
+        head = tarfile.TarInfo("recordings/0-1.recording")
+        head.size = 900 << 20
+        stream = zstd(tar_of([("manifest.json", GOOD, tarfile.REGTYPE)])[:1024] + head.tobuf()) + packed[what] * 56 + zstd(what * (4 << 20) + bytes(1024))
+        path = unhang.write("tight.tar.zst", stream)
+        run = unhang.run("explain", path)
+        need = largest([unhang.binary, "explain", path], unhang.environment)
+        said = run.stderr.decode()
+        t.ok(need < 400 and ("200 times" in said) == refused, f"900 MB of {what!r} in {len(stream) >> 10} KB take little memory", f"{need} MB: {said}")
+
+
 def test_bug_report(t, unhang):
     bundle = unhang.directory / "bug.tar.zst"
     run = unhang.run("emulate", "fault-mes-dead", "--", unhang.binary, "capture", "--bug-report", "-o", bundle, timeout=200)
@@ -380,6 +449,7 @@ def main():
     unhang = tap.Unhang(sys.argv[1])
     test_refused(t, unhang)
     test_hostile(t, unhang)
+    test_tight(t, unhang)
     test_cut(t, unhang)
     test_stopped(t, unhang)
     if not tap.is_sanitized(unhang.binary):  # what is killed reports nothing to sanitizers
@@ -387,7 +457,7 @@ def main():
     if not emulated.possible(unhang):
         t.skip("captures of emulated machines", "this machine cannot make them")
         t.end()
-    for test in (test_same, test_only_reads, test_blocks, test_dump, test_private, test_lacking, test_redaction, test_bug_report):
+    for test in (test_same, test_only_reads, test_blocks, test_dump, test_private, test_lacking, test_strangers, test_redaction, test_bug_report):
         test(t, unhang)
     t.end()
 

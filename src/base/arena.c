@@ -34,6 +34,18 @@ void *mem_grow(void *p, size_t old_size, size_t new_size)
 	return p;
 }
 
+bool mem_zero(const char *p, size_t n) { return !n || (!*p && !memcmp(p, p + 1, n - 1)); }
+
+void mem_copy_sparse(char *to, const char *from, size_t n)
+{
+	enum { PAGE = 4096 };
+	for (size_t at = 0; at < n; at += PAGE) {
+		const size_t part = n - at < PAGE ? n - at : PAGE;
+		if (!mem_zero(from + at, part))
+			memcpy(to + at, from + at, part);
+	}
+}
+
 void *arena_alloc(struct arena *a, size_t size)
 {
 	size = (size + 15) & ~(size_t)15;

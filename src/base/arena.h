@@ -12,6 +12,10 @@
 void *mem_alloc(size_t size); // zeroed
 void *mem_large(size_t size); // for a file's bytes: not zeroed
 void *mem_grow(void *p, size_t old_size, size_t new_size);
+/** Copies to memory that is zeroed. Pages of zeros are left out: nobody has touched them, so that they cost nothing. */
+void mem_copy_sparse(char *to, const char *from, size_t n);
+/** Whether all of them are zero. */
+bool mem_zero(const char *p, size_t n);
 
 struct arena {
 	struct arena_block *top;

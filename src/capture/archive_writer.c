@@ -15,7 +15,7 @@ const char *archive_writer_load(struct archive_writer *w)
 		{ "archive_write_new", &w->write_new },
 		{ "archive_write_free", &w->write_free },
 		{ "archive_write_close", &w->write_close },
-		{ "archive_write_set_format_ustar", &w->set_format },
+		{ "archive_write_set_format_pax_restricted", &w->set_format },
 		{ "archive_write_add_filter_zstd", &w->add_zstd },
 		{ "archive_write_open_fd", &w->open_fd },
 		{ "archive_write_header", &w->header },
@@ -29,6 +29,7 @@ const char *archive_writer_load(struct archive_writer *w)
 		{ "archive_entry_set_filetype", &w->set_filetype },
 		{ "archive_entry_set_perm", &w->set_perm },
 		{ "archive_entry_set_mtime", &w->set_mtime },
+		{ "archive_entry_sparse_add_entry", &w->add_data },
 	};
 	for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
 		void *symbol = dlsym(w->library, symbols[i].name);

@@ -9,7 +9,7 @@ struct archive_writer {
 	typeof(archive_write_new) *write_new;
 	typeof(archive_write_free) *write_free;
 	typeof(archive_write_close) *write_close;
-	typeof(archive_write_set_format_ustar) *set_format;
+	typeof(archive_write_set_format_pax_restricted) *set_format;
 	typeof(archive_write_add_filter_zstd) *add_zstd;
 	typeof(archive_write_open_fd) *open_fd;
 	typeof(archive_write_header) *header;
@@ -23,6 +23,7 @@ struct archive_writer {
 	typeof(archive_entry_set_filetype) *set_filetype;
 	typeof(archive_entry_set_perm) *set_perm;
 	typeof(archive_entry_set_mtime) *set_mtime;
+	typeof(archive_entry_sparse_add_entry) *add_data;
 };
 
 /** What is wrong with the library, as a phrase; NULL: nothing. */

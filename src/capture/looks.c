@@ -84,6 +84,7 @@ static void look(const struct looks_work *w, size_t i, struct step_result *ret)
 	}
 	struct tape *tape = tape_record(&(struct tape_recording){ .fd = fd,
 								  .most = step_room(&s),
+								  .budget = w->taking->budget,
 								  .filter = capture_filter(w->taking),
 								  .contents = w->taking->options->user_data == USER_DATA_ALL,
 								  .dead = w->taking->dead });
@@ -300,8 +301,6 @@ static void run_all(struct taking *c, const struct looks_work *w, size_t first_i
 		items[at].state = err ? ITEM_FAILED : ITEM_CUT;
 		items[at].reason = arena_str(c->arena, str_z(why));
 	}
-	for (size_t i = 0; i < w->n; i++)
-		c->used += items[i].bytes;
 }
 
 static void add(struct taking *c, struct looks_work *w, struct look_kind *list, struct look_kind l)

@@ -13,7 +13,7 @@
 #include "capture/archive_writer.h"
 #include "capture/parts.h"
 
-enum { BUNDLE_MODE = 0640, BLOCK = 1 << 17, DEPTH_MOST = 4, PACK_MS = 120000 };
+enum { BUNDLE_MODE = 0640, BLOCK = 1 << 17, SPARSE_LEAST = 1 << 20, DEPTH_MOST = 4, PACK_MS = 120000 };
 
 /** An item, which is open before the rights are put down. */
 struct pack_item {
@@ -79,21 +79,42 @@ static const char *why_of(const struct packer *p)
 	return number > 0 ? strerror(number) : said ? said : "libarchive failed";
 }
 
-/** A file may not grow meanwhile, but one that shrank is filled up: the header has said its size. */
+/** A piece of a file; false: it is all zeros. A file may not grow meanwhile, but one that shrank is filled up: the header has said its
+ * size. */
+static bool piece_at(int fd, uint64_t offset, size_t size, char *room, const char **ret_why)
+{
+	const off_t data = lseek(fd, (off_t)offset, SEEK_DATA); // a hole would fill the page cache
+	const bool hole = data < 0 ? errno == ENXIO : data >= (off_t)(offset + size);
+	const ssize_t n = hole ? 0 : pread(fd, room, size, (off_t)offset);
+	*ret_why = n < 0 ? strerror(errno) : NULL;
+	memset(room + (n < 0 ? 0 : n), 0, size - (n < 0 ? 0 : (size_t)n));
+	return !mem_zero(room, size);
+}
+
+static size_t piece_size(uint64_t size, uint64_t at) { return size - at < BLOCK ? (size_t)(size - at) : BLOCK; }
+
+/** Tells where the data of a large file are: most of a recording is room that was never used. */
+static const char *find_data(struct packer *p, struct archive_entry *e, int fd, uint64_t size)
+{
+	_cleanup_free_ char *room = mem_alloc(BLOCK);
+	const char *why = NULL;
+	for (uint64_t at = 0; at < size && size >= SPARSE_LEAST && !why; at += BLOCK)
+		if (piece_at(fd, at, piece_size(size, at), room, &why))
+			p->api.add_data(e, (la_int64_t)at, (la_int64_t)piece_size(size, at));
+	return why;
+}
+
+/** The library leaves out what is in no range of data. */
 static const char *add_bytes(struct packer *p, int fd, uint64_t size)
 {
 	_cleanup_free_ char *room = mem_alloc(BLOCK);
-	while (size) {
-		ssize_t n = read(fd, room, size < BLOCK ? size : BLOCK);
-		if (n < 0)
-			return strerror(errno);
-		if (!n)
-			n = (ssize_t)(size < BLOCK ? size : BLOCK);
-		if (p->api.data(p->archive, room, (size_t)n) < 0)
-			return why_of(p);
-		size -= (uint64_t)n;
+	const char *why = NULL;
+	for (uint64_t at = 0; at < size && !why; at += BLOCK) {
+		piece_at(fd, at, piece_size(size, at), room, &why);
+		if (!why && p->api.data(p->archive, room, piece_size(size, at)) < 0)
+			why = why_of(p);
 	}
-	return NULL;
+	return why;
 }
 
 /** What went wrong; NULL. */
@@ -108,7 +129,9 @@ static const char *add(struct packer *p, const struct pack_item *item)
 	p->api.set_filetype(e, AE_IFREG);
 	p->api.set_perm(e, BUNDLE_MODE);
 	p->api.set_mtime(e, st.st_mtime, 0);
-	const char *why = p->api.header(p->archive, e) == ARCHIVE_OK ? NULL : why_of(p);
+	const char *why = find_data(p, e, item->fd, (uint64_t)st.st_size);
+	if (!why && p->api.header(p->archive, e) != ARCHIVE_OK)
+		why = why_of(p);
 	p->api.entry_free(e);
 	return why ? why : add_bytes(p, item->fd, (uint64_t)st.st_size);
 }

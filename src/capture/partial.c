@@ -16,7 +16,7 @@ mode_t partial_mode(bool directory) { return directory ? 0700 : 0600; }
 
 bool item_create(const struct taking *c, const char *name, struct item_file *ret)
 {
-	*ret = (struct item_file){ .fd = -1 };
+	*ret = (struct item_file){ .fd = -1, .budget = c->budget };
 	str_copy(ret->name, sizeof(ret->name), str_z(name));
 	snprintf(ret->new_name, sizeof(ret->new_name), "%s.new", ret->name);
 	if (!make_above(c->dir, name, partial_mode(true)))
@@ -27,8 +27,18 @@ bool item_create(const struct taking *c, const char *name, struct item_file *ret
 
 bool item_write(struct item_file *f, struct str bytes)
 {
+	if (!tape_budget_take(f->budget, bytes.n)) {
+		errno = EFBIG;
+		return false;
+	}
 	f->bytes += bytes.n;
 	return write_all(f->fd, bytes);
+}
+
+bool item_skip(struct item_file *f, uint64_t n)
+{
+	const off_t to = lseek(f->fd, (off_t)n, SEEK_CUR);
+	return to >= 0 && !ftruncate(f->fd, to);
 }
 
 bool item_close(struct item_file *f)
@@ -64,6 +74,7 @@ void item_drop(const struct taking *c, struct item_file *f)
 	cleanup_close(&f->fd);
 	f->fd = -1;
 	unlinkat(c->dir, f->new_name, 0);
+	c->budget->used -= f->bytes;
 }
 
 // --- the directory ---

@@ -16,8 +16,7 @@ struct taking {
 	int dir, lock;    // FILE.partial; what holds its lock
 	const char *path; // of it
 	int64_t began, deadline;
-	uint64_t used; // bytes that were saved
-	bool full;     // no more is saved
+	struct tape_budget *budget; // of all that is saved; shared with the children
 };
 
 /** What a step's child tells its parent. */
@@ -77,12 +76,16 @@ struct item_file {
 	int fd;
 	char name[256], new_name[264];
 	uint64_t bytes;
+	struct tape_budget *budget;
 };
 /** For files of the step's plan: as far as a child without rights can finish them. */
 bool item_close(struct item_file *f);
 /** false: see errno. Directories of the name are made. */
 bool item_create(const struct taking *c, const char *name, struct item_file *ret);
+/** false: see errno; EFBIG: the capture has as many bytes as it may have. */
 bool item_write(struct item_file *f, struct str bytes);
+/** Goes on behind @n bytes that nobody writes: they are zeros, and need no room. */
+bool item_skip(struct item_file *f, uint64_t n);
 bool item_finish(const struct taking *c, struct item_file *f);
 void item_drop(const struct taking *c, struct item_file *f);
 

@@ -1,7 +1,14 @@
-// What flight recorders wrote: files in memory that are gone with a reboot.
+// What flight recorders wrote: files in memory that are gone with a reboot. Anybody can make such files, of any size and number. So each
+// user has a share of the room, and those come first whose processes hold a GPU. Holes need no room.
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
 
-#include "base/door/door.h"
+#include "base/bytes.h"
+#include "base/door/named.h"
 #include "base/lower.h"
 #include "capture/parts.h"
 #include "evidence/recording/places.h"
@@ -9,40 +16,130 @@
 
 #define RECORDING ".recording"
 #define CORE ".gpucore"
-enum { STEP_MS = 10000, FILES_MOST = 256 };
+enum { STEP_MS = 10000, COPY_MS = 8000, FILES_MOST = 1024, PIECE = 1 << 18, CHECKED_MOST = 32, FILES_EACH = 32 };
+static const uint64_t logical_most = 8ull << 30, data_each = 64 << 20, logical_each = 1 << 30;
+
+/** A recording that there is. */
+struct candidate {
+	struct recording_place place;
+	struct str stem; // of its name
+	uid_t user;
+	int rank; // of its user
+	int64_t born;
+};
+
+/** What recordings may have: bytes, bytes with holes, files. */
+struct share {
+	uint64_t data, logical, files;
+};
+
+struct recordings_work {
+	struct step *step;
+	struct arena arena;
+	struct recording_places places;
+	VEC(struct candidate) all;
+	struct share left;
+	int64_t until;
+	size_t saved, failed, left_out;
+};
 
 /** HOST.PID.recording: the name in the bundle tells the process, and not the host. */
-static const char *member_name(struct arena *a, struct str stem, size_t index, const char *ending)
+static struct str pid_of(struct str stem)
 {
 	size_t digits = 0;
 	while (digits < stem.n && char_digit(stem.p[stem.n - 1 - digits]))
 		digits++;
-	return arena_printf(a, BUNDLE_RECORDINGS "%zu-" STR_FMT "%s", index, STR_ARG(str_from(stem, stem.n - digits)), ending)
-		.p;
+	return str_from(stem, stem.n - digits);
 }
 
-/** Arguments of kernels are the users': in their place come zeros, of a kind that readers pass over. What has another version may have them
+static const char *member_name(struct arena *a, struct str stem, size_t index, const char *ending)
+{
+	return arena_printf(a, BUNDLE_RECORDINGS "%zu-" STR_FMT "%s", index, STR_ARG(pid_of(stem)), ending).p;
+}
+
+// --- one file ---
+
+/** The head of a recording, and where arguments of kernels are: they are the users'. */
+struct blanked {
+	char head[RECORDING_HEAD];
+	size_t n;
+	struct rec_extent arguments[RECORDING_EXTENTS];
+};
+
+/** Reads the head and leaves arguments out of its table, with a kind that readers pass over. What has another version may have them
  * anywhere. */
-static bool blank_arguments(char *bytes, size_t n)
+static bool blank_table(int from, struct blanked *ret)
 {
 	struct rec_header h;
-	const size_t table = RECORDING_EXTENTS * sizeof(struct rec_extent);
-	if (n < RECORDING_EXTENTS_AT + table)
+	if (pread(from, ret->head, sizeof(ret->head), 0) != sizeof(ret->head))
 		return false;
-	memcpy(&h, bytes, sizeof(h));
+	memcpy(&h, ret->head, sizeof(h));
 	if (memcmp(h.magic, RECORDING_MAGIC, sizeof(h.magic)) != 0 || h.version != RECORDING_VERSION)
 		return false;
-	for (size_t at = RECORDING_EXTENTS_AT; at < RECORDING_EXTENTS_AT + table; at += sizeof(struct rec_extent)) {
+	ret->n = 0;
+	for (size_t i = 0; i < RECORDING_EXTENTS; i++) {
+		char *at = ret->head + RECORDING_EXTENTS_AT + i * sizeof(struct rec_extent);
 		struct rec_extent e;
-		memcpy(&e, bytes + at, sizeof(e));
+		memcpy(&e, at, sizeof(e));
 		if (e.kind != EXTENT_ARGUMENTS)
 			continue;
+		ret->arguments[ret->n++] = e;
 		e.kind = EXTENT_LEFT_OUT;
-		memcpy(bytes + at, &e, sizeof(e));
-		if (e.offset < n)
-			memset(bytes + e.offset, 0, e.size < n - e.offset ? (size_t)e.size : n - (size_t)e.offset);
+		memcpy(at, &e, sizeof(e));
 	}
 	return true;
+}
+
+/** Blanks a piece of the file at @offset. */
+static void blank_piece(const struct blanked *b, char *piece, uint64_t offset, size_t n)
+{
+	const size_t of_head = offset >= RECORDING_HEAD ? 0 : RECORDING_HEAD - (size_t)offset;
+	for (size_t i = 0; i < b->n; i++) {
+		const struct rec_extent *e = &b->arguments[i];
+		const uint64_t from = e->offset > offset ? e->offset - offset : 0;
+		const uint64_t skipped = offset > e->offset ? offset - e->offset : 0;
+		if (from >= n || skipped >= e->size)
+			continue;
+		const uint64_t size = e->size - skipped;
+		memset(piece + from, 0, size < n - from ? (size_t)size : n - (size_t)from);
+	}
+	memcpy(piece, b->head + (of_head ? offset : 0), of_head < n ? of_head : n);
+}
+
+/** Copies the @n bytes at @offset, but not those that are zero. false: see errno. */
+static bool copy_piece(struct item_file *f, int from, uint64_t offset, size_t n, const struct blanked *blanked, char *room)
+{
+	const off_t here = lseek(f->fd, 0, SEEK_CUR);
+	const ssize_t got = pread(from, room, n, (off_t)offset);
+	if (got < 0 || here < 0 || !item_skip(f, offset - (uint64_t)here))
+		return false;
+	if (blanked)
+		blank_piece(blanked, room, offset, (size_t)got);
+	return mem_zero(room, (size_t)got) || item_write(f, (struct str){ room, (size_t)got });
+}
+
+/** false: see errno. EFBIG: it has more than @most bytes. */
+static bool copy_data(struct item_file *f, int from, uint64_t size, uint64_t most, const struct blanked *blanked)
+{
+	_cleanup_free_ char *room = mem_large(PIECE);
+	for (off_t at = 0, end; at < (off_t)size; at = end) {
+		at = lseek(from, at, SEEK_DATA);
+		if (at < 0 && errno != ENXIO)
+			return false;
+		if (at < 0 || at >= (off_t)size)
+			break;
+		end = lseek(from, at, SEEK_HOLE);
+		end = end < at + 1 || end > (off_t)size ? (off_t)size : end;
+		end = end > at + PIECE ? at + PIECE : end;
+		if (f->bytes + (uint64_t)(end - at) > most) {
+			errno = EFBIG;
+			return false;
+		}
+		if (!copy_piece(f, from, (uint64_t)at, (size_t)(end - at), blanked, room))
+			return false;
+	}
+	const off_t here = lseek(f->fd, 0, SEEK_CUR);
+	return here >= 0 && item_skip(f, size - (uint64_t)here);
 }
 
 /** What the options let through of it. Who captures a job of his own has all of its recordings. */
@@ -51,57 +148,240 @@ static bool may_have_arguments(const struct step *s)
 	return s->capture->options->user_data == USER_DATA_ALL || s->capture->options->recordings;
 }
 
-/** false: it could not be saved. */
-static bool copy(struct step *s, const struct named *from, const char *name, bool recording)
+/** Opens it as the one that was looked at: what took its place meanwhile may be anybody's. -1: see errno. */
+static int open_file(const struct candidate *c, const char *name, struct stat *ret)
 {
-	struct arena a = { 0 };
+	struct opened o = { .fd = -1 };
+	_cleanup_error_ struct uh_error *err =
+		named_open(&(struct named){ .path = c->place.directory, .below = name }, false, &o);
+	errno = err && err->errnum ? err->errnum : EACCES;
+	if (!err && o.fd >= 0 && S_ISREG(o.st.st_mode) && o.st.st_uid == c->user && !o.acting) {
+		*ret = o.st;
+		return o.fd;
+	}
+	if (o.fd >= 0)
+		close(o.fd);
+	return -1;
+}
+
+/** Whether a job that runs has got more arguments since. */
+static bool has_grown(int from, const struct blanked *before)
+{
+	_cleanup_free_ struct blanked *now = mem_alloc(sizeof(*now));
+	return !blank_table(from, now) || now->n != before->n;
+}
+
+/** Takes what it used out of @left. false: it could not be saved, see errno. */
+static bool copy_open(struct step *s, int from, uint64_t size, const char *name, struct share *left)
+{
 	struct item_file f = { .fd = -1 };
-	struct str bytes;
-	_cleanup_error_ struct uh_error *err = named_read(from, step_room(s), &a, &bytes, NULL);
-	const bool blank = recording && !may_have_arguments(s);
-	bool good = !err && (!blank || blank_arguments((char *)(uintptr_t)bytes.p, bytes.n)) &&
-		    item_create(s->capture, name, &f) && item_write(&f, bytes) && item_finish(s->capture, &f);
-	if (good)
+	const bool blank = str_ends(str_z(name), S(RECORDING)) && !may_have_arguments(s);
+	_cleanup_free_ struct blanked *blanked = blank ? mem_alloc(sizeof(*blanked)) : NULL;
+	errno = EBADMSG;
+	if (blank && !blank_table(from, blanked))
+		return false;
+	errno = EFBIG;
+	if (!left->files || size > left->logical)
+		return false;
+	bool good = item_create(s->capture, name, &f) && copy_data(&f, from, size, left->data, blanked);
+	if (good && blank && has_grown(from, blanked)) {
+		errno = EAGAIN;
+		good = false;
+	}
+	good = good && item_finish(s->capture, &f);
+	const int why = errno;
+	if (good) {
 		s->shared->result.bytes += f.bytes;
-	else if (f.fd >= 0)
+		*left = (struct share){ left->data - f.bytes, left->logical - size, left->files - 1 };
+	} else if (f.fd >= 0) {
 		item_drop(s->capture, &f);
-	arena_free(&a);
+	}
+	errno = why;
+	return good;
+}
+
+static bool copy(struct step *s, const struct candidate *c, const char *from_name, const char *name, struct share *left)
+{
+	enum { TIMES = 4 };
+	struct stat st;
+	bool good = false;
+	_cleanup_close_ int from = open_file(c, from_name, &st);
+	for (int i = 0; from >= 0 && !good && i < TIMES && (!i || errno == EAGAIN); i++)
+		good = copy_open(s, from, (uint64_t)st.st_size, name, left);
 	return good;
 }
 
 /** With the light GPU core of a fault, which the recorder writes beside it: registers, LDS and arguments are the users'. */
-static bool copy_with_core(struct step *s, struct arena *a, const struct recording_place *p, size_t index)
+static void copy_with_core(struct recordings_work *w, const struct candidate *c, size_t index, struct share *left)
 {
-	const struct str stem = str_cut(str_z(p->name), strlen(p->name) - (sizeof(RECORDING) - 1));
-	const struct named core = { .path = p->directory, .below = arena_printf(a, STR_FMT CORE, STR_ARG(stem)).p };
+	struct step *s = w->step;
+	if (copy(s, c, c->place.name, member_name(&w->arena, c->stem, index, RECORDING), left))
+		w->saved++;
+	else if (errno == EFBIG)
+		w->left_out++;
+	else
+		w->failed++;
 	if (s->capture->options->user_data == USER_DATA_ALL)
-		copy(s, &core, member_name(a, stem, index, CORE), false);
-	return copy(s, &(struct named){ .path = p->directory, .below = p->name }, member_name(a, stem, index, RECORDING), true);
+		copy(s, c, arena_printf(&w->arena, STR_FMT CORE, STR_ARG(c->stem)).p, member_name(&w->arena, c->stem, index, CORE),
+		     left);
+	step_moved(s);
 }
 
+// --- whose come first ---
+
+/** Whether the process of a recording is its owner's, and has a GPU open. */
+static bool holds_gpu(const struct candidate *c)
+{
+	char path[64], target[64];
+	const struct str pid = pid_of(c->stem);
+	struct stat st;
+	bool holds = false;
+	snprintf(path, sizeof(path), "/proc/" STR_FMT "/fd", STR_ARG(str_cut(pid, sizeof(path) / 2)));
+	DIR *list = pid.n ? opendir(path) : NULL;
+	const bool its = list && !fstat(dirfd(list), &st) && st.st_uid == c->user;
+	for (struct dirent *e = its ? readdir(list) : NULL; e && !holds; e = readdir(list)) {
+		const ssize_t n = readlinkat(dirfd(list), e->d_name, target, sizeof(target));
+		const struct str to = { target, n > 0 ? (size_t)n : 0 };
+		holds = str_is(to, "/dev/kfd") || str_starts(to, S("/dev/dri/renderD"));
+	}
+	if (list)
+		closedir(list);
+	return holds;
+}
+
+static int by_user(const void *a, const void *b)
+{
+	const struct candidate *x = a, *y = b;
+	if (x->rank != y->rank)
+		return x->rank < y->rank ? -1 : 1;
+	if (x->user != y->user)
+		return x->user < y->user ? -1 : 1;
+	return x->born != y->born ? (x->born > y->born ? -1 : 1) : strcmp(x->place.name, y->place.name);
+}
+
+/** How many follow that are of the same user as the one at @from, with it. */
+static size_t of_user(const struct recordings_work *w, size_t from)
+{
+	size_t n = 1;
+	while (from + n < w->all.len && w->all.data[from + n].user == w->all.data[from].user)
+		n++;
+	return n;
+}
+
+/** Users in this order: who captures, those whose processes hold a GPU, the others. Of each the newest first. */
+static void put_in_order(struct recordings_work *w)
+{
+	if (!w->all.len)
+		return;
+	qsort(w->all.data, w->all.len, sizeof(*w->all.data), by_user);
+	for (size_t i = 0, n; i < w->all.len; i += n) {
+		struct candidate *c = &w->all.data[i];
+		bool holds = false;
+		n = of_user(w, i);
+		for (size_t k = 0; k < n && k < CHECKED_MOST && now_ms() < w->until && !holds; k++)
+			holds = holds_gpu(&c[k]);
+		for (size_t k = 0; k < n; k++)
+			c[k].rank = c->user == getuid() ? 0 : holds ? 1 : 2;
+	}
+	qsort(w->all.data, w->all.len, sizeof(*w->all.data), by_user);
+}
+
+static void find_all(struct recordings_work *w)
+{
+	const char *only = w->step->capture->options->recordings;
+	if (only)
+		uh_error_free(recordings_in(&w->arena, only, &w->places));
+	else
+		recordings_default(&w->arena, &w->places);
+	for (size_t i = 0; i < w->places.list.len; i++) {
+		const struct recording_place p = w->places.list.data[i];
+		struct opened o = { .fd = -1 };
+		struct uh_error *err = named_open(&(struct named){ .path = p.directory, .below = p.name }, true, &o);
+		const bool good = !err && S_ISREG(o.st.st_mode);
+		w->failed += !good;
+		uh_error_free(err);
+		if (good)
+			vec_push(&w->all, ((struct candidate){ .place = p,
+							       .stem = str_cut(str_z(p.name), strlen(p.name) - (sizeof(RECORDING) - 1)),
+							       .user = o.st.st_uid,
+							       .born = o.st.st_ctim.tv_sec }));
+	}
+	put_in_order(w);
+}
+
+// --- all of them ---
+
+static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+/** What one of @users has: the same part as the others, or what somebody needs in any case. */
+static struct share share_of(const struct share *left, size_t users)
+{
+	return (struct share){ smaller(left->data, larger(left->data / users, data_each)),
+			       smaller(left->logical, larger(left->logical / users, logical_each)),
+			       smaller(left->files, larger(left->files / users, FILES_EACH)) };
+}
+
+static size_t count_users(const struct recordings_work *w)
+{
+	size_t users = 0;
+	for (size_t i = 0; i < w->all.len; i += of_user(w, i))
+		users++;
+	return users;
+}
+
+static void copy_users(struct recordings_work *w)
+{
+	size_t users = count_users(w);
+	for (size_t i = 0, n; i < w->all.len; i += n, users--) {
+		const struct share had = share_of(&w->left, users);
+		struct share left = had;
+		n = of_user(w, i);
+		for (size_t k = 0; k < n; k++) {
+			if (now_ms() < w->until && left.files)
+				copy_with_core(w, &w->all.data[i + k], i + k, &left);
+			else
+				w->left_out++;
+		}
+		w->left.data -= had.data - left.data;
+		w->left.logical -= had.logical - left.logical;
+		w->left.files -= had.files - left.files;
+	}
+}
+
+static void end(struct recordings_work *w)
+{
+	struct text t = { 0 };
+	const size_t all = w->saved + w->failed + w->left_out;
+	if (w->failed)
+		text_printf(&t, "%zu of %zu could not be saved", w->failed, all);
+	if (w->left_out)
+		text_printf(&t, "%s%zu of %zu were left out: %s", t.n ? "; " : "", w->left_out, all,
+			    now_ms() < w->until ? "their users have more than their share" : "there was no more time");
+	if (w->places.left_out)
+		text_printf(&t, "%s%zu directories were not looked at: their users have too many", t.n ? "; " : "",
+			    w->places.left_out);
+	if (t.n)
+		step_end(w->step, ITEM_CUT, "%s", t.p);
+	else
+		step_end(w->step, w->saved ? ITEM_SAVED : ITEM_ABSENT, "%s", w->saved ? "" : "no flight recorder was used");
+	text_free(&t);
+}
+
+/** Half of the room and of the time is left to what comes behind. */
 static void copy_all(struct step *s)
 {
-	struct arena a = { 0 };
-	struct recording_places places = { 0 };
-	size_t saved = 0, failed = 0;
-	const char *only = s->capture->options->recordings;
+	const int64_t now = now_ms(), half = (s->capture->deadline - now) / 2;
+	struct recordings_work w = { .step = s,
+				     .left = { step_room(s) / 2, logical_most, FILES_MOST },
+				     .until = now + (half < COPY_MS ? half : COPY_MS) };
 	lower_to_reading(); // it copies
-	if (only)
-		uh_error_free(recordings_in(&a, only, &places));
-	else
-		recordings_default(&a, &places);
-	for (size_t i = 0; i < places.list.len && i < FILES_MOST; i++) {
-		const bool good = copy_with_core(s, &a, &places.list.data[i], i);
-		saved += good;
-		failed += !good;
-		step_moved(s);
-	}
-	vec_free(&places.list);
-	if (failed)
-		step_end(s, ITEM_CUT, "%zu of %zu could not be saved", failed, saved + failed);
-	else
-		step_end(s, saved ? ITEM_SAVED : ITEM_ABSENT, "%s", saved ? "" : "no flight recorder was used");
-	arena_free(&a);
+	find_all(&w);
+	copy_users(&w);
+	end(&w);
+	vec_free(&w.all);
+	vec_free(&w.places.list);
+	arena_free(&w.arena);
 }
 
 void capture_recordings(struct taking *c)

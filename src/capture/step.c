@@ -27,7 +27,7 @@ void step_end(struct step *s, enum item_state state, const char *format, ...)
 uint64_t step_room(const struct step *s)
 {
 	const struct capture_options *o = s->capture->options;
-	uint64_t left = s->capture->used < o->most ? o->most - s->capture->used : 0;
+	const uint64_t used = s->capture->budget->used, left = used < o->most ? o->most - used : 0;
 	return left < o->item_most ? left : o->item_most;
 }
 
@@ -70,7 +70,7 @@ const char *step_exhausted(struct taking *c)
 		return "the capture was stopped";
 	if (now_ms() >= c->deadline)
 		return "the deadline of the capture had passed";
-	if (c->used >= c->options->most)
+	if (c->budget->used >= c->options->most)
 		return "the capture had as many bytes as it may have";
 	if (!fstatvfs(c->dir, &v) && (uint64_t)v.f_bavail * v.f_frsize < c->options->floor)
 		return "the disk has too little space left";
@@ -160,7 +160,6 @@ struct manifest_item *step_run(struct taking *c, const struct step_plan *p)
 	shared->moved = began;
 	run(c, p, i, shared);
 	i->took_ms = now_ms() - began;
-	c->used += i->bytes;
 	munmap(shared, sizeof(*shared));
 	return i;
 }

@@ -53,19 +53,18 @@ static void begin_manifest(struct captured *ret, const struct capture_options *o
 	};
 }
 
-/** In the order in which evidence dies. Nothing is packed before all is saved. */
+/** In the order in which evidence dies; what strangers can fill comes behind what the GPUs answer. Nothing is packed before all is saved. */
 static void take_all(struct taking *c)
 {
 	capture_dumps(c);
 	capture_note(c);
 	capture_logs(c);
+	capture_looks(c, LOOKS_FIRST);
 	capture_crash_files(c);
 	capture_recordings(c);
-	capture_looks(c, c->options->tools ? LOOKS_FIRST : LOOKS_FIRST | LOOKS_LAST);
-	if (c->options->tools) {
+	if (c->options->tools)
 		capture_tools(c);
-		capture_looks(c, LOOKS_LAST);
-	}
+	capture_looks(c, LOOKS_LAST);
 	if (c->options->debugger)
 		capture_debugger(c);
 }
@@ -89,6 +88,7 @@ static struct uh_error *finish(struct taking *c, struct captured *ret)
 	ret->manifest.state = "complete";
 	ret->manifest.ended = (int64_t)time(NULL);
 	ret->manifest.took_ms = now_ms() - c->began;
+	c->budget->most = UINT64_MAX; // what is redacted takes the place of what was saved
 	struct uh_error *err = c->options->redact ? redact_partial(c) : NULL;
 	if (!err)
 		err = partial_save_manifest(c);
@@ -140,6 +140,7 @@ struct uh_error *capture_take(const struct capture_options *options, struct capt
 		return err;
 	o.floor = o.floor ? o.floor : usual_floor(c.dir);
 	c.dead = tape_dead_new();
+	c.budget = tape_budget_new(o.most);
 	take_all(&c);
 	if (o.saved)
 		o.saved(o.saved_ctx);
@@ -149,6 +150,7 @@ struct uh_error *capture_take(const struct capture_options *options, struct capt
 	if (err)
 		err = with_rest(&c, err);
 	tape_dead_free(c.dead);
+	tape_budget_free(c.budget);
 	if (!err)
 		partial_remove(c.path, c.dir);
 	cleanup_close(&c.dir);

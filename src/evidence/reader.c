@@ -191,13 +191,14 @@ static bool read_recording(struct evidence_reader *r, struct source *s, struct r
 	struct text bytes = { 0 };
 	if (!recording_begins((struct str){ stream->bytes, stream->have }))
 		return false;
-	if (!s->door)
+	if (!s->door && !s->bytes)
 		stream_whole(s, stream, &bytes);
+	const struct str whole = s->bytes ? (struct str){ s->bytes, s->size } : text_str(&bytes);
 	struct counted c = { r->sink, 0 };
 	struct evidence *e = evidence_add(r, s->name, "recording");
 	const struct artefact_output out = { .know = r->know, .source = e->id, .sink = { count_event, &c }, .name = e->path };
-	*ret_err = recording_read(&out, s, text_str(&bytes));
-	e->bytes = s->door ? s->size : bytes.n;
+	*ret_err = recording_read(&out, s, whole);
+	e->bytes = s->door ? s->size : whole.n;
 	e->events = c.events;
 	e->kinds[e->nkinds++] = e->kind;
 	text_free(&bytes);

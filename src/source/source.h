@@ -18,6 +18,7 @@ struct source {
 	/** The next bytes; 0 at the end, -1 and *ret_err where reading failed. */
 	ssize_t (*read)(struct source *s, void *buffer, size_t size, struct uh_error **ret_err);
 	void *ctx; // of read()
+	const char *bytes; // all @size of them, where they are in memory; or NULL
 };
 
 /** A record of the journal, or of /dev/kmsg. */

@@ -273,8 +273,10 @@ struct uh_error *recording_read(const struct artefact_output *out, const struct 
 	struct file f = file_memory(out->name, bytes);
 	if (s->door)
 		f = (struct file){ .name = out->name, .door = s->door, .size = s->size };
-	char *copy = f.size <= RECORDING_MOST ? mem_large(f.size + 1) : NULL;
-	if (!copy || !file_read(&f, 0, copy, f.size)) {
+	char *copy = f.size <= RECORDING_MOST ? mem_alloc(f.size + 1) : NULL;
+	if (copy && !f.door)
+		mem_copy_sparse(copy, bytes.p, bytes.n); // most of a recording is room that was never used
+	if (!copy || (f.door && !file_read(&f, 0, copy, f.size))) {
 		free(copy);
 		return uh_error_new("%s: it could not be read to its end", s->name);
 	}

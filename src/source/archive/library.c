@@ -25,6 +25,7 @@ const char *archive_load(struct archive_api *api)
 		{ "archive_set_error", &api->set_error },
 		{ "archive_entry_filetype", &api->entry_filetype },
 		{ "archive_entry_pathname", &api->entry_pathname },
+		{ "archive_entry_size", &api->entry_size },
 		{ "archive_entry_hardlink", &api->entry_hardlink },
 		{ "archive_entry_symlink", &api->entry_symlink },
 	};

@@ -20,6 +20,7 @@ struct archive_api {
 	typeof(archive_entry_pathname) *entry_pathname;
 	typeof(archive_entry_hardlink) *entry_hardlink;
 	typeof(archive_entry_symlink) *entry_symlink;
+	typeof(archive_entry_size) *entry_size;
 };
 
 /** Loads it where it is not yet. What is wrong with it, as a phrase; NULL: nothing. */

@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "base/door/door.h"
@@ -11,11 +13,14 @@
 #include "source/feed.h"
 
 enum { PROCESSOR_MS = 120000, MAGIC = 4, DEPTH_MOST = 4 };
-static const uint64_t member_most = 1ull << 30, bundle_most = 2ull << 30;
+/** Of a member and of all, holes included; of all without them. What is packed more tightly than any evidence is made to eat memory. */
+static const uint64_t member_most = 1ull << 30, logical_most = 16ull << 30, bundle_most = 2ull << 30;
+static const uint64_t tight_most = 256ull << 20, times_most = 200;
 
 enum bundle_piece {
 	BUNDLE_MEMBER = FEED_KINDS, // its name
 	BUNDLE_DATA,
+	BUNDLE_HOLE,    // a uint64_t: so many zeros
 	BUNDLE_REFUSED, // why
 	BUNDLE_OTHER,   // it is no bundle
 	BUNDLE_WHOLE,
@@ -48,7 +53,8 @@ struct unbundler {
 	struct archive *archive;
 	int to;
 	unsigned entries;
-	uint64_t bytes;
+	uint64_t bytes, logical; // of the members so far; with their holes
+	uint64_t packed;         // of the file
 };
 
 static void refuse(const struct unbundler *u, struct str entry, const char *why)
@@ -70,27 +76,67 @@ static const char *wrong(const struct unbundler *u, struct archive_entry *e, str
 	return bundle_name_wrong(name);
 }
 
+/** Zeros, which need no memory. */
+static void send_hole(struct unbundler *u, uint64_t n)
+{
+	u->logical += n;
+	if (n)
+		feed_send(u->to, BUNDLE_HOLE, (struct str){ (const char *)&n, sizeof(n) }, S(""));
+}
+
+static void send_block(struct unbundler *u, struct str block)
+{
+	for (; block.n; block = str_from(block, FEED_MOST)) {
+		const struct str part = str_cut(block, FEED_MOST);
+		if (mem_zero(part.p, part.n)) {
+			send_hole(u, part.n);
+			continue;
+		}
+		u->bytes += part.n;
+		u->logical += part.n;
+		feed_send(u->to, BUNDLE_DATA, part, S(""));
+	}
+}
+
+/** What is wrong with @n bytes at @offset of a member that has had @size so far; NULL: nothing. */
+static const char *too_much(const struct unbundler *u, uint64_t size, uint64_t offset, uint64_t n)
+{
+	if (offset < size || offset > member_most || n > member_most - offset || offset + n - size > logical_most - u->logical)
+		return "it is larger than a bundle's may be";
+	if (u->bytes > bundle_most)
+		return "the bundle is larger than one may be";
+	if (u->bytes > tight_most + times_most * u->packed)
+		return "the bundle unpacks to more than 200 times its size";
+	return NULL;
+}
+
 /** false: it was refused. */
-static bool send_data(struct unbundler *u, struct str name)
+static bool send_data(struct unbundler *u, struct archive_entry *e, struct str name)
 {
 	const void *block;
 	size_t n;
 	la_int64_t offset;
 	uint64_t size = 0;
+	const char *why = NULL;
 	int r;
-	while ((r = u->api.read_data_block(u->archive, &block, &n, &offset)) == ARCHIVE_OK) {
-		if (n > member_most - size || n > bundle_most - u->bytes || (uint64_t)offset != size) {
-			refuse(u, name, "it is larger than a bundle's may be, or has holes");
-			return false;
-		}
-		size += n;
-		u->bytes += n;
-		for (struct str left = { block, n }; left.n; left = str_from(left, FEED_MOST))
-			feed_send(u->to, BUNDLE_DATA, str_cut(left, FEED_MOST), S(""));
+	while (!why && (r = u->api.read_data_block(u->archive, &block, &n, &offset)) == ARCHIVE_OK) {
+		why = too_much(u, size, (uint64_t)offset, n);
+		if (why)
+			break;
+		send_hole(u, (uint64_t)offset - size);
+		send_block(u, (struct str){ block, n });
+		size = (uint64_t)offset + n;
 	}
-	if (r != ARCHIVE_EOF)
-		refuse(u, name, "it is damaged, or ends too early");
-	return r == ARCHIVE_EOF;
+	const uint64_t whole = (uint64_t)u->api.entry_size(e); // with a hole at its end
+	if (!why && r != ARCHIVE_EOF)
+		why = "it is damaged, or ends too early";
+	if (!why && whole > size)
+		why = too_much(u, size, whole, 0);
+	if (why)
+		refuse(u, name, why);
+	else if (whole > size)
+		send_hole(u, whole - size);
+	return !why;
 }
 
 static void send_members(struct unbundler *u)
@@ -110,7 +156,7 @@ static void send_members(struct unbundler *u)
 			return;
 		}
 		feed_send(u->to, BUNDLE_MEMBER, name, S(""));
-		if (!send_data(u, name))
+		if (!send_data(u, e, name))
 			return;
 	}
 	if (r == ARCHIVE_EOF && u->entries)
@@ -139,6 +185,8 @@ static void unbundle(int to, const void *ctx)
 		feed_send(to, BUNDLE_REFUSED, why, S(""));
 		return;
 	}
+	struct stat st;
+	u.packed = fstat(o.fd, &st) ? 0 : (uint64_t)st.st_size;
 	u.archive = archive_new_bundle(&u.api);
 	if (u.api.read_open_fd(u.archive, o.fd, FEED_MOST) == ARCHIVE_OK)
 		send_members(&u);
@@ -154,24 +202,46 @@ static void add_member(struct bundle *b, struct str name)
 	vec_push(&b->members, ((struct bundle_member){ .name = arena_str(&b->arena, name) }));
 }
 
-/** Grows by doubling: a member may have a gigabyte. */
-static void add_data(struct bundle *b, size_t *cap, struct str bytes)
+/** Makes room for @more zeros behind a member. Nobody has touched them, so that they need no memory. false: there is none. */
+static bool grow(struct bundle_member *m, uint64_t more)
 {
-	struct bundle_member *m = &b->members.data[b->members.len - 1];
-	size_t had = *cap;
-	while (*cap - m->n < bytes.n)
-		*cap = *cap ? 2 * *cap : FEED_MOST;
-	if (*cap != had)
-		m->bytes = mem_grow(m->bytes, had, *cap);
-	memcpy(m->bytes + m->n, bytes.p, bytes.n);
-	m->n += bytes.n;
+	const size_t wanted = m->n + more;
+	size_t cap = m->cap ? m->cap : FEED_MOST;
+	while (cap < wanted)
+		cap *= 2;
+	if (cap == m->cap)
+		return true;
+	void *room = m->cap ? mremap(m->bytes, m->cap, cap, MREMAP_MAYMOVE) :
+			      mmap(NULL, cap, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (room == MAP_FAILED)
+		return false;
+	m->bytes = room;
+	m->cap = cap;
+	return true;
+}
+
+/** Adds what a piece holds to the last member. false: there is no memory for it. */
+static bool add_piece(struct bundle *b, int kind, struct str piece)
+{
+	struct bundle_member *m = b->members.len ? &b->members.data[b->members.len - 1] : NULL;
+	uint64_t hole = 0;
+	if (!m)
+		return true;
+	if (kind == BUNDLE_HOLE && piece.n == sizeof(hole))
+		memcpy(&hole, piece.p, sizeof(hole));
+	const uint64_t more = kind == BUNDLE_DATA ? piece.n : hole;
+	if (more > member_most - m->n || !grow(m, more))
+		return false;
+	if (kind == BUNDLE_DATA)
+		mem_copy_sparse(m->bytes + m->n, piece.p, piece.n);
+	m->n += more;
+	return true;
 }
 
 /** true: it was read to its end. */
 static bool take_all(struct feed *feed, struct bundle *b, struct uh_error **ret_err, const char *path)
 {
 	struct str piece;
-	size_t cap = 0;
 	int kind;
 	while ((kind = feed_next(feed, &piece, ret_err)) > 0) {
 		if (kind == BUNDLE_WHOLE)
@@ -189,9 +259,9 @@ static bool take_all(struct feed *feed, struct bundle *b, struct uh_error **ret_
 				return false;
 			}
 			add_member(b, piece);
-			cap = 0;
-		} else if (kind == BUNDLE_DATA && b->members.len && piece.n) {
-			add_data(b, &cap, piece);
+		} else if (!add_piece(b, kind, piece)) {
+			*ret_err = uh_error_os(ENOMEM, "%s", path);
+			return false;
 		}
 	}
 	if (!*ret_err)
@@ -257,7 +327,8 @@ void bundle_free(struct bundle *b)
 	if (!b)
 		return;
 	for (size_t i = 0; i < b->members.len; i++)
-		free(b->members.data[i].bytes);
+		if (b->members.data[i].cap)
+			munmap(b->members.data[i].bytes, b->members.data[i].cap);
 	vec_free(&b->members);
 	arena_free(&b->arena);
 	free(b);

@@ -19,7 +19,7 @@ enum { BUNDLE_ENTRIES_MOST = 4096, BUNDLE_NAME_MOST = 200 };
 struct bundle_member {
 	struct str name;
 	char *bytes;
-	size_t n;
+	size_t n, cap;
 };
 
 struct bundle {

@@ -1,13 +1,42 @@
 // Records: what comes back through the seam goes to the file in one write before the look goes on.
 #include <errno.h>
 #include <stdio.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/child.h"
 #include "base/save.h"
 #include "source/tape/parts.h"
+
+struct tape_budget *tape_budget_new(uint64_t most)
+{
+	struct tape_budget *b = mmap(NULL, sizeof(*b), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (b == MAP_FAILED)
+		return NULL;
+	b->most = most;
+	return b;
+}
+
+void tape_budget_free(struct tape_budget *b)
+{
+	if (b)
+		munmap(b, sizeof(*b));
+}
+
+bool tape_budget_take(struct tape_budget *b, uint64_t n)
+{
+	uint64_t had = b ? (uint64_t)b->used : 0;
+	if (!b)
+		return true;
+	do {
+		if (had > b->most || n > b->most - had)
+			return false;
+	} while (!atomic_compare_exchange_weak(&b->used, &had, had + n));
+	return true;
+}
 
 struct tape *tape_record(const struct tape_recording *r)
 {
@@ -34,7 +63,7 @@ void tape_write(struct tape *t)
 {
 	enum { SYNC_MS = 100 };
 	struct tape_recorder *r = &t->recorder;
-	if (!r->error && r->room.n > r->to.most - r->written)
+	if (!r->error && (r->room.n > r->to.most - r->written || !tape_budget_take(r->to.budget, r->room.n)))
 		r->error = EFBIG;
 	if (!r->error && !write_all(r->to.fd, text_str(&r->room)))
 		r->error = errno;

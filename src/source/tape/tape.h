@@ -23,9 +23,20 @@ void tape_dead_free(struct tape_dead *d);
 /** The path that did not answer at @index, and where its reader waits; false behind the last. */
 bool tape_dead_at(const struct tape_dead *d, size_t index, struct probe_stuck *ret);
 
+/** Bytes that several writers may have together. Shared memory, because each is a process. */
+struct tape_budget {
+	_Atomic uint64_t used;
+	uint64_t most;
+};
+struct tape_budget *tape_budget_new(uint64_t most);
+void tape_budget_free(struct tape_budget *b);
+/** Takes @n bytes of it. false: so many are not left. NULL has any number. */
+bool tape_budget_take(struct tape_budget *b, uint64_t n);
+
 struct tape_recording {
 	int fd;        // of the file that is written; the tape does not close it
 	uint64_t most; // bytes; what goes beyond is not kept
+	struct tape_budget *budget; // NULL
 	struct tape_filter filter;
 	bool contents; // of users' memory are kept too
 	struct tape_dead *dead;
