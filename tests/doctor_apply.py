@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """unhang doctor --apply and --undo: each boot loader layout, byte for byte back, and killed at any system call that changes a file."""
 import concurrent.futures
+import fcntl
 import json
 import os
 import pathlib
@@ -409,6 +410,25 @@ def test_refused(t, unhang):
     t.ok("--undo t-both" in refused(t, m, "a drop of what we set", "by hand", "--apply", "t-drop", "--yes"), "and its undo is named")
 
 
+def test_locked(t, unhang):
+    """Whoever can open the directory of records can lock it: that stops nobody. Only another change does."""
+    m = Machine(unhang, "locked", GRUB_D)
+    m.doctor("--apply", "t-env", "--yes")
+    place = m.root / "etc/unhang/applied"
+    strangers = [os.open(path, os.O_RDONLY) for path in (place, *place.iterdir())]
+    for fd in strangers:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+    status, out, err = m.doctor("--apply", "t-both", "--yes")
+    t.ok(status == 0 and m.state(), "a stranger's lock does not stop a change", f"{status}: {out}{err}")
+    t.ok(not list(m.root.rglob(".lock")), "which leaves no lock behind")
+    for fd in strangers:
+        os.close(fd)
+    fd = os.open(place / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    refused(t, m, "while another one changes it", "another unhang", "--undo", "t-both", "--yes")
+    os.close(fd)
+
+
 def test_record(t, unhang):
     """A record from a stranger's tree names no file that we would not write."""
     m = Machine(unhang, "record", GRUB_D)
@@ -629,7 +649,8 @@ def killed_once(unhang, at_first, undo, number, point, old, new):
     wrong += [f"{name}: {path} is neither old nor new" for path in tree_wrong(now, old, new)]
     if "\nstate applied\n" in record and tree_wrong(now, new, new):
         wrong.append(f"{name}: the record says that it is applied, and the files do not")
-    told = now == before or (now == old if undo else "\nstate applied\n" in record)
+    unlocked = {path: what for path, what in now.items() if not path.endswith("/.lock")}  # the lock of who was killed is nobody's
+    told = unlocked == before or (now == old if undo else "\nstate applied\n" in record)
     if number % 2 and record and "\nstate applied\n" not in record:
         status, out, err = m.doctor("--apply", "t-both", "--yes")
         told |= "interrupted" in err
@@ -677,6 +698,7 @@ def main():
     test_loaders(t, unhang)
     test_tools(t, unhang)
     test_refused(t, unhang)
+    test_locked(t, unhang)
     test_record(t, unhang)
     test_foreign(t, unhang)
     test_title(t, unhang)

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/door/door.h"
+#include "base/lock.h"
 
 enum { RECORD_MOST = 1 << 18, RECORDS_MOST = 1000, BYTES_MOST = 4 << 20, SETS_MOST = 64 };
 
@@ -207,7 +208,7 @@ void applied_load_all(const char *root, struct applied_list *ret)
 		return;
 	}
 	size_t left = BYTES_MOST;
-	ret->empty = !names.n;
+	ret->empty = !names.n || (names.n == 1 && !strcmp(names.list[0], LOCK_NAME));
 	for (size_t i = 0; i < names.n && i < RECORDS_MOST; i++) {
 		struct str id;
 		bool cut;

@@ -7,13 +7,13 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/door/door.h"
 #include "base/door/root.h"
+#include "base/lock.h"
 #include "base/save.h"
 
 enum { FILE_MOST = 1 << 20, ENTRIES_MOST = 1000, WORDS_MOST = 8 };
@@ -96,14 +96,13 @@ static int directory_of(const char *root, struct arena *a, struct str path)
 	return root_open(root, arena_z(a, parent_of(a, path)), O_RDONLY | O_DIRECTORY);
 }
 
-static struct uh_error *lock_records(const char *root, int *ret)
+static struct uh_error *lock_records(const char *root, int *ret, struct lock *ret_lock)
 {
 	*ret = root_make_directory(root, APPLIED_DIRECTORY);
-	if (*ret < 0)
-		return uh_error_os(errno, APPLIED_DIRECTORY);
-	if (flock(*ret, LOCK_EX | LOCK_NB))
-		return uh_error_new("another unhang is changing this machine");
-	return NULL;
+	const enum lock_end end = *ret < 0 ? LOCK_NONE : lock_take(*ret, ret_lock);
+	return end == LOCK_TAKEN ? NULL :
+	       end == LOCK_HELD	 ? uh_error_new("another unhang is changing this machine") :
+				   uh_error_os(errno, APPLIED_DIRECTORY);
 }
 
 static struct uh_error *save_record(int dir, struct applied *a, enum applied_state state)
@@ -205,7 +204,8 @@ struct uh_error *applied_do(const char *root, struct applied *a)
 {
 	static const char then[] = "--apply finishes it, --undo undoes it:";
 	_cleanup_close_ int records = -1;
-	struct uh_error *err = lock_records(root, &records);
+	_cleanup_(lock_release) struct lock lock = LOCK_FREE;
+	struct uh_error *err = lock_records(root, &records, &lock);
 	char name[96];
 	snprintf(name, sizeof(name), STR_FMT ".record", STR_ARG(a->id));
 	if (!err)
@@ -358,6 +358,9 @@ bool applied_sweep(const char *root, struct str id)
 	if (dir >= 0) {
 		save_left_over(dir, path, true);
 		clean = !save_left_over(dir, path, false);
+		struct lock left = LOCK_FREE; // by who was killed
+		if (lock_take(dir, &left) == LOCK_TAKEN)
+			lock_release(&left);
 	}
 	remove_directory(root, S(APPLIED_DIRECTORY));
 	remove_directory(root, S("/etc/unhang"));
@@ -367,7 +370,8 @@ bool applied_sweep(const char *root, struct str id)
 struct uh_error *applied_undo(const char *root, struct applied *a)
 {
 	_cleanup_close_ int records = -1;
-	struct uh_error *err = lock_records(root, &records);
+	_cleanup_(lock_release) struct lock lock = LOCK_FREE;
+	struct uh_error *err = lock_records(root, &records, &lock);
 	char name[96];
 	snprintf(name, sizeof(name), STR_FMT ".record", STR_ARG(a->id));
 	applied_find_entries(root, a);
@@ -385,6 +389,7 @@ struct uh_error *applied_undo(const char *root, struct applied *a)
 		remove_directory(root, a->made.data[n]);
 	if (!err)
 		err = save_remove(records, name);
+	lock_release(&lock);
 	if (!err)
 		applied_sweep(root, a->id);
 	return err;

@@ -96,6 +96,9 @@ static void look(const struct looks_work *w, size_t i, struct step_result *ret)
 	struct str path = refused(w, l, tape);
 	if (path.n)
 		step_end(&s, ITEM_REFUSED, STR_FMT ": %s", STR_ARG(path), strerror(EACCES));
+	path = tape_unread(tape);
+	if (path.n)
+		step_end(&s, ITEM_CUT, STR_FMT ": not read, since another process of unhang waits for that GPU", STR_ARG(path));
 	bool whole = tape_end(tape);
 	int why = errno;
 	if (!whole)

@@ -20,7 +20,7 @@ enum { STEP_MS = 10000, COPY_MS = 8000, FILES_MOST = 1024, PIECE = 1 << 18, CHEC
 static const uint64_t logical_most = 8ull << 30, data_each = 64 << 20, logical_each = 1 << 30;
 
 /** A recording that there is. */
-struct candidate {
+struct found_recording {
 	struct recording_place place;
 	struct str stem; // of its name
 	uid_t user;
@@ -37,7 +37,7 @@ struct recordings_work {
 	struct step *step;
 	struct arena arena;
 	struct recording_places places;
-	VEC(struct candidate) all;
+	VEC(struct found_recording) all;
 	struct share left;
 	int64_t until;
 	size_t saved, failed, left_out;
@@ -149,7 +149,7 @@ static bool may_have_arguments(const struct step *s)
 }
 
 /** Opens it as the one that was looked at: what took its place meanwhile may be anybody's. -1: see errno. */
-static int open_file(const struct candidate *c, const char *name, struct stat *ret)
+static int open_file(const struct found_recording *c, const char *name, struct stat *ret)
 {
 	struct opened o = { .fd = -1 };
 	_cleanup_error_ struct uh_error *err =
@@ -200,7 +200,7 @@ static bool copy_open(struct step *s, int from, uint64_t size, const char *name,
 	return good;
 }
 
-static bool copy(struct step *s, const struct candidate *c, const char *from_name, const char *name, struct share *left)
+static bool copy(struct step *s, const struct found_recording *c, const char *from_name, const char *name, struct share *left)
 {
 	enum { TIMES = 4 };
 	struct stat st;
@@ -212,7 +212,7 @@ static bool copy(struct step *s, const struct candidate *c, const char *from_nam
 }
 
 /** With the light GPU core of a fault, which the recorder writes beside it: registers, LDS and arguments are the users'. */
-static void copy_with_core(struct recordings_work *w, const struct candidate *c, size_t index, struct share *left)
+static void copy_with_core(struct recordings_work *w, const struct found_recording *c, size_t index, struct share *left)
 {
 	struct step *s = w->step;
 	if (copy(s, c, c->place.name, member_name(&w->arena, c->stem, index, RECORDING), left))
@@ -230,7 +230,7 @@ static void copy_with_core(struct recordings_work *w, const struct candidate *c,
 // --- whose come first ---
 
 /** Whether the process of a recording is its owner's, and has a GPU open. */
-static bool holds_gpu(const struct candidate *c)
+static bool holds_gpu(const struct found_recording *c)
 {
 	char path[64], target[64];
 	const struct str pid = pid_of(c->stem);
@@ -251,7 +251,7 @@ static bool holds_gpu(const struct candidate *c)
 
 static int by_user(const void *a, const void *b)
 {
-	const struct candidate *x = a, *y = b;
+	const struct found_recording *x = a, *y = b;
 	if (x->rank != y->rank)
 		return x->rank < y->rank ? -1 : 1;
 	if (x->user != y->user)
@@ -275,7 +275,7 @@ static void put_in_order(struct recordings_work *w)
 		return;
 	qsort(w->all.data, w->all.len, sizeof(*w->all.data), by_user);
 	for (size_t i = 0, n; i < w->all.len; i += n) {
-		struct candidate *c = &w->all.data[i];
+		struct found_recording *c = &w->all.data[i];
 		bool holds = false;
 		n = of_user(w, i);
 		for (size_t k = 0; k < n && k < CHECKED_MOST && now_ms() < w->until && !holds; k++)
@@ -301,7 +301,7 @@ static void find_all(struct recordings_work *w)
 		w->failed += !good;
 		uh_error_free(err);
 		if (good)
-			vec_push(&w->all, ((struct candidate){ .place = p,
+			vec_push(&w->all, ((struct found_recording){ .place = p,
 							       .stem = str_cut(str_z(p.name), strlen(p.name) - (sizeof(RECORDING) - 1)),
 							       .user = o.st.st_uid,
 							       .born = o.st.st_ctim.tv_sec }));

@@ -1,12 +1,12 @@
 // unhang incidents ID --close: an operator says that it is over.
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/file.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/child.h"
 #include "base/cleanup.h"
+#include "base/lock.h"
 #include "session/session.h"
 #include "store/store.h"
 #include "watch/tell.h"
@@ -64,8 +64,9 @@ struct uh_error *uh_incident_close(const char *state_dir, const char *id, const 
 		err = errno == EACCES ? uh_error_new("only root may close an incident: run it with sudo") :
 					uh_error_os(errno, "%s", path);
 	if (!err && !was) {
-		_cleanup_close_ int lock = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		const bool alone = lock >= 0 && !flock(lock, LOCK_EX | LOCK_NB);
+		_cleanup_close_ int place = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		_cleanup_(lock_release) struct lock lock = LOCK_FREE;
+		const bool alone = place >= 0 && lock_take(place, &lock) == LOCK_TAKEN;
 		err = alone ? close_here(directory, &one, said, &a) : have_closed(directory, str_z(id), said);
 	}
 	if (!err)

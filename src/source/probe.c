@@ -120,6 +120,7 @@ static void stand_back(struct arena *a, struct probe_running *r)
 	for (size_t i = 0; i < r->batch->n; i++)
 		buried |= r->batch->probes[i].buried;
 	r->batch->stuck.late |= !buried; // it has come back meanwhile
+	r->batch->stuck.held = true;
 }
 
 static void end_run(struct arena *a, struct probe_running *r, int64_t deadline, struct probe_count *count)

@@ -62,6 +62,7 @@ struct probe {
 struct probe_stuck {
 	bool is;
 	bool late;            // it made progress, but time ran out: the rest is PROBE_NOT_MADE
+	bool held;            // another process of unhang asks that GPU, and does not come back: nobody asked
 	bool uninterruptible; // in D state
 	struct str at;        // the path
 	struct str stack;     // of the kernel, a function per line, innermost first; empty where it may not be read

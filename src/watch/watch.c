@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/file.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -13,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/door/door.h"
+#include "base/lock.h"
 #include "base/lower.h"
 #include "watch/eye.h"
 #include "watch/parts.h"
@@ -476,9 +476,11 @@ static struct uh_error *take_place(const char *directory, int *ret_lock)
 {
 	if (mkdir(directory, 0755) && errno != EEXIST && !may_pass(errno))
 		return uh_error_os(errno, "incidents cannot be stored in %s", directory);
-	*ret_lock = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (*ret_lock >= 0 && flock(*ret_lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+	_cleanup_close_ int place = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct lock lock = LOCK_FREE;
+	if (place >= 0 && lock_take(place, &lock) == LOCK_HELD)
 		return uh_error_new("another unhang watch stores its incidents in %s", directory);
+	*ret_lock = lock.fd;
 	return NULL;
 }
 

@@ -3,10 +3,10 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/file.h>
 
 #include "base/cleanup.h"
 #include "base/door/door.h"
+#include "base/lock.h"
 #include "base/print.h"
 #include "base/door/root.h"
 #include "base/save.h"
@@ -71,12 +71,12 @@ static struct uh_error *update_checked(struct arena *a, const char *root, const 
 	return update_blocks_right(c);
 }
 
-static struct uh_error *lock_directory(int dir)
+static struct uh_error *lock_directory(int dir, struct lock *ret)
 {
-	if (!flock(dir, LOCK_EX | LOCK_NB))
-		return NULL;
-	return errno == EWOULDBLOCK ? uh_error_new(UPDATE_DIRECTORY ": another unhang knowledge update is running") :
-				      uh_error_os(errno, UPDATE_DIRECTORY);
+	const enum lock_end end = lock_take(dir, ret);
+	return end == LOCK_TAKEN ? NULL :
+	       end == LOCK_HELD	 ? uh_error_new(UPDATE_DIRECTORY ": another unhang knowledge update is running") :
+				   uh_error_os(errno, UPDATE_DIRECTORY);
 }
 
 /** The version is looked at once more under the lock: somebody may have been quicker. */
@@ -85,12 +85,13 @@ static struct uh_error *update_install(struct arena *a, const char *root, const 
 	struct container installed;
 	bool there;
 	_cleanup_close_ int made = root_make_directory(root, UPDATE_DIRECTORY), dir = -1;
+	_cleanup_(lock_release) struct lock lock = LOCK_FREE;
 	if (made < 0)
 		return uh_error_os(errno, "%s" UPDATE_DIRECTORY, root ? root : "");
 	// If others may write to the directory, the update would not be used either.
 	struct uh_error *err = trust_open(root, UPDATE_DIRECTORY, O_RDONLY | O_DIRECTORY, &dir);
 	if (!err)
-		err = lock_directory(dir);
+		err = lock_directory(dir, &lock);
 	if (err)
 		return err;
 	uh_error_free(update_installed(a, root, &installed, &there));
@@ -141,7 +142,8 @@ static struct uh_error *update_remove(struct arena *a, const char *root, FILE *o
 	_cleanup_close_ int dir = root_open(root, UPDATE_DIRECTORY, O_RDONLY | O_DIRECTORY);
 	if (dir < 0 && errno != ENOENT)
 		return uh_error_os(errno, "%s" UPDATE_DIRECTORY, root ? root : "");
-	struct uh_error *err = dir < 0 ? NULL : lock_directory(dir);
+	_cleanup_(lock_release) struct lock lock = LOCK_FREE;
+	struct uh_error *err = dir < 0 ? NULL : lock_directory(dir, &lock);
 	if (err)
 		return err;
 	uh_error_free(update_installed(a, root, &installed, &there));

@@ -117,7 +117,7 @@ bool clerk_take_question(struct str bytes, struct arena *a, struct clerk_questio
 
 // --- answers ---
 
-enum { STUCK = 1, LATE = 2, UNINTERRUPTIBLE = 4 };
+enum { STUCK = 1, LATE = 2, UNINTERRUPTIBLE = 4, HELD = 8 };
 
 void clerk_put_answer(struct text *to, const struct clerk_question *q, const struct probe_count *count)
 {
@@ -127,7 +127,9 @@ void clerk_put_answer(struct text *to, const struct clerk_question *q, const str
 	for (size_t i = 0; i < q->n; i++) {
 		const struct probe_batch *b = &q->batches[i];
 		const struct probe_stuck *s = &b->stuck;
-		tape_put_number(to, (s->is ? STUCK : 0) | (s->late ? LATE : 0) | (s->uninterruptible ? UNINTERRUPTIBLE : 0), 1);
+		tape_put_number(to, (s->is ? STUCK : 0) | (s->late ? LATE : 0) | (s->uninterruptible ? UNINTERRUPTIBLE : 0) |
+					    (s->held ? HELD : 0),
+				1);
 		tape_put_text(to, s->at);
 		tape_put_text(to, s->stack);
 		tape_put_text(to, s->wchan);
@@ -166,6 +168,7 @@ bool clerk_take_answer(struct str bytes, struct arena *a, struct clerk_question 
 		unsigned flags = (unsigned)tape_take_number(&c, 1);
 		*s = (struct probe_stuck){ .is = flags & STUCK,
 					   .late = flags & LATE,
+					   .held = flags & HELD,
 					   .uninterruptible = flags & UNINTERRUPTIBLE };
 		s->at = arena_str(a, tape_take_text(&c));
 		s->stack = arena_str(a, tape_take_text(&c));

@@ -1,13 +1,13 @@
 // One child at a time asks the files of a GPU that may block (tomb.h).
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/child.h"
 #include "base/cleanup.h"
+#include "base/lock.h"
 #include "source/process.h"
 #include "source/tape/tomb.h"
 
@@ -16,16 +16,15 @@ enum { NOTE_MOST = 1024, NAP_US = 3000, TIMES = 20 };
 /** -1: there is none, and everybody reads as he likes: who is not root leaves no child behind in debugfs. */
 static int open_lock(const char *key)
 {
-	char file[sizeof(TOMB_READING) + TOMB_KEY_MOST];
 	struct stat st;
 	if (geteuid() != 0 || strchr(key, '/'))
 		return -1;
 	mkdir("/run/unhang", 0755);
 	mkdir(TOMB_READING, 0755);
-	if (stat(TOMB_READING, &st) || st.st_uid != 0 || st.st_mode & 022)
+	_cleanup_close_ int dir = open(TOMB_READING, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir < 0 || fstat(dir, &st) || st.st_uid != 0 || st.st_mode & 022)
 		return -1;
-	snprintf(file, sizeof(file), TOMB_READING "/%s", key);
-	return open(file, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+	return lock_open(dir, key);
 }
 
 static bool holder_of(int fd, struct tomb *ret)

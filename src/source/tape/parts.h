@@ -44,6 +44,7 @@ struct tape_recorder {
 	int64_t synced; // when it was last brought to the disk
 	struct text room;
 	struct str refused; // one of the tape's paths
+	struct str unread;  // see tape_unread()
 };
 
 struct tape_player {

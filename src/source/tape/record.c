@@ -74,6 +74,7 @@ void tape_write(struct tape *t)
 }
 
 struct str tape_refused(const struct tape *t) { return t->recorder.refused; }
+struct str tape_unread(const struct tape *t) { return t->recorder.unread; }
 
 uint64_t tape_written(const struct tape *t) { return t->recorder.written; }
 
@@ -144,6 +145,9 @@ void tape_keep(struct tape *t, const struct probe_batch *b, int64_t began)
 	for (size_t i = 0; i < b->n; i++)
 		put_probe(t, &b->probes[i], t->recorder.batches);
 	t->recorder.batches++;
+	for (size_t i = 0; b->stuck.held && !t->recorder.unread.n && i < b->n; i++)
+		if (b->probes[i].end == PROBE_NOT_MADE || b->probes[i].end == PROBE_STUCK)
+			t->recorder.unread = t->paths.list.data[number_of(t, str_z(b->probes[i].path))];
 	tape_note_dead(t->recorder.to.dead, b);
 	tape_write(t);
 }

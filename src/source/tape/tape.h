@@ -46,6 +46,8 @@ struct tape *tape_record(const struct tape_recording *r);
 bool tape_end(struct tape *t);
 /** The first path that this user may not read (EACCES), as long as the tape is; empty: none. */
 struct str tape_refused(const struct tape *t);
+/** The first path that nobody asked, since another process of unhang was asking that GPU; empty: none. */
+struct str tape_unread(const struct tape *t);
 /** Bytes that it has. */
 uint64_t tape_written(const struct tape *t);
 
