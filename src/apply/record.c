@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/door/door.h"
-#include "base/lock.h"
+#include "base/door/lock.h"
 
 enum { RECORD_MOST = 1 << 18, RECORDS_MOST = 1000, BYTES_MOST = 4 << 20, SETS_MOST = 64 };
 

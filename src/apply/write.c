@@ -13,7 +13,7 @@
 #include "base/cleanup.h"
 #include "base/door/door.h"
 #include "base/door/root.h"
-#include "base/lock.h"
+#include "base/door/lock.h"
 #include "base/save.h"
 
 enum { FILE_MOST = 1 << 20, ENTRIES_MOST = 1000, WORDS_MOST = 8 };

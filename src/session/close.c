@@ -6,7 +6,7 @@
 
 #include "base/child.h"
 #include "base/cleanup.h"
-#include "base/lock.h"
+#include "base/door/lock.h"
 #include "session/session.h"
 #include "store/store.h"
 #include "watch/tell.h"

@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/door/door.h"
-#include "base/lock.h"
+#include "base/door/lock.h"
 #include "base/lower.h"
 #include "watch/eye.h"
 #include "watch/parts.h"

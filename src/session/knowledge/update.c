@@ -6,7 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/door/door.h"
-#include "base/lock.h"
+#include "base/door/lock.h"
 #include "base/print.h"
 #include "base/door/root.h"
 #include "base/save.h"

@@ -7,7 +7,7 @@
 
 #include "base/child.h"
 #include "base/cleanup.h"
-#include "base/lock.h"
+#include "base/door/lock.h"
 #include "source/process.h"
 #include "source/tape/tomb.h"
 
