@@ -1,6 +1,7 @@
 // Loaded before the C library: calls that need space on a disk fail as on a full one. FAIL_AT is the number of the first that fails; all
 // behind it fail too, or with FAIL_ONCE none. Each process counts writes for itself, from where its parent was. With FAIL_COUNT, a file
-// that is there, all calls of all processes are counted, in it: of one kind that FAIL_ONLY names, or of all.
+// that is there, all calls of all processes are counted, in it: of one kind that FAIL_ONLY names, or of all. With FAIL_SLOW they do not fail,
+// but take so many seconds.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -31,8 +32,13 @@ static int fails(const char *name)
 	if (!at || (only && strcmp(only, name) != 0) || (count == &own_count && strcmp(name, "write") != 0))
 		return 0;
 	long n = ++*count;
+	int now = getenv("FAIL_ONCE") ? n == atol(at) : n >= atol(at);
+	if (now && getenv("FAIL_SLOW")) {
+		sleep((unsigned)atoi(getenv("FAIL_SLOW")));
+		return 0;
+	}
 	errno = ENOSPC;
-	return getenv("FAIL_ONCE") ? n == atol(at) : n >= atol(at);
+	return now;
 }
 
 /** Files and directories, not pipes and sockets. */

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import emulated
 import tap
@@ -87,6 +88,30 @@ def test_capture(t, unhang, library):
     t.ok(old.read_bytes() == before, "and an older bundle stays")
 
 
+def test_slow(t, unhang, library):
+    """A disk that does not answer for minutes: the capture ends at its deadline all the same."""
+    folder, count = unhang.directory / "slow", unhang.directory / "count"
+    folder.mkdir()
+    for at, once in ((1, False), (3, True), (12, True)):
+        count.write_bytes(bytes(8))
+        bundle, begin = folder / f"{at}.tar.zst", time.monotonic()
+        environment = {**failing(unhang, library, at, once, count), "FAIL_ONLY": "fsync", "FAIL_SLOW": "200"}
+        run = subprocess.run([unhang.binary, "capture", "--deadline", "20", "-o", bundle], env=environment, capture_output=True, timeout=900, check=False)
+        took = time.monotonic() - begin
+        t.ok(took < 100, f"a sync that takes minutes, {'the' if once else 'from the'} {at}. {'one' if once else 'on'}, delays no capture", f"{took:.0f} s: {run.stdout.decode()}{run.stderr.decode()}")
+        t.ok("manifest.json" in members(bundle) or (run.returncode == tap.CANNOT and "in time" in run.stderr.decode()), "and there is a bundle, or a clear line", run.stderr.decode())
+
+
+def test_nothing(t, unhang, library):
+    """Where nothing could be saved, nothing is left."""
+    folder, count = unhang.directory / "nothing", unhang.directory / "count"
+    folder.mkdir()
+    count.write_bytes(bytes(8))
+    run = subprocess.run([unhang.binary, "capture", "-o", folder / "b.tar.zst"], env={**failing(unhang, library, 1, False, count), "FAIL_ONLY": "write"}, capture_output=True, timeout=100, check=False)
+    said = run.stderr.decode()
+    t.ok(run.returncode == tap.CANNOT and "No space left" in said and "Nothing could be saved" in said and not list(folder.iterdir()), "a disk without any room: a clear line, and no .partial", f"{said} {list(folder.iterdir())}")
+
+
 def test_watch(t, unhang, library):
     count = unhang.directory / "count"
     for once in ((False, True) if ALL else (False,)):
@@ -127,6 +152,8 @@ def main():
         t.skip("a disk that is full", "the sanitizer wants to be loaded first")
         t.end()
     test_capture(t, unhang, library)
+    test_slow(t, unhang, library)
+    test_nothing(t, unhang, library)
     if emulated.possible(unhang) and not os.getuid():
         test_watch(t, unhang, library)
         test_dump(t, unhang, library)

@@ -62,8 +62,10 @@ struct captured {
 struct uh_error *capture_take(const struct capture_options *o, struct captured *ret);
 void captured_free(struct captured *c);
 
-/** Packs what captures that were killed have left in the directory of @file. */
-void capture_recover(const struct capture_options *o);
+/** Packs what captures that were killed, or had no room, have left in the directory of @file. @until: when it must have ended; 0: whenever. */
+void capture_recover(const struct capture_options *o, int64_t until);
+/** Only what one of @file itself has left. */
+void capture_recover_file(const struct capture_options *o, int64_t until);
 /** Removes the oldest bundles of a directory until they use no more than @most bytes and @floor bytes are free. @keep, a name in it, stays.
  * Returns how many were removed. */
 unsigned capture_vacuum(const char *directory, uint64_t most, uint64_t floor, const char *keep);

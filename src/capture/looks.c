@@ -158,6 +158,21 @@ static unsigned running(const struct looks_work *w)
 	return n;
 }
 
+/** What cannot even be noted is not begun. */
+static bool note_begin(const struct looks_work *w)
+{
+	_cleanup_error_ struct uh_error *err = partial_save_manifest(w->taking);
+	for (size_t i = 0; err && i < w->n; i++) {
+		struct look_said *said = &w->shared->said[i];
+		if (said->began)
+			continue;
+		said->result.state = ITEM_FAILED;
+		str_copy(said->result.reason, sizeof(said->result.reason), str_z(uh_error_message(err)));
+		said->began = said->ended = now_ms();
+	}
+	return !err;
+}
+
 static void look_at_all(int fd, const void *ctx)
 {
 	const struct looks_work *given = ctx;
@@ -167,6 +182,8 @@ static void look_at_all(int fd, const void *ctx)
 	(void)fd;
 	door_leave();
 	close(given->taking->lock);
+	if (!note_begin(given))
+		return;
 	for (size_t i = 0; i < given->n; i++) {
 		tracks[i] = given->shared->said[i].began ? -1 : create_track(given->taking, &given->looks[i]);
 		why[i] = errno;
@@ -274,7 +291,7 @@ static void run(struct taking *c, const struct looks_work *w, struct manifest_it
 			continue;
 		step_note_end(c, &items[i], CHILD_GOOD, &said->result);
 		items[i].took_ms = said->ended ? said->ended - said->began : 0;
-		if (w->looks[i].own && said->result.whole && !item_name(c, LOOKS_TEXT))
+		if (w->looks[i].own && said->result.whole && !step_name(c, (const char *const[]){ LOOKS_TEXT }, 1))
 			items[i].state = ITEM_CUT;
 	}
 }
@@ -290,10 +307,9 @@ static size_t next(const struct looks_work *w)
 
 static void run_all(struct taking *c, const struct looks_work *w, size_t first_item)
 {
-	_cleanup_error_ struct uh_error *err = partial_save_manifest(c);
 	struct manifest_item *items = c->manifest->items.data + first_item;
 	for (size_t at; (at = next(w)) < w->n;) {
-		const char *why = err ? uh_error_message(err) : step_exhausted(c);
+		const char *why = step_exhausted(c);
 		if (!why) {
 			run(c, w, items);
 			if (next(w) != at)
@@ -301,7 +317,7 @@ static void run_all(struct taking *c, const struct looks_work *w, size_t first_i
 			why = "unhang itself failed while it read it";
 		}
 		w->shared->said[at].began = now_ms();
-		items[at].state = err ? ITEM_FAILED : ITEM_CUT;
+		items[at].state = ITEM_CUT;
 		items[at].reason = arena_str(c->arena, str_z(why));
 	}
 }

@@ -200,7 +200,7 @@ static struct uh_error *run(const struct pack *p, int to)
 	struct text why = { 0 };
 	if (!child_begin_free(pack_child, &work, &child))
 		return uh_error_os(errno, "%s: nobody could pack it", p->file);
-	enum child_end end = child_wait(&child, now_ms() + PACK_MS, BLOCK, &why);
+	enum child_end end = child_wait(&child, p->until ? p->until : now_ms() + PACK_MS, BLOCK, &why);
 	child_kill(&child, 0);
 	struct uh_error *err = NULL;
 	if (why.n)

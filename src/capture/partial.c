@@ -132,6 +132,28 @@ static void remove_below(int dir, int depth)
 	closedir(list);
 }
 
+static bool empty_below(int dir, int depth)
+{
+	enum { DEPTH_MOST = 4 };
+	bool empty = true;
+	DIR *list = dir < 0 ? NULL : fdopendir(dir);
+	for (struct dirent *e = list ? readdir(list) : NULL; e && empty; e = readdir(list)) {
+		struct stat st;
+		if (e->d_name[0] == '.' || str_ends(str_z(e->d_name), S(".new")) || !strcmp(e->d_name, BUNDLE_MANIFEST) ||
+		    fstatat(dirfd(list), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
+			continue;
+		const int below = S_ISDIR(st.st_mode) && depth < DEPTH_MOST ?
+					  openat(dirfd(list), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) :
+					  -1;
+		empty = S_ISDIR(st.st_mode) ? below >= 0 && empty_below(below, depth + 1) : !st.st_size;
+	}
+	if (list)
+		closedir(list);
+	return list && empty;
+}
+
+bool partial_empty(int dir) { return empty_below(openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), 0); }
+
 /** Under a name of its own: what is left of a kill in the middle must not be taken for a capture. */
 void partial_remove(const char *path, int dir)
 {

@@ -15,7 +15,7 @@ struct taking {
 	struct tape_dead *dead;
 	int dir, lock;    // FILE.partial; what holds its lock
 	const char *path; // of it
-	int64_t began, deadline;
+	int64_t began, deadline, last; // when saving must end; and packing
 	struct tape_budget *budget; // of all that is saved; shared with the children
 };
 
@@ -52,6 +52,10 @@ struct step_plan {
 };
 /** Runs a step and notes in the manifest what came of it. Returns the item. */
 struct manifest_item *step_run(struct taking *c, const struct step_plan *p);
+/** Runs in a child what writes to the disk, which may not answer for minutes. The error of @write, or that it took too long. */
+struct uh_error *step_write(const struct taking *c, struct uh_error *(*write)(const void *ctx), const void *ctx, int64_t until);
+/** In the parent: gives files that item_close() finished their names. false: see errno. */
+bool step_name(const struct taking *c, const char *const *names, size_t n);
 /** Tells what is being saved. NULL: all is. */
 void step_progress(const struct taking *c, const char *what);
 /** Why nothing more is saved; NULL: there is room and time. */
@@ -89,7 +93,7 @@ bool item_skip(struct item_file *f, uint64_t n);
 bool item_finish(const struct taking *c, struct item_file *f);
 void item_drop(const struct taking *c, struct item_file *f);
 
-/** In the parent: gives a file that item_close() finished its name. */
+/** Gives a file that item_close() finished its name. */
 bool item_name(const struct taking *c, const char *name);
 
 // The partial directory.
@@ -99,6 +103,8 @@ struct uh_error *partial_create(const struct capture_options *o, struct taking *
 struct uh_error *partial_save_manifest(const struct taking *c);
 #define PARTIAL_DONE ".done"
 void partial_remove(const char *path, int dir);
+/** Whether nothing was saved in it. */
+bool partial_empty(int dir);
 
 /** Packs a partial directory to @file, in a child. @id is the capture's. The error is that there is no bundle. */
 struct pack {
@@ -106,6 +112,7 @@ struct pack {
 	int dir;        // of it
 	uint64_t bytes; // of the bundle, when it is there
 	int lock;       // what holds its lock, which the child must not keep
+	int64_t until;  // when it must have ended; 0: some minutes
 };
 struct uh_error *pack_bundle(struct pack *p);
 #define PACKED_MARK "packed"

@@ -19,6 +19,7 @@ struct left_over {
 	struct arena arena;
 	const char *path, *file;
 	int dir, lock;
+	int64_t until;
 };
 
 static void tell(const struct left_over *l, const char *what, const char *why)
@@ -96,7 +97,7 @@ static void recover(struct left_over *l)
 		return;
 	const char *file = free_name(l);
 	unlink(pack_unfinished(&l->arena, l->file));
-	struct pack p = { .partial = l->path, .file = file, .dir = l->dir, .lock = l->lock };
+	struct pack p = { .partial = l->path, .file = file, .dir = l->dir, .lock = l->lock, .until = l->until };
 	struct uh_error *err = mark_interrupted(l);
 	if (!err)
 		err = pack_bundle(&p);
@@ -110,9 +111,9 @@ static void recover(struct left_over *l)
 }
 
 /** Only what nobody holds the lock of. */
-static void look_at(const struct capture_options *o, const char *directory, struct str name)
+static void look_at(const struct capture_options *o, const char *directory, struct str name, int64_t until)
 {
-	struct left_over l = { .options = o, .dir = -1, .lock = -1 };
+	struct left_over l = { .options = o, .dir = -1, .lock = -1, .until = until };
 	l.path = arena_printf(&l.arena, "%s/" STR_FMT, directory, STR_ARG(name)).p;
 	l.file = arena_printf(&l.arena, "%s/" STR_FMT, directory, STR_ARG(str_cut(name, name.n - (sizeof(PARTIAL) - 1)))).p;
 	l.dir = open(l.path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -125,22 +126,36 @@ static void look_at(const struct capture_options *o, const char *directory, stru
 	arena_free(&l.arena);
 }
 
-void capture_recover(const struct capture_options *o)
+static bool is_partial(struct str name)
+{
+	return str_ends(name, S(BUNDLE_END PARTIAL)) || str_ends(name, S(BUNDLE_END PARTIAL PARTIAL_DONE));
+}
+
+/** @only: those whose names begin so. */
+static void recover_all(const struct capture_options *o, struct str only, int64_t until)
 {
 	struct arena a = { 0 };
 	const char *directory = pack_directory(&a, o->file);
 	struct text names = { 0 };
 	DIR *list = opendir(directory);
 	for (struct dirent *e = list ? readdir(list) : NULL; e; e = readdir(list))
-		if (str_ends(str_z(e->d_name), S(BUNDLE_END PARTIAL)) ||
-		    str_ends(str_z(e->d_name), S(BUNDLE_END PARTIAL PARTIAL_DONE)))
+		if (is_partial(str_z(e->d_name)) && str_starts(str_z(e->d_name), only))
 			text_printf(&names, "%s\n", e->d_name);
 	if (list)
 		closedir(list);
 	struct str rest = text_str(&names);
-	while (rest.n)
-		look_at(o, directory, str_split(&rest, '\n'));
+	while (rest.n && (!until || now_ms() < until))
+		look_at(o, directory, str_split(&rest, '\n'), until);
 	text_free(&names);
+	arena_free(&a);
+}
+
+void capture_recover(const struct capture_options *o, int64_t until) { recover_all(o, S(""), until); }
+
+void capture_recover_file(const struct capture_options *o, int64_t until)
+{
+	struct arena a = { 0 };
+	recover_all(o, arena_printf(&a, STR_FMT PARTIAL, STR_ARG(str_base(str_z(o->file)))), until);
 	arena_free(&a);
 }
 

@@ -7,6 +7,7 @@
 #include <sys/statvfs.h>
 
 #include "base/door/door.h"
+#include "base/save.h"
 #include "capture/parts.h"
 #include "source/probe_stuck.h"
 
@@ -38,8 +39,78 @@ static void work(int fd, const void *ctx)
 	(void)fd;
 	door_leave();
 	close(s.capture->lock); // which must not live on in a child that cannot be killed
-	p->run(&s);
+	_cleanup_error_ struct uh_error *err = partial_save_manifest(s.capture);
+	if (err)
+		step_end(&s, ITEM_FAILED, "%s", uh_error_message(err));
+	else
+		p->run(&s);
 	door_end();
+}
+
+// --- what the capture itself writes ---
+
+struct step_written {
+	const struct taking *capture;
+	struct uh_error *(*write)(const void *ctx);
+	const void *ctx;
+};
+
+/** Its answer: the number of the error, and its message. */
+static void write_child(int fd, const void *ctx)
+{
+	const struct step_written *w = ctx;
+	close(w->capture->lock);
+	_cleanup_error_ struct uh_error *err = w->write(w->ctx);
+	if (err && write_all(fd, (struct str){ (const char *)&err->errnum, sizeof(err->errnum) }))
+		write_all(fd, str_z(uh_error_message(err)));
+}
+
+struct uh_error *step_write(const struct taking *c, struct uh_error *(*write)(const void *ctx), const void *ctx, int64_t until)
+{
+	enum { ANSWER_MOST = 1 << 14 };
+	const struct step_written w = { c, write, ctx };
+	struct child child;
+	struct text answer = { 0 };
+	struct uh_error *err = NULL;
+	int number = 0;
+	if (!child_begin_free(write_child, &w, &child))
+		return uh_error_os(errno, "%s", c->path);
+	const enum child_end end = child_wait(&child, until, ANSWER_MOST, &answer);
+	if (end != CHILD_GOOD) {
+		err = uh_error_new("%s: it could not be written%s", c->path, end == CHILD_LATE ? " in time" : "");
+		err->errnum = end == CHILD_LATE ? ETIMEDOUT : EIO;
+	} else if (answer.n >= sizeof(number)) {
+		memcpy(&number, answer.p, sizeof(number));
+		err = uh_error_new(STR_FMT, STR_ARG(str_from(text_str(&answer), sizeof(number))));
+		err->errnum = number;
+	}
+	child_kill(&child, DIE_MS);
+	text_free(&answer);
+	return err;
+}
+
+struct step_names {
+	const struct taking *capture;
+	const char *const *names;
+	size_t n;
+};
+
+static struct uh_error *give_names(const void *ctx)
+{
+	const struct step_names *s = ctx;
+	for (size_t i = 0; i < s->n; i++)
+		if (!item_name(s->capture, s->names[i]))
+			return uh_error_os(errno, "%s", s->names[i]);
+	return NULL;
+}
+
+bool step_name(const struct taking *c, const char *const *names, size_t n)
+{
+	enum { NAME_MS = 2000 };
+	const struct step_names s = { c, names, n };
+	_cleanup_error_ struct uh_error *err = step_write(c, give_names, &s, now_ms() + NAME_MS);
+	errno = err ? err->errnum : 0;
+	return !err;
 }
 
 struct manifest_item *step_note(struct taking *c, const char *name, const char *what, enum item_state state, const char *reason)
@@ -135,11 +206,11 @@ static void run(struct taking *c, const struct step_plan *p, struct manifest_ite
 	else
 		step_note_late(c, i, &child);
 	child_kill(&child, DIE_MS);
-	for (size_t n = 0; n < sizeof(p->files) / sizeof(p->files[0]) && good && result.whole && p->files[n]; n++)
-		if (!item_name(c, p->files[n])) {
-			i->state = ITEM_FAILED;
-			i->reason = arena_str(c->arena, str_z(strerror(errno)));
-		}
+	const size_t files = !p->files[0] ? 0 : !p->files[1] ? 1 : 2;
+	if (good && result.whole && files && !step_name(c, p->files, files)) {
+		i->state = ITEM_FAILED;
+		i->reason = arena_str(c->arena, str_z(strerror(errno)));
+	}
 }
 
 struct manifest_item *step_run(struct taking *c, const struct step_plan *p)
@@ -150,11 +221,10 @@ struct manifest_item *step_run(struct taking *c, const struct step_plan *p)
 	step_progress(c, p->what);
 	struct manifest_item *i = step_note(c, p->name, p->what, ITEM_RUNNING, "");
 	struct step_shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	_cleanup_error_ struct uh_error *err = partial_save_manifest(c);
 	int64_t began = now_ms();
-	if (shared == MAP_FAILED || err) {
+	if (shared == MAP_FAILED) {
 		i->state = ITEM_FAILED;
-		i->reason = arena_str(c->arena, str_z(err ? uh_error_message(err) : "there is no memory for it"));
+		i->reason = S("there is no memory for it");
 		return i;
 	}
 	shared->moved = began;

@@ -2,13 +2,14 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
 #include <time.h>
 
 #include "capture/parts.h"
 
-enum { DEADLINE_MS = 30000 };
+enum { DEADLINE_MS = 30000, PACK_LEAST_MS = 5000, REMOVE_MS = 2000 };
 static const uint64_t item_most = 512ull << 20, most = 1ull << 30, floor_most = 1ull << 30;
 
 const char *const user_data_names[] = { "none", "registers", "all", NULL };
@@ -83,41 +84,72 @@ static void note_dead(struct taking *c)
 	}
 }
 
+/** The manifest, and a bundle with it. */
+static struct uh_error *write_bundle(const void *ctx)
+{
+	const struct taking *c = ctx;
+	struct pack p = { .partial = c->path, .file = c->options->file, .dir = c->dir, .lock = -1 };
+	struct uh_error *err = partial_save_manifest(c);
+	return err ? err : pack_bundle(&p);
+}
+
 static struct uh_error *finish(struct taking *c, struct captured *ret)
 {
+	struct stat st;
 	ret->manifest.state = "complete";
 	ret->manifest.ended = (int64_t)time(NULL);
 	ret->manifest.took_ms = now_ms() - c->began;
 	c->budget->most = UINT64_MAX; // what is redacted takes the place of what was saved
 	struct uh_error *err = c->options->redact ? redact_partial(c) : NULL;
+	const int64_t least = now_ms() + PACK_LEAST_MS;
 	if (!err)
-		err = partial_save_manifest(c);
-	struct pack p = { .partial = c->path, .file = c->options->file, .dir = c->dir, .lock = c->lock };
-	if (!err)
-		err = pack_bundle(&p);
-	ret->bytes = p.bytes;
+		err = step_write(c, write_bundle, c, c->last > least ? c->last : least);
+	if (!err && !stat(c->options->file, &st))
+		ret->bytes = (uint64_t)st.st_size;
 	return err;
 }
+
+static struct uh_error *write_manifest(const void *ctx) { return partial_save_manifest(ctx); }
 
 /** The next capture says `interrupted` of it. */
 static struct uh_error *stop(const struct taking *c)
 {
-	uh_error_free(partial_save_manifest(c));
+	uh_error_free(step_write(c, write_manifest, c, now_ms() + REMOVE_MS));
 	return uh_error_new("%s: stopped before it was complete", c->options->file);
 }
 
-/** The error with what is left, and what to do. */
+static struct uh_error *remove_partial(const void *ctx)
+{
+	const struct taking *c = ctx;
+	partial_remove(c->path, c->dir);
+	return NULL;
+}
+
+static bool is_full(const struct uh_error *err, int *ret_why)
+{
+	const struct str said = str_z(uh_error_message(err));
+	*ret_why = str_find(said, str_z(strerror(ENOSPC))) >= 0 ? ENOSPC : EDQUOT;
+	return str_find(said, str_z(strerror(*ret_why))) >= 0;
+}
+
+/** The error with what is left, and what to do. Where nothing could be saved, nothing is left. */
 static struct uh_error *with_rest(const struct taking *c, struct uh_error *err)
 {
 	const char *file = c->options->file;
-	struct str said = str_z(uh_error_message(err));
-	bool full = str_find(said, str_z(strerror(ENOSPC))) >= 0 || str_find(said, str_z(strerror(EDQUOT))) >= 0;
-	struct uh_error *all =
-		full ? uh_error_new("%s: %s. What was saved is in %s: make room there and capture again, or name a file on "
-				    "another disk with -o FILE",
-				    file, strerror(str_find(said, str_z(strerror(ENOSPC))) >= 0 ? ENOSPC : EDQUOT), c->path) :
-		       uh_error_new("%s; what was saved is in %s, and the next capture into that directory packs it",
-				    uh_error_message(err), c->path);
+	int why;
+	struct uh_error *all;
+	if (!is_full(err, &why)) {
+		all = uh_error_new("%s; what was saved is in %s, and the next capture into that directory packs it",
+				   uh_error_message(err), c->path);
+	} else if (partial_empty(c->dir)) {
+		uh_error_free(step_write(c, remove_partial, c, now_ms() + REMOVE_MS));
+		all = uh_error_new("%s: %s. Nothing could be saved: make room there, or name a file on another disk with -o FILE",
+				   file, strerror(why));
+	} else {
+		all = uh_error_new("%s: %s. What was saved is in %s: make room there and capture again, which packs it, or name "
+				   "a file on another disk with -o FILE",
+				   file, strerror(why), c->path);
+	}
 	uh_error_free(err);
 	return all;
 }
@@ -132,8 +164,9 @@ struct uh_error *capture_take(const struct capture_options *options, struct capt
 	o.deadline_ms = o.deadline_ms ? o.deadline_ms : DEADLINE_MS;
 	o.item_most = o.item_most ? o.item_most : item_most;
 	o.most = o.most ? o.most : most;
-	c.deadline = c.began + o.deadline_ms;
-	capture_recover(&o);
+	c.last = c.began + o.deadline_ms;
+	c.deadline = c.last - o.deadline_ms / 4; // the rest is for packing
+	capture_recover_file(&o, c.last);
 	begin_manifest(ret, &o);
 	struct uh_error *err = partial_create(&o, &c);
 	if (err)
@@ -152,9 +185,10 @@ struct uh_error *capture_take(const struct capture_options *options, struct capt
 	tape_dead_free(c.dead);
 	tape_budget_free(c.budget);
 	if (!err)
-		partial_remove(c.path, c.dir);
+		uh_error_free(step_write(&c, remove_partial, &c, now_ms() + REMOVE_MS)); // what is left of it the next capture removes
 	cleanup_close(&c.dir);
 	cleanup_close(&c.lock);
+	capture_recover(&o, c.last);
 	return err;
 }
 

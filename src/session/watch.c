@@ -210,7 +210,7 @@ static void recover(const struct capture_options *o, const char *partial)
 	enum { PATIENCE_MS = 40000, PAUSE_NS = 100000000 };
 	const struct timespec pause = { .tv_nsec = PAUSE_NS };
 	for (int64_t end = now_ms() + PATIENCE_MS; !access(partial, F_OK) && now_ms() < end;) {
-		capture_recover(o);
+		capture_recover(o, 0);
 		if (!access(partial, F_OK))
 			nanosleep(&pause, NULL);
 	}
