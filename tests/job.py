@@ -79,6 +79,18 @@ def test_status(t, j):
     t.same(told["tries"][0]["decision"]["reason"], None, "where nobody asked for another try, there is nothing to give a reason for")
 
 
+def test_places(t, j):
+    """Whose directory is named from where unhang was started is told from the root on; and what a run writes is for its user and group."""
+    folder, file = j.unhang.directory / "places", j.unhang.directory / "places" / "diagnostics.json"
+    folder.mkdir()
+    j.arguments()
+    subprocess.run([j.unhang.binary, "run", "--quiet", "--state-dir", "here/runs", "--status-file", j.status, "--crash-diagnostics", file, "--", *shell("cd /; exit 3")],
+                   cwd=folder, env=j.unhang.environment, capture_output=True, timeout=PATIENCE)
+    directory = j.report().get("directory") or ""
+    t.ok(directory.startswith(f"{folder}/here/runs/") and os.path.isdir(directory), "--state-dir here/runs: the report has the whole path", directory)
+    t.same(oct(file.stat().st_mode & 0o777), "0o640", "others do not read the crash diagnostics")
+
+
 def test_refused(t, j):
     sticky = j.unhang.directory / "sticky"
     sticky.mkdir()
@@ -565,7 +577,7 @@ def main():
     j = Job(unhang)
     # With real programs these are in job_gpu.py.
     without = () if shutil.which("hipcc") else (test_left, test_terminal)
-    for test in (test_status, test_refused, test_output, test_signals, test_limits, test_oom, test_group, test_tries, test_waits, test_ranks, test_first, test_killed, test_hangup, *without):
+    for test in (test_status, test_places, test_refused, test_output, test_signals, test_limits, test_oom, test_group, test_tries, test_waits, test_ranks, test_first, test_killed, test_hangup, *without):
         test(t, j)
     t.end()
 

@@ -300,6 +300,14 @@ def test_quota(t, unhang):
     t.same([i["bundle"] for i in m.incidents()], bundles, "a restart forgets none")
 
 
+def test_places(t, unhang):
+    """Directories that are named from where it was started are told from the root on."""
+    m = Machine(unhang, "places", HEALTHY + "messages\n" + fault(999.5))
+    run = m.run(f"cd {m.top} && {unhang.binary} watch --state-dir state --run-dir run --hooks-dir hooks --config watch.conf --once; "
+                f"{unhang.binary} incidents --state-dir state $(ls state/incidents)")
+    t.ok(f"{m.top}/state" in run.stdout.decode() and len(m.incidents()) == 1, "--state-dir state: where incidents are is told from the root on", run.stdout.decode() + run.stderr.decode())
+
+
 def test_second(t, unhang):
     """Two GPUs fail one after the other: each is explained as itself."""
     late = "".join(f"    999.{n}00000 err amdgpu 0000:43:00.0: amdgpu: {line}\n" for n, line in
@@ -603,7 +611,7 @@ def main():
     if not emulated.possible(unhang):
         t.skip("unhang watch on emulated machines", "this machine can make none")
         t.end()
-    for test in (test_once, test_quiet_machine, test_all_clear, test_closed, test_as_it_happens, test_storm, test_quota, test_second, test_explained_again, test_kills, test_processes, test_absent, test_hooks_again, test_rights, test_deaf, test_journal, test_bad_places):
+    for test in (test_once, test_quiet_machine, test_all_clear, test_closed, test_as_it_happens, test_storm, test_quota, test_places, test_second, test_explained_again, test_kills, test_processes, test_absent, test_hooks_again, test_rights, test_deaf, test_journal, test_bad_places):
         test(t, unhang)
     test_silent(t, unhang, os.path.abspath(sys.argv[3]))
     test_full_disk(t, unhang, os.path.abspath(sys.argv[2]))

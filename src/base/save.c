@@ -234,6 +234,14 @@ unsigned save_left_over(int dir, const char *path, bool remove)
 	return found;
 }
 
+const char *absolute_path(struct arena *a, const char *path)
+{
+	char here[PATH_MAX];
+	if (!path || !*path || *path == '/' || !getcwd(here, sizeof(here)))
+		return path;
+	return arena_printf(a, "%s/%s", strcmp(here, "/") ? here : "", path).p;
+}
+
 bool make_above(int dir, const char *path, mode_t mode)
 {
 	for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include "base/arena.h"
 #include "base/error.h"
 #include "base/str.h"
 
@@ -26,5 +27,7 @@ struct uh_error *save_remove(int dir, const char *path);
 unsigned save_left_over(int dir, const char *path, bool remove);
 /** Makes the directories above the last name of @path, which begins at @dir. */
 bool make_above(int dir, const char *path, mode_t mode);
+/** @path from the root on, whatever directory a process is in later. */
+const char *absolute_path(struct arena *a, const char *path);
 /** All of @bytes, however often a signal or a pipe cuts a write short. */
 bool write_all(int fd, struct str bytes);

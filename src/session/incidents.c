@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "base/door/door.h"
+#include "base/save.h"
 #include "evidence/documents/document.h"
 #include "session/session.h"
 #include "store/store.h"
@@ -39,8 +40,8 @@ static void show_list(const struct uh_incidents_options *o, struct stored_list *
 
 struct uh_error *uh_session_add_incident(struct uh_session *s, const char *state_dir, const char *id)
 {
-	const char *directory = state_dir ? state_dir : STATE_DIR;
 	struct arena a = { 0 };
+	const char *directory = absolute_path(&a, state_dir ? state_dir : STATE_DIR);
 	struct stored one;
 	struct uh_error *err = store_load(directory, str_z(id), &a, &one);
 	const char *bundle = err ? NULL : arena_printf(&a, "%s/" STORE_BUNDLE, store_path(&a, directory, str_z(id))).p;
@@ -54,11 +55,11 @@ struct uh_error *uh_session_add_incident(struct uh_session *s, const char *state
 
 struct uh_error *uh_incidents(const struct uh_incidents_options *o, FILE *out)
 {
-	const char *directory = o->state_dir ? o->state_dir : STATE_DIR;
+	struct arena a = { 0 };
+	const char *directory = absolute_path(&a, o->state_dir ? o->state_dir : STATE_DIR);
 	struct stored_list all;
 	enum { TEXT_MOST = 4 << 20 };
 	struct uh_error *err;
-	struct arena a = { 0 };
 	struct watch_said said;
 	const char *run_dir = o->run_dir ? o->run_dir : o->state_dir ? NULL : RUN_DIR; // of another place nobody knows the watch
 	const struct watch_said *heard = run_dir && read_said(run_dir, &a, &said) ? &said : NULL;

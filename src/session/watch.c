@@ -312,24 +312,26 @@ static void complete_runs(const char *state_dir)
 
 struct uh_error *uh_watch(const struct uh_watch_options *o, FILE *out, uh_problem_fn *problem, void *ctx)
 {
+	struct arena a = { 0 };
 	struct teller teller = { problem, ctx };
 	struct know *k = look_knowledge(&teller);
 	const struct watch_hands hands = { capture, explain_stored, look, k };
 	const struct watch_options options = { .config = o->config,
-					       .state_dir = o->state_dir,
-					       .run_dir = o->run_dir,
-					       .hooks_dir = o->hooks_dir,
+					       .state_dir = absolute_path(&a, o->state_dir), // which hooks are told
+					       .run_dir = absolute_path(&a, o->run_dir),
+					       .hooks_dir = absolute_path(&a, o->hooks_dir),
 					       .check = o->check_config,
 					       .until_quiet = o->until_quiet,
 					       .tell = problem,
 					       .ctx = ctx };
 	if (!o->check_config)
-		complete_runs(o->state_dir);
+		complete_runs(options.state_dir);
 	struct uh_error *err = watch_run(&options, k, &hands);
 	if (!err && o->check_config && !o->config && access(WATCH_CONF, F_OK))
 		fputs("There is no " WATCH_CONF ": the usual values are in use.\n", out);
 	else if (!err && o->check_config)
 		fputs("The configuration is right.\n", out);
 	know_free(k);
+	arena_free(&a);
 	return err;
 }

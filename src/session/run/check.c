@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/save.h"
 #include "watch/hooks.h"
 
 /** Files are replaced as a whole, so their directory must be writable. */
@@ -64,7 +65,7 @@ static const char *home(void)
 struct uh_error *run_state_directory(const struct uh_run_options *o, struct arena *a, const char **ret)
 {
 	const char *state = secure_getenv("XDG_STATE_HOME"), *below = NULL;
-	*ret = o->state_dir ? o->state_dir : "/var/lib/unhang/runs";
+	*ret = o->state_dir ? absolute_path(a, o->state_dir) : "/var/lib/unhang/runs";
 	if (o->state_dir || !geteuid())
 		return NULL;
 	if (state && *state == '/')
