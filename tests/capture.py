@@ -356,6 +356,43 @@ def test_lacking(t, unhang):
     t.ok(said.count("\n") == 1 and "disk/full.tar.zst: No space" in said and "another disk" in said, "a full disk is named, with what to do", said)
 
 
+# --- what an expert asks for next ---
+
+CONTAINER = "0123456789abcdef" * 4
+PROGRAMS = {"rocminfo": 'echo "Agent 1 gfx1100 secret=$SECRET"; touch {folder}/ran', "amd-smi": 'echo "GPU: 0 $1"; exec sleep 1000', "docker": 'echo "[\\"$4\\"]"'}
+
+
+def expert(unhang, folder, scenario):
+    """The bundle of a machine that has such programs, build logs, and a process in a container."""
+    bundle = folder / f"{scenario}.tar.zst"
+    group, log = unhang.write("cgroup", f"0::/system.slice/docker-{CONTAINER}.scope\n"), unhang.write("make.log", "error: too few arguments to function\n")
+    made = "".join(f"cp {unhang.write(name, '#!/bin/sh' + chr(10) + text.format(folder=folder) + chr(10))} /opt/rocm/bin/{name}; chmod 755 /opt/rocm/bin/{name}\n" for name, text in PROGRAMS.items())
+    run = unhang.run("emulate", scenario, "--", "sh", "-ec", f"""mount -t tmpfs -o mode=755 tmpfs /opt; mkdir -p /opt/rocm/bin; {made}
+        mount -t tmpfs -o mode=755 tmpfs /var/lib; mkdir -p /var/lib/dkms/amdgpu/6.8/build; cp {log} /var/lib/dkms/amdgpu/6.8/build/
+        mount --bind {group} /proc/$$/cgroup; SECRET=hidden {unhang.binary} capture --deadline 120 --pid $$ -o {bundle}""", timeout=300)
+    return {i["name"]: i for i in manifest(bundle).get("items", [])}, members(bundle), run.stderr.decode()
+
+
+def test_expert(t, unhang):
+    if os.geteuid():
+        t.skip("what an expert asks for next", "only root can have other programs here")
+        return
+    said, held, problem = expert(unhang, unhang.directory, "idle")
+    text = {name: held.get(f"more/{name}", b"").decode() for name in ("rocminfo.txt", f"container-{CONTAINER[:12]}.json", "dkms-0.txt", "pci-config.txt")}
+    t.same(text["rocminfo.txt"], "Agent 1 gfx1100 secret=\n", "rocminfo's answer is saved, and it gets no variables", )
+    t.ok(said.get("more/amd-smi.txt", {}).get("state") == "blocked", "a program that does not end is left, and told", f"{said.get('more/amd-smi.txt')} {problem}")
+    t.same(text[f"container-{CONTAINER[:12]}.json"], f'["{CONTAINER}"]\n', "the container of a process is asked for")
+    t.ok("too few arguments" in text["dkms-0.txt"], "build logs of the driver are saved", str(said.get("more/dkms-")))
+    t.ok(re.match(r"0000:03:00\.0 PCI device\n00: 02 10 ", text["pci-config.txt"]), "PCI configuration is saved as lspci reads it", text["pci-config.txt"][:200])
+    if pathlib.Path("/usr/bin/lspci").exists():
+        t.ok(b"03:00.0" in held.get("more/lspci.txt", b"") and b"Status:" in held["more/lspci.txt"], "and lspci's words for it", str(said.get("more/lspci.txt")))
+    t.ok(said.get("more/board.txt", {}).get("state") in ("saved", "absent") and said["more/board.txt"]["reason"] != "", "board and firmware are saved, or told as absent", str(said.get("more/board.txt")))
+    (unhang.directory / "ran").unlink()
+    said, held, problem = expert(unhang, unhang.directory, "silent-hang")
+    t.ok(not (unhang.directory / "ran").exists() and [said.get(f"more/{n}.txt", {}).get("state") for n in ("rocminfo", "amd-smi")] == ["absent"] * 2
+         and "not run" in said["more/rocminfo.txt"]["reason"], "while a GPU hangs nobody opens it, and that is told", f"{said.get('more/rocminfo.txt')} {problem}")
+
+
 # --- what strangers can do ---
 
 RECORDING = "import os, sys\nfor path in sys.argv[3:]:\n    os.makedirs(os.path.dirname(path), exist_ok=True)\n    open(path, 'wb').write(b'UNHANGRC' + (1).to_bytes(4, 'little') + bytes(32756))\n" \
@@ -457,7 +494,7 @@ def main():
     if not emulated.possible(unhang):
         t.skip("captures of emulated machines", "this machine cannot make them")
         t.end()
-    for test in (test_same, test_only_reads, test_blocks, test_dump, test_private, test_lacking, test_strangers, test_redaction, test_bug_report):
+    for test in (test_same, test_only_reads, test_blocks, test_dump, test_private, test_lacking, test_strangers, test_expert, test_redaction, test_bug_report):
         test(t, unhang)
     t.end()
 

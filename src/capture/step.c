@@ -125,7 +125,7 @@ struct manifest_item *step_note(struct taking *c, const char *name, const char *
 
 void step_progress(const struct taking *c, const char *what)
 {
-	enum { OTHERS = 6 }; // steps that are no looks
+	enum { OTHERS = 12 }; // steps that are no looks
 	const struct capture_options *o = c->options;
 	unsigned long long total = o->nlooks + OTHERS, done = c->manifest->items.len;
 	if (o->progress)

@@ -7,6 +7,7 @@
 #include <sys/utsname.h>
 #include <time.h>
 
+#include "capture/expert/expert.h"
 #include "capture/parts.h"
 
 enum { DEADLINE_MS = 30000, PACK_LEAST_MS = 5000, REMOVE_MS = 2000 };
@@ -63,6 +64,8 @@ static void take_all(struct taking *c)
 	capture_looks(c, LOOKS_FIRST);
 	capture_crash_files(c);
 	capture_recordings(c);
+	capture_expert_files(c);
+	capture_expert_programs(c);
 	if (c->options->tools)
 		capture_tools(c);
 	capture_looks(c, LOOKS_LAST);

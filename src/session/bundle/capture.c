@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <time.h>
@@ -16,6 +17,7 @@
 #include "session/bundle/bug_report.h"
 #include "session/bundle/capture.h"
 #include "session/machine.h"
+#include "session/session.h"
 
 /** What the looks of a capture share. They run in one process, one after the other. */
 struct recording {
@@ -24,6 +26,7 @@ struct recording {
 	struct devices devices;
 	bool found;
 	struct uh_machine machine;
+	_Atomic bool *calm; // all GPUs are well and awake, as the look at the machine found; shared with the capture
 	FILE *nowhere; // a look's answer is for nobody: only what the machine answered is kept
 };
 
@@ -61,6 +64,22 @@ static struct recording *record_on(struct tape *tape, void *ctx)
 
 static void look_for_gpus(struct tape *tape, void *ctx) { record_on(tape, ctx); }
 
+static bool is_calm(const struct uh_session *s)
+{
+	bool calm = s->seen && s->seen->n;
+	for (size_t i = 0; calm && i < s->seen->n; i++) {
+		const struct gpu_observation *g = &s->seen->gpus[i];
+		calm = g->known && !g->unwell && device_awake(g->device);
+	}
+	return calm;
+}
+
+static bool was_calm(void *ctx)
+{
+	const struct recording *r = ctx;
+	return r->calm && *r->calm;
+}
+
 static void look_at_machine(struct tape *tape, void *ctx)
 {
 	struct recording *r = record_on(tape, ctx);
@@ -68,6 +87,8 @@ static void look_at_machine(struct tape *tape, void *ctx)
 	struct uh_session *s = uh_session_new(tell_nobody, NULL);
 	uh_session_on_machine(s, &r->machine);
 	uh_error_free(uh_session_add_machine(s, NULL));
+	if (r->calm)
+		*r->calm = is_calm(s);
 	uh_session_free(s);
 	host_look_beside(r->know, tape, &host); // what an incident's advice is held against
 	host_free(&host);
@@ -185,7 +206,12 @@ struct uh_error *bundle_take(const struct capture_options *o, struct captured *r
 	all.nlooks = LOOKS;
 	all.devices = devices_of;
 	all.devices_ctx = &recording;
+	all.calm = was_calm;
+	void *calm = mmap(NULL, sizeof(*recording.calm), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	recording.calm = calm == MAP_FAILED ? NULL : calm;
 	struct uh_error *err = capture_take(&all, ret);
+	if (recording.calm)
+		munmap(calm, sizeof(*recording.calm));
 	if (own)
 		know_free(own);
 	return err;
