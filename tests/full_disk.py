@@ -133,6 +133,22 @@ def test_watch(t, unhang, library):
         t.no_complaints(wrong[:8], f"a watch whose {'Nth call alone fails' if once else 'calls fail from the Nth on'}, up to {last}: told, stored once and whole")
 
 
+def test_later(t, unhang):
+    """A disk that is full when the GPU fails: the record says so, and the bundle is taken when there is room."""
+    m = Machine(unhang, "later", (tap.HERE / ".." / "emulator" / "scenarios" / "silent-hang.scenario").read_text() + FAULT[FAULT.index("messages"):])
+    state = m.top / "state"
+    state.mkdir()
+    script = (f"mount -t tmpfs -o size=8m tmpfs {state}; dd if=/dev/zero of={state}/filled bs=4k 2>/dev/null; truncate -s -100k {state}/filled; {m.command()} >{m.top}/out 2>&1 & p=$!; "
+              f"n=0; until grep -qs '^bundle .*No space' {state}/incidents/*/incident || [ $n -gt 900 ]; do sleep 0.1; n=$((n+1)); done; cat {state}/incidents/*/incident >{m.top}/before; "
+              f"ls -a {state}/incidents/*/ >{m.top}/listed; rm {state}/filled; "
+              f"n=0; until grep -qs '^bundle taken' {state}/incidents/*/incident || [ $n -gt 900 ]; do sleep 0.1; n=$((n+1)); done; kill -TERM $p; wait $p; cp {state}/incidents/*/* {m.top}")
+    run = m.run(script, timeout=400)
+    out = (m.top / "out").read_text() + run.stderr.decode()
+    before, listed = ((m.top / name).read_text() for name in ("before", "listed"))
+    t.ok("No space left" in before and ".partial" not in listed, "the record says that there was no room for the bundle, and nothing of it is left", f"{before} {listed} {out}")
+    t.ok("answers/machine" in members(m.top / "bundle.tar.zst"), "which is taken when there is room", out)
+
+
 def test_dump(t, unhang, library):
     """A devcoredump is freed only when its copy is on the disk."""
     count, record, bundle = unhang.directory / "count", unhang.directory / "record.json", unhang.directory / "dump.tar.zst"
@@ -156,6 +172,7 @@ def main():
     test_nothing(t, unhang, library)
     if emulated.possible(unhang) and not os.getuid():
         test_watch(t, unhang, library)
+        test_later(t, unhang)
         test_dump(t, unhang, library)
     else:
         t.skip("the watch on a full disk", "no machine can be emulated here")

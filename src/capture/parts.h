@@ -58,6 +58,8 @@ struct uh_error *step_write(const struct taking *c, struct uh_error *(*write)(co
 bool step_name(const struct taking *c, const char *const *names, size_t n);
 /** Tells what is being saved. NULL: all is. */
 void step_progress(const struct taking *c, const char *what);
+/** Whether the disk has too little space left. */
+bool step_full(const struct taking *c);
 /** Why nothing more is saved; NULL: there is room and time. */
 const char *step_exhausted(struct taking *c);
 /** Whether somebody wants the capture to end. */

@@ -134,16 +134,21 @@ void step_progress(const struct taking *c, const char *what)
 
 bool step_stopped(const struct taking *c) { return c->options->stopped && c->options->stopped(c->options->stopped_ctx); }
 
-const char *step_exhausted(struct taking *c)
+bool step_full(const struct taking *c)
 {
 	struct statvfs v;
+	return !fstatvfs(c->dir, &v) && (uint64_t)v.f_bavail * v.f_frsize < c->options->floor;
+}
+
+const char *step_exhausted(struct taking *c)
+{
 	if (step_stopped(c))
 		return "the capture was stopped";
 	if (now_ms() >= c->deadline)
 		return "the deadline of the capture had passed";
 	if (c->budget->used >= c->options->most)
 		return "the capture had as many bytes as it may have";
-	if (!fstatvfs(c->dir, &v) && (uint64_t)v.f_bavail * v.f_frsize < c->options->floor)
+	if (step_full(c))
 		return "the disk has too little space left";
 	return NULL;
 }

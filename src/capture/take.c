@@ -182,7 +182,12 @@ struct uh_error *capture_take(const struct capture_options *options, struct capt
 		o.saved(o.saved_ctx);
 	note_dead(&c);
 	step_progress(&c, NULL);
-	err = step_stopped(&c) ? stop(&c) : finish(&c, ret);
+	if (step_stopped(&c))
+		err = stop(&c);
+	else if (step_full(&c) && partial_empty(c.dir)) // a bundle without evidence would be taken for one
+		err = uh_error_os(ENOSPC, "%s", o.file);
+	else
+		err = finish(&c, ret);
 	if (err)
 		err = with_rest(&c, err);
 	tape_dead_free(c.dead);

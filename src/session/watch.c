@@ -310,6 +310,26 @@ static void complete_runs(const char *state_dir)
 	arena_free(&a);
 }
 
+/** Bundles that could not be packed, since the disk was full or the watch was killed: their incidents may be over. */
+static void complete_bundles(const char *state_dir)
+{
+	const char *directory = state_dir ? state_dir : STATE_DIR;
+	struct stored_list all = { 0 };
+	uh_error_free(store_list(directory, &all));
+	for (size_t i = 0; i < all.list.len; i++) {
+		struct arena a = { 0 };
+		struct stored s = *all.list.data[i];
+		const char *file = arena_printf(&a, "%s/" STORE_BUNDLE, store_path(&a, directory, s.id)).p;
+		if (!access(arena_printf(&a, "%s.partial", file).p, F_OK)) {
+			capture_recover_file(&(struct capture_options){ .file = file }, 0);
+			s.bundle = access(file, F_OK) ? s.bundle : S("taken");
+			uh_error_free(store_save(directory, &s));
+		}
+		arena_free(&a);
+	}
+	stored_list_free(&all);
+}
+
 struct uh_error *uh_watch(const struct uh_watch_options *o, FILE *out, uh_problem_fn *problem, void *ctx)
 {
 	struct arena a = { 0 };
@@ -324,8 +344,10 @@ struct uh_error *uh_watch(const struct uh_watch_options *o, FILE *out, uh_proble
 					       .until_quiet = o->until_quiet,
 					       .tell = problem,
 					       .ctx = ctx };
-	if (!o->check_config)
+	if (!o->check_config) {
 		complete_runs(options.state_dir);
+		complete_bundles(options.state_dir);
+	}
 	struct uh_error *err = watch_run(&options, k, &hands);
 	if (!err && o->check_config && !o->config && access(WATCH_CONF, F_OK))
 		fputs("There is no " WATCH_CONF ": the usual values are in use.\n", out);

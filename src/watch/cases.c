@@ -404,6 +404,7 @@ void cases_adopt(struct watcher *w)
 		copy(&c->arena, &c->stored, s);
 		c->known = true;
 		c->capture = s->bundle.n ? CAPTURE_DONE : CAPTURE_NONE;
+		c->lacked = jobs_lack_room(s->bundle);
 		c->hooks_wanted = end_untold(s);
 		if (c->hooks_wanted)
 			continue;

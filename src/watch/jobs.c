@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include "watch/parts.h"
 
 enum { LOOK_MS = 60000, EXPLAIN_MS = 60000, HOOKS_MS = 600000, BLOCK = 16 << 10, ANSWER_MOST = 1 << 20 };
+static const uint64_t room_more = 1 << 20;
 
 static enum hand_task task_of(enum job_kind kind)
 {
@@ -81,6 +83,29 @@ static void tell_explained(struct watcher *w, struct watch_case *c)
 	}
 }
 
+// --- a disk that was full ---
+
+static uint64_t room_of(const struct watcher *w)
+{
+	struct statvfs v;
+	return statvfs(w->settings.state_dir, &v) ? 0 : (uint64_t)v.f_bavail * v.f_frsize;
+}
+
+bool jobs_lack_room(struct str said)
+{
+	return str_find(said, str_z(strerror(ENOSPC))) >= 0 || str_find(said, str_z(strerror(EDQUOT))) >= 0;
+}
+
+/** The record says that the disk was full. When there is more room, and it is not over, there is still evidence. */
+static void want_again(struct watcher *w, struct watch_case *c)
+{
+	if (!c->lacked || str_is(c->stored.state, "closed") || room_of(w) < c->lacked)
+		return;
+	c->lacked = 0;
+	c->taken = c->stored.bundle = (struct str){ 0 };
+	c->capture = CAPTURE_WANTED;
+}
+
 /** Evidence first: the bundle of one is explained when no other waits to be taken. */
 static void end_capture(struct watcher *w, struct watch_case *c, bool good)
 {
@@ -89,6 +114,7 @@ static void end_capture(struct watcher *w, struct watch_case *c, bool good)
 		c->taken = good ? S("the capture ended without a word") : S("the capture did not end in time");
 	c->capture = CAPTURE_DONE;
 	c->explain_wanted = str_is(c->taken, "taken");
+	c->lacked = jobs_lack_room(c->taken) ? room_of(w) + room_more : 0;
 	if (!c->explain_wanted)
 		tell_explained(w, c);
 }
@@ -199,6 +225,7 @@ void jobs_start(struct watcher *w, int64_t now)
 		return;
 	for (size_t n = 0; n < w->cases.len; n++) {
 		struct watch_case *c = w->cases.data[n];
+		want_again(w, c);
 		if (c->known && c->capture == CAPTURE_WANTED && !to_be_written(c) && start_capture(w, c, now))
 			return;
 	}

@@ -36,6 +36,7 @@ struct watch_case {
 	int64_t check;    // when to look whether the GPU is well again; 0: not
 	int64_t patience; // the pause behind that look
 	int64_t retry;    // when to write it again
+	uint64_t lacked;  // free bytes from which on its bundle is tried again, since the disk was full; 0: not
 };
 
 enum job_kind { JOB_NONE, JOB_CAPTURE, JOB_LOOK, JOB_EXPLAIN, JOB_HOOKS };
@@ -188,5 +189,7 @@ void jobs_start(struct watcher *w, int64_t now);
 /** Reads what the child says, and ends it where it is late. */
 void jobs_go_on(struct watcher *w, int64_t now);
 void jobs_stop(struct watcher *w);
+/** Whether a bundle is missing since the disk was full. */
+bool jobs_lack_room(struct str said);
 /** Of a capture that runs: whether all is saved, and it packs or explains. */
 bool jobs_saved(const struct watcher *w);
