@@ -297,7 +297,7 @@ static void find_all(struct recordings_work *w)
 		const struct recording_place p = w->places.list.data[i];
 		struct opened o = { .fd = -1 };
 		struct uh_error *err = named_open(&(struct named){ .path = p.directory, .below = p.name }, true, &o);
-		const bool good = !err && S_ISREG(o.st.st_mode);
+		const bool good = !err && S_ISREG(o.st.st_mode) && (p.owner < 0 || (int64_t)o.st.st_uid == p.owner);
 		w->failed += !good;
 		uh_error_free(err);
 		if (good)

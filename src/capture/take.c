@@ -196,7 +196,8 @@ struct uh_error *capture_take(const struct capture_options *options, struct capt
 		uh_error_free(step_write(&c, remove_partial, &c, now_ms() + REMOVE_MS)); // what is left of it the next capture removes
 	cleanup_close(&c.dir);
 	cleanup_close(&c.lock);
-	capture_recover(&o, c.last);
+	if (!err) // else its own is among them
+		capture_recover(&o, c.last);
 	return err;
 }
 
