@@ -255,6 +255,29 @@ static void names_of_entries(void **state)
 	assert_null(bundle_name_wrong(S("devcoredump/0000:03:00.0.txt")));
 }
 
+static void tapes_share_a_budget(void **state)
+{
+	enum { MOST = 4096, PIECE = 1000, TAPES = 8 };
+	static char piece[PIECE];
+	struct tape_budget *budget = tape_budget_new(MOST);
+	char name[] = "/tmp/unhang-test-tape-XXXXXX";
+	int fd = mkstemp(name), cut = 0;
+	(void)state;
+	unlink(name);
+	for (int i = 0; i < TAPES; i++) {
+		struct tape *t = tape_record(&(struct tape_recording){ .fd = fd, .most = UINT64_MAX, .budget = budget });
+		struct probe p = good(PROBE_FILE, "/proc/cmdline", (struct str){ piece, PIECE });
+		p.size = PIECE;
+		keep(t, &p, 1, (struct probe_stuck){ 0 });
+		cut += !tape_end(t);
+		tape_free(t);
+	}
+	assert_true(cut > 0 && cut < TAPES);
+	assert_true(lseek(fd, 0, SEEK_END) <= MOST && budget->used <= MOST);
+	tape_budget_free(budget);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -267,6 +290,7 @@ int main(void)
 		cmocka_unit_test(every_byte_changed),
 		cmocka_unit_test(every_record_changed),
 		cmocka_unit_test(names_of_entries),
+		cmocka_unit_test(tapes_share_a_budget),
 	};
 	return cmocka_run_group_tests_name("tape", tests, NULL, NULL);
 }

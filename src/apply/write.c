@@ -101,7 +101,7 @@ static struct uh_error *lock_records(const char *root, int *ret, struct lock *re
 	*ret = root_make_directory(root, APPLIED_DIRECTORY);
 	const enum lock_end end = *ret < 0 ? LOCK_NONE : lock_take(*ret, ret_lock);
 	return end == LOCK_TAKEN ? NULL :
-	       end == LOCK_HELD	 ? uh_error_new("another unhang is changing this machine") :
+	       end == LOCK_HELD  ? uh_error_new("another unhang is changing this machine") :
 				   uh_error_os(errno, APPLIED_DIRECTORY);
 }
 

@@ -32,7 +32,7 @@ struct capture_options {
 	void *devices_ctx;
 	/** After the looks: whether all GPUs are well and awake, with devices_ctx. NULL: nobody knows. */
 	bool (*calm)(void *ctx);
-	const char *output; // of the job: its end is evidence; NULL
+	const char *output;     // of the job: its end is evidence; NULL
 	const char *recordings; // directory of those of one job; NULL: all of this machine
 	const int64_t *pids;    // processes beside those that hold a GPU
 	size_t npids;

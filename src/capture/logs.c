@@ -92,8 +92,8 @@ static void read_logs(struct step *s)
 		step_end(s, ITEM_FAILED, "its reader could not put its rights down");
 		return;
 	}
-	struct tape *tape = tape_record(
-		&(struct tape_recording){ .fd = tape_file.fd, .most = step_room(s), .budget = s->capture->budget });
+	struct tape *tape =
+		tape_record(&(struct tape_recording){ .fd = tape_file.fd, .most = step_room(s), .budget = s->capture->budget });
 	int boots = source_journal_boots(NULL);
 	struct uh_error *err = read_log(tape, &text, boots ? 0 : 1);
 	if (boots > 1)

@@ -13,10 +13,10 @@ struct taking {
 	struct arena *arena;
 	struct manifest *manifest;
 	struct tape_dead *dead;
-	int dir, lock;    // FILE.partial; what holds its lock
-	const char *path; // of it
+	int dir, lock;                 // FILE.partial; what holds its lock
+	const char *path;              // of it
 	int64_t began, deadline, last; // when saving must end; and packing
-	struct tape_budget *budget; // of all that is saved; shared with the children
+	struct tape_budget *budget;    // of all that is saved; shared with the children
 };
 
 /** What a step's child tells its parent. */

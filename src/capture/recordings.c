@@ -222,8 +222,8 @@ static void copy_with_core(struct recordings_work *w, const struct found_recordi
 	else
 		w->failed++;
 	if (s->capture->options->user_data == USER_DATA_ALL)
-		copy(s, c, arena_printf(&w->arena, STR_FMT CORE, STR_ARG(c->stem)).p, member_name(&w->arena, c->stem, index, CORE),
-		     left);
+		copy(s, c, arena_printf(&w->arena, STR_FMT CORE, STR_ARG(c->stem)).p,
+		     member_name(&w->arena, c->stem, index, CORE), left);
 	step_moved(s);
 }
 
@@ -301,10 +301,11 @@ static void find_all(struct recordings_work *w)
 		w->failed += !good;
 		uh_error_free(err);
 		if (good)
-			vec_push(&w->all, ((struct found_recording){ .place = p,
-							       .stem = str_cut(str_z(p.name), strlen(p.name) - (sizeof(RECORDING) - 1)),
-							       .user = o.st.st_uid,
-							       .born = o.st.st_ctim.tv_sec }));
+			vec_push(&w->all, ((struct found_recording){
+						  .place = p,
+						  .stem = str_cut(str_z(p.name), strlen(p.name) - (sizeof(RECORDING) - 1)),
+						  .user = o.st.st_uid,
+						  .born = o.st.st_ctim.tv_sec }));
 	}
 	put_in_order(w);
 }

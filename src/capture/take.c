@@ -146,12 +146,14 @@ static struct uh_error *with_rest(const struct taking *c, struct uh_error *err)
 				   uh_error_message(err), c->path);
 	} else if (partial_empty(c->dir)) {
 		uh_error_free(step_write(c, remove_partial, c, now_ms() + REMOVE_MS));
-		all = uh_error_new("%s: %s. Nothing could be saved: make room there, or name a file on another disk with -o FILE",
-				   file, strerror(why));
+		all = uh_error_new(
+			"%s: %s. Nothing could be saved: make room there, or name a file on another disk with -o FILE", file,
+			strerror(why));
 	} else {
-		all = uh_error_new("%s: %s. What was saved is in %s: make room there and capture again, which packs it, or name "
-				   "a file on another disk with -o FILE",
-				   file, strerror(why), c->path);
+		all = uh_error_new(
+			"%s: %s. What was saved is in %s: make room there and capture again, which packs it, or name "
+			"a file on another disk with -o FILE",
+			file, strerror(why), c->path);
 	}
 	uh_error_free(err);
 	return all;
@@ -193,7 +195,8 @@ struct uh_error *capture_take(const struct capture_options *options, struct capt
 	tape_dead_free(c.dead);
 	tape_budget_free(c.budget);
 	if (!err)
-		uh_error_free(step_write(&c, remove_partial, &c, now_ms() + REMOVE_MS)); // what is left of it the next capture removes
+		uh_error_free(step_write(&c, remove_partial, &c,
+					 now_ms() + REMOVE_MS)); // what is left of it the next capture removes
 	cleanup_close(&c.dir);
 	cleanup_close(&c.lock);
 	if (!err) // else its own is among them

@@ -17,7 +17,7 @@ struct source {
 	uint64_t size;          // of that file, or of bytes in memory; 0: not known
 	/** The next bytes; 0 at the end, -1 and *ret_err where reading failed. */
 	ssize_t (*read)(struct source *s, void *buffer, size_t size, struct uh_error **ret_err);
-	void *ctx; // of read()
+	void *ctx;         // of read()
 	const char *bytes; // all @size of them, where they are in memory; or NULL
 };
 

@@ -449,9 +449,14 @@ struct mind_start {
 static void mind(int hand, void *ctx)
 {
 	const struct mind_start *m = ctx;
-	struct watcher w = {
-		.options = m->options, .know = m->know, .hand = hand, .root = !geteuid(), .place = -1, .eye = -1, .pulse = -1, .job.fd = -1
-	};
+	struct watcher w = { .options = m->options,
+			     .know = m->know,
+			     .hand = hand,
+			     .root = !geteuid(),
+			     .place = -1,
+			     .eye = -1,
+			     .pulse = -1,
+			     .job.fd = -1 };
 	char boot[64];
 	unsigned mistakes;
 	struct uh_error *err = settings_load(&w.settings, m->options->config, m->options->tell, m->options->ctx, &mistakes);

@@ -9,10 +9,7 @@
 
 enum { TIMES = 16 }; // that others may take it away while it is being taken
 
-static bool is_ours(const struct stat *st)
-{
-	return S_ISREG(st->st_mode) && st->st_uid == geteuid() && !(st->st_mode & 077);
-}
+static bool is_ours(const struct stat *st) { return S_ISREG(st->st_mode) && st->st_uid == geteuid() && !(st->st_mode & 077); }
 
 int lock_open(int dir, const char *name)
 {

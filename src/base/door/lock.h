@@ -11,7 +11,10 @@ struct lock {
 	int dir; // that it is in; not this one's to close
 	int fd;
 };
-#define LOCK_FREE { -1, -1 }
+#define LOCK_FREE                                                                                                              \
+	{                                                                                                                      \
+		-1, -1                                                                                                         \
+	}
 #define LOCK_NAME ".lock"
 
 /** Takes the lock of a directory, and does not wait for it. It ends with the process. */

@@ -49,8 +49,9 @@ static ssize_t add_end(const char *path, size_t most, struct text *to)
 static void read_board(struct step *s)
 {
 	static const char *const names[] = {
-		"sys_vendor",	"product_name", "product_version", "product_family", "board_vendor", "board_name", "board_version",
-		"bios_vendor",	"bios_version", "bios_date",	   "bios_release",   "chassis_type", "ec_firmware_release",
+		"sys_vendor",   "product_name",  "product_version",     "product_family", "board_vendor",
+		"board_name",   "board_version", "bios_vendor",         "bios_version",   "bios_date",
+		"bios_release", "chassis_type",  "ec_firmware_release",
 	};
 	struct text all = { 0 };
 	lower_to_reading(); // it copies
@@ -95,7 +96,8 @@ static void add_config(struct step *s, const char *device, struct str address, s
 		step_end(s, ITEM_CUT, STR_FMT ": it sleeps, and was not woken up", STR_ARG(address));
 	} else if (add_end(arena_printf(&a, "%s/config", device).p, CONFIG, &bytes) <= 0) {
 		if (errno != ENOENT)
-			step_end(s, errno == EACCES ? ITEM_REFUSED : ITEM_FAILED, STR_FMT ": %s", STR_ARG(address), strerror(errno));
+			step_end(s, errno == EACCES ? ITEM_REFUSED : ITEM_FAILED, STR_FMT ": %s", STR_ARG(address),
+				 strerror(errno));
 	} else {
 		text_printf(to, STR_FMT " PCI device\n", STR_ARG(address));
 		for (size_t at = 0; at < bytes.n; at++) {
@@ -110,10 +112,7 @@ static void add_config(struct step *s, const char *device, struct str address, s
 }
 
 /** Whether a part of a path is the address of a PCI device: 0000:03:00.0. */
-static bool is_address(struct str part)
-{
-	return part.n == 12 && part.p[4] == ':' && part.p[7] == ':' && part.p[10] == '.';
-}
+static bool is_address(struct str part) { return part.n == 12 && part.p[4] == ':' && part.p[7] == ':' && part.p[10] == '.'; }
 
 /** The GPU and the bridges above it, each once. */
 static void add_gpu(struct step *s, struct arena *a, struct str pci, struct text *seen, struct text *to)
@@ -175,7 +174,8 @@ static void read_pci(struct step *s)
 /** What the driver's build said, of each version and kernel. */
 static void read_builds(struct step *s)
 {
-	static const char *const places[] = { "/var/lib/dkms/amdgpu*/*/build/make.log", "/var/lib/dkms/amdgpu*/*/*/*/log/make.log" };
+	static const char *const places[] = { "/var/lib/dkms/amdgpu*/*/build/make.log",
+					      "/var/lib/dkms/amdgpu*/*/*/*/log/make.log" };
 	struct arena a = { 0 };
 	glob_t found = { 0 };
 	size_t n = 0;
@@ -213,10 +213,12 @@ static void read_output(struct step *s)
 void capture_expert_files(struct taking *c)
 {
 	if (c->options->output)
-		step_run(c, &(struct step_plan){ BUNDLE_TOOLS "job-output.txt", "the end of the job's output", read_output, NULL, STEP_MS,
-						 false });
-	step_run(c, &(struct step_plan){ BUNDLE_MORE "board.txt", "board and firmware (DMI)", read_board, NULL, STEP_MS, false });
+		step_run(c, &(struct step_plan){ BUNDLE_TOOLS "job-output.txt", "the end of the job's output", read_output,
+						 NULL, STEP_MS, false });
+	step_run(c,
+		 &(struct step_plan){ BUNDLE_MORE "board.txt", "board and firmware (DMI)", read_board, NULL, STEP_MS, false });
 	step_run(c, &(struct step_plan){ EXPERT_PCI, "PCI configuration of the GPUs and their bridges", read_pci, NULL, STEP_MS,
 					 false });
-	step_run(c, &(struct step_plan){ BUNDLE_MORE "dkms-", "build logs of the driver (DKMS)", read_builds, NULL, STEP_MS, false });
+	step_run(c, &(struct step_plan){ BUNDLE_MORE "dkms-", "build logs of the driver (DKMS)", read_builds, NULL, STEP_MS,
+					 false });
 }

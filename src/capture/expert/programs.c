@@ -71,7 +71,8 @@ static void run(struct step *s)
 			step_end(s, ITEM_FAILED, "%s said nothing", p->name);
 			item_drop(s->capture, &f);
 		} else {
-			step_end(s, good ? ITEM_SAVED : ITEM_CUT, "%s%s", good ? "" : p->name, good ? "" : " ended with an error");
+			step_end(s, good ? ITEM_SAVED : ITEM_CUT, "%s%s", good ? "" : p->name,
+				 good ? "" : " ended with an error");
 			if (!item_finish(s->capture, &f))
 				step_end(s, ITEM_FAILED, "%s", strerror(errno));
 		}
@@ -114,11 +115,12 @@ static struct str container_of(struct str cgroup)
 /** Of a container that has a process which holds a GPU, or that was asked for. Its variables, command and labels are the users'. */
 static void ask_container(struct taking *c, const char *client, struct str id)
 {
-	static const char form[] = "{\"Id\":{{json .Id}},\"Image\":{{json .Image}},\"Created\":{{json .Created}},\"State\":{{json .State}},"
-				   "\"RestartCount\":{{json .RestartCount}},\"Memory\":{{json .HostConfig.Memory}},"
-				   "\"ShmSize\":{{json .HostConfig.ShmSize}},\"Privileged\":{{json .HostConfig.Privileged}},"
-				   "\"IpcMode\":{{json .HostConfig.IpcMode}},\"PidMode\":{{json .HostConfig.PidMode}},"
-				   "\"Devices\":{{json .HostConfig.Devices}},\"SecurityOpt\":{{json .HostConfig.SecurityOpt}}}";
+	static const char form[] =
+		"{\"Id\":{{json .Id}},\"Image\":{{json .Image}},\"Created\":{{json .Created}},\"State\":{{json .State}},"
+		"\"RestartCount\":{{json .RestartCount}},\"Memory\":{{json .HostConfig.Memory}},"
+		"\"ShmSize\":{{json .HostConfig.ShmSize}},\"Privileged\":{{json .HostConfig.Privileged}},"
+		"\"IpcMode\":{{json .HostConfig.IpcMode}},\"PidMode\":{{json .HostConfig.PidMode}},"
+		"\"Devices\":{{json .HostConfig.Devices}},\"SecurityOpt\":{{json .HostConfig.SecurityOpt}}}";
 	struct program *p = arena_alloc(c->arena, sizeof(*p));
 	*p = (struct program){ client, { "inspect", "--format", form, arena_z(c->arena, id) } };
 	const char *name = arena_printf(c->arena, BUNDLE_MORE "container-%.12s.json", arena_z(c->arena, id)).p;

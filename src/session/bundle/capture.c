@@ -27,7 +27,7 @@ struct recording {
 	bool found;
 	struct uh_machine machine;
 	_Atomic bool *calm; // all GPUs are well and awake, as the look at the machine found; shared with the capture
-	FILE *nowhere; // a look's answer is for nobody: only what the machine answered is kept
+	FILE *nowhere;      // a look's answer is for nobody: only what the machine answered is kept
 };
 
 /** Files of the driver that wait for nothing are read first: where another one blocks, only those are asked again that have answered. */

@@ -75,7 +75,7 @@ static struct uh_error *lock_directory(int dir, struct lock *ret)
 {
 	const enum lock_end end = lock_take(dir, ret);
 	return end == LOCK_TAKEN ? NULL :
-	       end == LOCK_HELD	 ? uh_error_new(UPDATE_DIRECTORY ": another unhang knowledge update is running") :
+	       end == LOCK_HELD  ? uh_error_new(UPDATE_DIRECTORY ": another unhang knowledge update is running") :
 				   uh_error_os(errno, UPDATE_DIRECTORY);
 }
 

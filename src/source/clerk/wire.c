@@ -127,8 +127,9 @@ void clerk_put_answer(struct text *to, const struct clerk_question *q, const str
 	for (size_t i = 0; i < q->n; i++) {
 		const struct probe_batch *b = &q->batches[i];
 		const struct probe_stuck *s = &b->stuck;
-		tape_put_number(to, (s->is ? STUCK : 0) | (s->late ? LATE : 0) | (s->uninterruptible ? UNINTERRUPTIBLE : 0) |
-					    (s->held ? HELD : 0),
+		tape_put_number(to,
+				(s->is ? STUCK : 0) | (s->late ? LATE : 0) | (s->uninterruptible ? UNINTERRUPTIBLE : 0) |
+					(s->held ? HELD : 0),
 				1);
 		tape_put_text(to, s->at);
 		tape_put_text(to, s->stack);

@@ -34,8 +34,8 @@ void tape_budget_free(struct tape_budget *b);
 bool tape_budget_take(struct tape_budget *b, uint64_t n);
 
 struct tape_recording {
-	int fd;        // of the file that is written; the tape does not close it
-	uint64_t most; // bytes; what goes beyond is not kept
+	int fd;                     // of the file that is written; the tape does not close it
+	uint64_t most;              // bytes; what goes beyond is not kept
 	struct tape_budget *budget; // NULL
 	struct tape_filter filter;
 	bool contents; // of users' memory are kept too
