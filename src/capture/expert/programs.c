@@ -1,4 +1,5 @@
-// What an expert asks for next, as programs of others tell it. Only such are run that nobody but root can have written.
+// What an expert asks for next, as programs of others tell it. Only such are run that nobody but root and who
+// captures can have written.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
