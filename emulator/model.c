@@ -59,10 +59,14 @@ static const struct emu_statement scenario_statements[] = {
 	{ 0 },
 };
 
-static bool read_level(struct cursor *c, unsigned *ret)
+/** [FACILITY.]LEVEL */
+static bool read_level(struct cursor *c, unsigned *ret, unsigned *ret_facility)
 {
 	static const char *const levels[] = { "emerg", "alert", "crit", "err", "warning", "notice", "info", "debug" };
-	struct str word = cursor_word(c);
+	struct str word = cursor_word(c), rest = word, facility = str_split(&rest, '.');
+	*ret_facility = rest.n ? str_is(facility, "daemon") ? 3 : 1 : 0;
+	if (rest.n && (*ret_facility == 3 || str_is(facility, "user")))
+		word = rest;
 	for (*ret = 0; *ret < sizeof(levels) / sizeof(levels[0]); ++*ret)
 		if (str_is(word, levels[*ret]))
 			return true;
@@ -75,7 +79,7 @@ static bool read_messages(struct emu_reader *r, const struct emu_block *b)
 	for (size_t i = 0; i < b->nlines; i++) {
 		struct cursor c = { r, b->lines[i].text, b->lines[i].number };
 		struct emu_message m;
-		if (!cursor_seconds(&c, &m.time) || !read_level(&c, &m.level))
+		if (!cursor_seconds(&c, &m.time) || !read_level(&c, &m.level, &m.facility))
 			return false;
 		m.text = cursor_text(&c);
 		if (!emu_text_right(r, m.text, c.line))

@@ -117,6 +117,7 @@ struct str emu_devcoredump(const struct emu_gpu *g);
 struct emu_message {
 	double time; // the kernel's
 	unsigned level;
+	unsigned facility; // who wrote it: 0 is the kernel
 	struct str text; // with $pid(NAME) in it
 };
 enum { EMU_UPTIME = 1000 };

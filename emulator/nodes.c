@@ -209,19 +209,34 @@ static void log_seek(struct server *s, struct open_file *f, uint64_t at)
 		f->log.next++;
 }
 
+/** What dev_*() adds to a record: the device whose name the line begins with. */
+static void log_note(struct str text, struct text *ret)
+{
+	struct str rest = text, driver = str_word(&rest), device = str_word(&rest);
+	const bool pci = str_ends(device, S(":")) && pci_length(device) + 1 == device.n;
+	if (pci)
+		text_printf(ret, " SUBSYSTEM=pci\n DEVICE=+pci:" STR_FMT "\n", STR_ARG(str_cut(device, device.n - 1)));
+	else if (str_is(driver, "kfd") && str_is(device, "kfd:"))
+		text_add(ret, S(" SUBSYSTEM=kfd\n DEVICE=c511:0\n"));
+	else if (str_is(driver, "usb"))
+		text_printf(ret, " SUBSYSTEM=usb\n DEVICE=+usb:" STR_FMT "\n", STR_ARG(str_split(&device, ':')));
+}
+
 static int log_read(struct server *s, struct open_file *f, uint64_t at, size_t size, struct text *ret)
 {
-	enum { FACILITY_KERNEL = 0 };
+	enum { FACILITY_SHIFT = 3 };
 	log_seek(s, f, at);
 	f->log.at = at;
 	bool there = f->log.next < emu_messages(s->machine);
 	struct emu_message m = there ? emu_message(s->machine, f->log.next) : (struct emu_message){ 0 };
 	if (!there || m.time > EMU_UPTIME + server_time(s))
 		return f->flags & O_NONBLOCK ? EAGAIN : ANSWER_LATER;
-	text_printf(ret, "%u,%zu,%llu,-;", FACILITY_KERNEL | m.level, f->log.next + 1,
+	text_printf(ret, "%u,%zu,%llu,-;", m.facility << FACILITY_SHIFT | m.level, f->log.next + 1,
 		    (unsigned long long)(m.time * 1e6 + 0.5));
 	emu_expand(s->machine, m.text, ret);
 	text_add(ret, S("\n"));
+	if (!m.facility)
+		log_note(m.text, ret);
 	if (ret->n > size)
 		return EINVAL;
 	f->log.next++;

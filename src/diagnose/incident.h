@@ -19,6 +19,7 @@ struct diag_event {
 	enum phase phase;
 	bool program;   // a program reported it, not the kernel
 	bool now;       // it is so at this moment
+	bool unattested; // as of struct event; of all that it counts
 	bool confirmed; // of events that need a frame of the driver behind them
 	bool elsewhere; // such an event is of another module, whatever its stack holds
 	size_t nfacts, facts_cap;

@@ -72,6 +72,7 @@ struct diag_event *incident_add_event(struct incident *i, const struct event *e,
 	    ((!kind->followed && same_facts(last, e)) || of_kind >= (unsigned)(kind->keep ? kind->keep : EVENTS_PER_KIND))) {
 		i->dropping = !same_facts(last, e) || kind->followed;
 		last->count++;
+		last->unattested &= e->unattested;
 		last->last = e->time;
 		return last;
 	}
@@ -88,6 +89,7 @@ struct diag_event *incident_add_event(struct incident *i, const struct event *e,
 	d->phase = phase;
 	d->program = e->signature->program;
 	d->now = e->now;
+	d->unattested = e->unattested;
 	keep_dump(i, d, e);
 	vec_push(&i->events, d);
 	return d;

@@ -54,6 +54,17 @@ static int weigh_votes(const struct incident *i, struct text *why)
 	return POINTS;
 }
 
+/** Whether something beside lines that a user could have forged says that the node is at fault. */
+static bool node_attested(const struct incident *i)
+{
+	for (size_t n = 0; n < i->events.len; n++) {
+		const struct diag_event *e = i->events.data[n];
+		if (!e->unattested && e->cause && str_is(e->cause->fault, "node"))
+			return true;
+	}
+	return false;
+}
+
 void incident_weigh(struct incident *i, const struct know *k)
 {
 	struct text why = { 0 };
@@ -76,6 +87,10 @@ void incident_weigh(struct incident *i, const struct know *k)
 	}
 	i->before_log = cause_is_before_log(i);
 	i->fault = i->before_log ? S("unknown") : i->cause->fault;
+	if (str_is(i->fault, "node") && !node_attested(i)) {
+		i->fault = S("unknown");
+		text_add(&why, S("its messages carry no device, which alone does not make it the node's fault; "));
+	}
 	if (i->before_log) {
 		percent = percent < NOT_THE_CAUSE ? percent : NOT_THE_CAUSE;
 		text_add(&why, i->log_has_boot ? S("the log of this boot does not show the cause; ") :

@@ -344,15 +344,10 @@ void evidence_record(struct evidence_reader *r, const char *name, const struct s
 		r->records = open_log(r, e);
 		log_reader_live(r->records);
 	} else {
-		struct stamp time = { 0 };
-		if (record->boot_seconds >= 0)
-			time = (struct stamp){ TIME_BOOT, record->boot_seconds };
-		else if (record->wall_seconds >= 0)
-			time = (struct stamp){ TIME_WALL, record->wall_seconds };
 		if (record->boot_seconds >= 0 && record->wall_seconds >= 0)
 			note_wall(e, record->wall_seconds - record->boot_seconds);
 		e->bytes += record->text.n + 1;
-		log_reader_line(r->records, record->text, time, record->boot_id);
+		log_reader_record(r->records, record);
 	}
 }
 

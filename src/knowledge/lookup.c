@@ -215,7 +215,12 @@ static bool better_match(const struct match *now, const struct match *new)
 
 bool know_match(const struct know *k, struct str line, struct match *ret)
 {
-	return matcher_find(k->matcher, line, better_match, ret) && !ret->doubtful;
+	return know_match_by(k, line, NULL, ret);
+}
+
+bool know_match_by(const struct know *k, struct str line, const struct match_rule *rule, struct match *ret)
+{
+	return matcher_find(k->matcher, line, rule, better_match, ret) && !ret->doubtful;
 }
 
 /** How much of a message the line has, less what is mistyped in it. */

@@ -150,11 +150,11 @@ static bool equally_cut(const struct match *a, const struct match *b)
 	       a->weight < a->template->weight && b->weight < b->template->weight;
 }
 
-bool matcher_find(const struct matcher *m, struct str line, bool (*better)(const struct match *now, const struct match *new),
-		  struct match *ret)
+bool matcher_find(const struct matcher *m, struct str line, const struct match_rule *rule,
+		  bool (*better)(const struct match *now, const struct match *new), struct match *ret)
 {
 	bool found = false, wide = has_wide_space(line);
-	struct match trial = { .gaps = has_gaps(line) };
+	struct match trial = { .gaps = !rule && has_gaps(line) };
 	unsigned budget = STEPS_LEAST + STEPS_A_BYTE * (unsigned)line.n;
 	for (size_t at = 0; at + GRAM <= line.n && budget; at++) {
 		uint32_t gram = gram_at(line.p + at), hash = gram_hash(gram), bit = gram_bit(hash);
@@ -162,7 +162,8 @@ bool matcher_find(const struct matcher *m, struct str line, bool (*better)(const
 			continue;
 		for (uint32_t k = m->heads[gram_slot(hash)]; k; k = m->entries.data[k - 1].next) {
 			const struct matcher_entry *e = &m->entries.data[k - 1];
-			if (e->gram != gram || !entry_match(e, line, wide, at, &budget, &trial))
+			if (e->gram != gram || !entry_match(e, line, wide, at, &budget, &trial) ||
+			    (rule && !rule->allows(rule->ctx, &trial)))
 				continue;
 			if (!found || better(ret, &trial))
 				*ret = trial;

@@ -11,7 +11,13 @@ struct matcher *matcher_new(void);
 bool matcher_add(struct matcher *m, struct template *t);
 /** After the last matcher_add(). */
 void matcher_finish(struct matcher *m);
-/** Finds the best match. @better compares two: true to take the new one. false: nothing matches. */
-bool matcher_find(const struct matcher *m, struct str line, bool (*better)(const struct match *now, const struct match *new),
-		  struct match *ret);
+/** Which matches of a line count. */
+struct match_rule {
+	bool (*allows)(const void *ctx, const struct match *m);
+	const void *ctx;
+};
+/** Finds the best match. @better compares two: true to take the new one. @rule NULL: all count, also those of which something is left
+ * out. false: nothing matches. */
+bool matcher_find(const struct matcher *m, struct str line, const struct match_rule *rule,
+		  bool (*better)(const struct match *now, const struct match *new), struct match *ret);
 void matcher_free(struct matcher *m);

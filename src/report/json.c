@@ -306,6 +306,8 @@ static void on_event(void *ctx, const struct diag_event *e, size_t id)
 	sheet_put(s, "text", v_text(e->sentence));
 	sheet_put(s, "count", v_int(e->count));
 	write_time(s, "last", e->last);
+	if (e->unattested)
+		sheet_put(s, "unattested", v_bool(true));
 	write_place(s, e->at);
 	sheet_close(s, '}');
 }

@@ -85,7 +85,8 @@ enum { RECORDS = FEED_KINDS, RECORD, PROBLEM, BOOTS };
 /** What stands before the text of a record that is sent. */
 struct sent_record {
 	double boot_seconds, wall_seconds;
-	char boot_id[33];
+	bool kernel;
+	char boot_id[33], subsystem[32], device[80]; // the kernel's own bounds are 16 and 48
 };
 
 struct sent_problem {
@@ -107,7 +108,7 @@ static void send_records(const struct journal_api *api, sd_journal *j, const cha
 	while (api->next(j) > 0) {
 		struct sent_record out = { .boot_seconds = -1, .wall_seconds = -1 };
 		uint64_t usec;
-		int64_t source_usec;
+		int64_t source_usec, facility;
 		sd_id128_t boot;
 		if (api->get_realtime(j, &usec) >= 0)
 			out.wall_seconds = (double)usec / 1e6;
@@ -119,6 +120,10 @@ static void send_records(const struct journal_api *api, sd_journal *j, const cha
 		struct str id = journal_field(api, j, "_BOOT_ID");
 		if (id.n == sizeof(out.boot_id) - 1)
 			memcpy(out.boot_id, id.p, id.n);
+		str_copy(out.subsystem, sizeof(out.subsystem), journal_field(api, j, "_KERNEL_SUBSYSTEM"));
+		str_copy(out.device, sizeof(out.device), journal_field(api, j, "_KERNEL_DEVICE"));
+		// Programs can write into the kernel's log, but not as the kernel.
+		out.kernel = !str_number(journal_field(api, j, "SYSLOG_FACILITY"), &facility) || !facility;
 		struct str text = journal_field(api, j, "MESSAGE");
 		if (text.n)
 			feed_send(to, RECORD, bytes_of(&out, sizeof(out)), str_cut(text, MESSAGE_MOST));
@@ -240,6 +245,8 @@ static void journal_child(int to, const void *ctx)
 
 // --- in unhang ---
 
+#define SENT(room) { (room), strnlen((room), sizeof(room)) }
+
 static void take_record(struct str piece, const char *name, const struct source_visitor *v)
 {
 	struct sent_record sent;
@@ -247,9 +254,10 @@ static void take_record(struct str piece, const char *name, const struct source_
 		return;
 	memcpy(&sent, piece.p, sizeof(sent));
 	const struct source_record out = { .text = str_from(piece, sizeof(sent)),
-					   .boot_id = { sent.boot_id, strnlen(sent.boot_id, sizeof(sent.boot_id)) },
+					   .boot_id = SENT(sent.boot_id),
 					   .boot_seconds = sent.boot_seconds,
-					   .wall_seconds = sent.wall_seconds };
+					   .wall_seconds = sent.wall_seconds,
+					   .by = { true, sent.kernel, SENT(sent.subsystem), SENT(sent.device) } };
 	v->record(v->ctx, name, &out);
 }
 

@@ -1,4 +1,5 @@
-// The running kernel's messages. Each read() returns one record: priority,sequence,microseconds,flags;text
+// The running kernel's messages. Each read() returns one record: priority,sequence,microseconds,flags;text, and lines of notes about the
+// device. Newlines in the text are escaped, so that nobody can write a note into it.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -22,17 +23,26 @@ static double clock_began(void)
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9 - uptime;
 }
 
+enum { FACILITY_SHIFT = 3 }; // below it is the level; what programs write has another facility than the kernel's, which is 0
+
 struct source_record source_kmsg_record(struct str record)
 {
 	struct source_record out = { .boot_seconds = -1, .wall_seconds = -1 };
 	struct str text = record, head = str_split(&text, ';');
-	int64_t microseconds;
-	str_split(&head, ',');
+	int64_t priority, microseconds;
+	out.by.told = str_number(str_split(&head, ','), &priority);
+	out.by.kernel = out.by.told && priority >= 0 && priority < 1 << FACILITY_SHIFT;
 	str_split(&head, ',');
 	if (str_number(str_split(&head, ','), &microseconds))
 		out.boot_seconds = (double)microseconds / 1e6;
-	// Lines after the first are the device's properties (" SUBSYSTEM=pci").
 	out.text = str_split(&text, '\n');
+	while (text.n) {
+		struct str note = str_split(&text, '\n');
+		if (str_behind(note, S(" SUBSYSTEM="), &note))
+			out.by.subsystem = note;
+		else if (str_behind(note, S(" DEVICE="), &note))
+			out.by.device = note;
+	}
 	return out;
 }
 

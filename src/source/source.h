@@ -21,11 +21,19 @@ struct source {
 	const char *bytes; // all @size of them, where they are in memory; or NULL
 };
 
+/** What the kernel or journald notes beside a record of who wrote it. No user can forge that, as he can the text. */
+struct source_note {
+	bool told;                    // somebody did; the rest is empty where nobody did, as in a pasted text
+	bool kernel;                  // the kernel itself wrote it, not a program into the kernel's log
+	struct str subsystem, device; // of what dev_*() prints: `pci` and `+pci:0000:03:00.0`; empty: none
+};
+
 /** A record of the journal, or of /dev/kmsg. */
 struct source_record {
 	struct str text, boot_id;
 	double boot_seconds; // < 0: unknown
 	double wall_seconds; // < 0: unknown
+	struct source_note by;
 };
 
 /** Is called with what is found. */
@@ -50,7 +58,7 @@ struct uh_error *source_journal(const char *root, int boot, const struct source_
 struct uh_error *source_journal_file(const struct named *n, const char *path, const struct source_visitor *v);
 /** Number of boots the journal knows, newest last; 0 where there is no journal. */
 int source_journal_boots(const char *root);
-/** What a record of /dev/kmsg says: `priority,sequence,microseconds,flags;text`. A time that is none is -1. */
+/** What a record of /dev/kmsg says: `priority,sequence,microseconds,flags;text`, and lines of notes. A time that is none is -1. */
 struct source_record source_kmsg_record(struct str record);
 struct uh_error *source_kmsg(const char *path, const struct source_visitor *v);
 /** The same of one that is open already, without blocking; read here, by a process that may hang. */

@@ -62,6 +62,7 @@ static void start_event(const struct log_reader *r, const struct logline *line, 
 	e->boot_id = line->boot_id;
 	e->host = line->stamps.host;
 	e->now = false;
+	e->unattested = line->by.told && !line->opening.attested;
 	e->dump = (struct dump){ 0 };
 	e->nfacts = 0;
 }
@@ -181,7 +182,7 @@ void log_event(struct log_reader *r, const struct logline *line, const struct ma
 	char rooms[TEMPLATE_VALUES][24], depth[24];
 	struct event e;
 	bool tells_failure = s->level != LEVEL_INFO || (s->event && s->event->opens == OPENS_YES);
-	if (tells_failure && quotes_message(&r->quotes, line, m->begin, m->end, s->program)) {
+	if (tells_failure && !line->opening.live && quotes_message(&r->quotes, line, m->begin, m->end, s->program)) {
 		r->quotes.at = r->quotes.at ? r->quotes.at : number;
 		return;
 	}

@@ -121,6 +121,24 @@ static bool microseconds(struct str s, double *ret)
 	return true;
 }
 
+bool line_note(struct str key, struct str value, struct source_note *by)
+{
+	if (str_is(key, "_TRANSPORT")) {
+		by->kernel = !by->told && str_is(value, "kernel");
+		by->told = true;
+	} else if (str_is(key, "SYSLOG_FACILITY")) {
+		by->told |= !str_is(value, "0");
+		by->kernel &= str_is(value, "0");
+	} else if (str_is(key, "_KERNEL_SUBSYSTEM")) {
+		by->subsystem = value;
+	} else if (str_is(key, "_KERNEL_DEVICE")) {
+		by->device = value;
+	} else {
+		return false;
+	}
+	return true;
+}
+
 static void unwrap_field(struct str key, struct str value, struct str *text, struct logline *out)
 {
 	static const char *const text_keys[] = { "MESSAGE", "message", "msg", "log", "data", "line", "text", "body" };
@@ -138,7 +156,7 @@ static void unwrap_field(struct str key, struct str value, struct str *text, str
 		out->time_text = value;
 	} else if (str_is(key, "_BOOT_ID")) {
 		out->boot_id = value;
-	} else {
+	} else if (!line_note(key, value, &out->by)) {
 		for (size_t i = 0; i < sizeof(text_keys) / sizeof(text_keys[0]); i++)
 			if (str_is(key, text_keys[i]) && value.n > text->n)
 				*text = value;
@@ -258,7 +276,12 @@ void line_parse_front(const struct know *k, struct str clean, struct logline *ou
 
 void line_parse(const struct know *k, struct str clean, struct logline *out)
 {
-	line_parse_front(k, clean, out);
+	out->text = out->message = clean;
+	out->opening = opening_read(k, clean, &out->by);
+	if (!out->opening.live)
+		line_parse_front(k, clean, out);
+	else if (!out->opening.n) // its names may be a user's words
+		return;
 	find_device(out->message, out);
 	find_module(out->message, out);
 }
@@ -343,7 +366,7 @@ bool line_recognise(const struct know *k, const struct logline *line, struct mat
 	bool foreign = is_foreign(line);
 	if (foreign && !mentions_bus(line->message))
 		return false;
-	if (!know_match(k, line->message, ret) ||
+	if (!(line->opening.live ? opening_match(k, &line->opening, line->message, ret) : know_match(k, line->message, ret)) ||
 	    (match_signature(ret)->beside.n && !speaks_of_error(line->text) && !stands_alone(line, ret)) ||
 	    (foreign && !is_shared(match_signature(ret))) || !has_meant_values(ret))
 		return false;

@@ -3,6 +3,7 @@
 
 #include "base/lifetime.h"
 #include "evidence/event.h"
+#include "evidence/log/opening.h"
 #include "evidence/log/prefix.h"
 #include "evidence/log/stamp.h"
 
@@ -13,6 +14,8 @@ struct logline {
 	struct str message; // text after the stamps
 	struct str device, driver, module;
 	struct str boot_id;
+	struct source_note by; // as the source says, or JSON around the line
+	struct opening opening;
 	struct writer writer;
 	struct str time_text; // of JSON around the line
 	unsigned callers;     // frames of the stack above this one
@@ -43,9 +46,12 @@ static inline struct stamp line_time(const struct logline *line)
 
 /** @raw itself if it is clean, else a clean copy in @room. The line that was in @room before is no longer valid. */
 struct str line_clean(struct str raw, struct line_room *room);
+/** Whether the field @key of the journal says who wrote the record; if so, it is noted. */
+bool line_note(struct str key, struct str value, struct source_note *by);
 /** If @line is JSON around a log line: puts the text into @room and the times into @out. false: it is not. */
 bool line_unwrap(struct str line, struct line_room *room, struct logline *out);
-/** Fills @out with views of @clean, except what line_unwrap() has filled. */
+/** Fills @out with views of @clean, except what line_unwrap() has filled. Of what the kernel wrote itself (@out->by) nothing is taken
+ * for a time or a name before the message. */
 void line_parse(const struct know *k, struct str clean, struct logline *out);
 /** The same for times and writer only. A line of a dump has no more. */
 void line_parse_front(const struct know *k, struct str clean, struct logline *out);

@@ -3,7 +3,7 @@
 #include "evidence/log/parts.h"
 
 enum {
-	EXPORT_LOOK_BACK = 4096,
+	EXPORT_LOOK = 4096,
 	WRITER_LINES = 4, // a program's output this close before a fault tells whose fault it is
 	OUTPUT_TEXT = 120,
 	TYPED_LINES = 48, // of a source are searched for typing errors: what people type is short
@@ -73,21 +73,25 @@ void log_reader_free(struct log_reader *r)
 	free(r);
 }
 
-/** The fields of a journal export record before its MESSAGE. */
+/** The fields of a journal export record, before and behind its MESSAGE. */
 static void export_fields(const struct line_at *c, struct logline *line)
 {
-	const char *from = c->window->bytes + (c->begin > EXPORT_LOOK_BACK ? c->begin - EXPORT_LOOK_BACK : 0);
-	struct str before = { from, (size_t)(c->window->bytes + c->begin - from) };
-	for (ptrdiff_t blank; (blank = str_find(before, S("\n\n"))) >= 0;)
-		before = str_from(before, (size_t)blank + 2);
+	const size_t from = c->begin > EXPORT_LOOK ? c->begin - EXPORT_LOOK : 0;
+	struct str record = str_cut((struct str){ c->window->bytes + from, c->window->size - from }, c->end - from + EXPORT_LOOK);
+	for (ptrdiff_t blank; (blank = str_find(str_cut(record, c->begin - from), S("\n\n"))) >= 0;)
+		record = str_from(record, (size_t)blank + 2);
+	const ptrdiff_t end = str_find(record, S("\n\n"));
+	record = end < 0 ? record : str_cut(record, (size_t)end);
 	int64_t v;
-	while (before.n) {
-		struct str value = str_trim(str_split(&before, '\n')), key = str_split(&value, '=');
+	while (record.n) {
+		struct str value = str_trim(str_split(&record, '\n')), key = str_split(&value, '=');
 		if (str_is(key, "__MONOTONIC_TIMESTAMP") && str_number(value, &v)) {
 			line->stamps.best = (struct stamp){ TIME_BOOT, (double)v / 1e6 };
 			line->stamps.found = true;
 		} else if (str_is(key, "_BOOT_ID")) {
 			line->boot_id = value;
+		} else {
+			line_note(key, value, &line->by);
 		}
 	}
 }
@@ -153,7 +157,7 @@ static void read_beside(struct log_reader *r, const struct logline *line, const 
 	enum { CLEAR = 8 }; // characters of text by which it is a message of its own
 	const struct know_signature *s = match_signature(m);
 	struct str parts[] = { str_cut(line->message, m->begin), str_from(line->message, m->end) };
-	if (s->program || s->message || !left)
+	if (s->program || s->message || !left || line->opening.live) // a record is one message
 		return;
 	for (size_t i = 0; i < 2; i++) {
 		struct logline part = *line;
@@ -216,7 +220,7 @@ static void read_text(struct log_reader *r, struct logline *line, const struct l
 	bool telling = known && match_signature(&alone)->event && match_signature(&alone)->event->opens == OPENS_YES &&
 		       (alone.end - alone.begin) * 2 >= line->message.n;
 	struct match typed;
-	if (!telling && r->typed < TYPED_LINES && line->message.n) {
+	if (!telling && r->typed < TYPED_LINES && line->message.n && !line->opening.live) {
 		r->typed++;
 		if (line_recognise_typed(r->know, line, &typed)) {
 			alone = typed;
@@ -331,7 +335,8 @@ void log_candidate(struct log_reader *r, const struct line_at *c, uint64_t numbe
 		}
 		while (text.n) {
 			struct logline one = line;
-			struct str piece = str_split(&text, '\n');
+			// What the kernel wrote as one record is one: a user may have put a newline into it.
+			struct str piece = str_split(&text, line.by.kernel ? 0 : '\n');
 			line_parse(r->know, line_clean(piece, &clean), &one);
 			read_text(r, &one, NULL, number);
 		}
@@ -339,6 +344,8 @@ void log_candidate(struct log_reader *r, const struct line_at *c, uint64_t numbe
 	}
 	struct str text = line_clean(raw, &clean), message = str_trim(text);
 	quotes_line(&r->quotes, text);
+	if (r->exported && !str_starts(message, S("MESSAGE="))) // another field, or what a user wrote behind a newline
+		return;
 	if (str_starts(message, S("MESSAGE="))) { // journalctl -o export; indented: -o verbose
 		export_fields(c, &line);
 		line_parse(r->know, str_from(message, 8), &line);
@@ -412,15 +419,20 @@ void log_reader_window(struct log_reader *r, const struct window *lent, uint64_t
 	r->lines += w->newlines;
 }
 
-void log_reader_line(struct log_reader *r, struct str raw, struct stamp time, struct str boot_id)
+void log_reader_record(struct log_reader *r, const struct source_record *record)
 {
 	LINE_ROOM(clean);
 	_lifetime_ lent = { 0 };
-	struct logline line = { .boot_id = lifetime_begin(&lent, boot_id) };
-	line.stamps.found = time.clock != TIME_NONE;
-	line.stamps.best = time;
-	look_around(r, raw, false);
+	struct logline line = { .boot_id = lifetime_begin(&lent, record->boot_id), .by = record->by };
+	if (record->boot_seconds >= 0)
+		line.stamps.best = (struct stamp){ TIME_BOOT, record->boot_seconds };
+	else if (record->wall_seconds >= 0)
+		line.stamps.best = (struct stamp){ TIME_WALL, record->wall_seconds };
+	line.stamps.found = line.stamps.best.clock != TIME_NONE;
+	line_parse(r->know, line_clean(record->text, &clean), &line);
+	if (line.opening.own || !line.by.told) // words in other lines may be a user's
+		look_around(r, record->text, false);
 	r->lines++;
-	line_parse(r->know, line_clean(raw, &clean), &line);
-	read_text(r, &line, NULL, r->lines);
+	if (!line.by.told || line.by.kernel) // else a program wrote it into the kernel's log
+		read_text(r, &line, NULL, r->lines);
 }

@@ -15,8 +15,9 @@ struct log_reader *log_reader_new(const struct know *k, unsigned source, struct 
 void log_reader_live(struct log_reader *r);
 /** Reads the candidates of the next window. @offset: where the window begins in the text. */
 void log_reader_window(struct log_reader *r, const struct window *w, uint64_t offset);
-/** Reads one line, with the time and boot that its container (the journal) gives. */
-void log_reader_line(struct log_reader *r, struct str line, struct stamp time, struct str boot_id);
+/** Reads one record of the journal or of /dev/kmsg. */
+struct source_record;
+void log_reader_record(struct log_reader *r, const struct source_record *record);
 void log_reader_end(struct log_reader *r);
 /** Looks at the first lines for what must be known before any is read. true: the log prints differences of time, so no line may be
  * skipped. */

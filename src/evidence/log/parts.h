@@ -54,6 +54,7 @@ struct log_reader {
 	struct kept_stamps looked;        // the time that was found there
 	uint64_t consumed;                // offset behind the last line that was joined to another
 	struct quotes quotes;
+	bool exported; // by journalctl -o export
 };
 
 /** A line and its surroundings: where it lies in its window. */

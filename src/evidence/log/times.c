@@ -64,6 +64,7 @@ bool log_reader_look(struct log_reader *r, struct str head)
 	size_t widths[LINES], n = 0, most = 0;
 	size_t before = 0;
 	bool delta = false, was_stamped = false;
+	r->exported = str_starts(head, S("__CURSOR="));
 	for (int i = 0; i < LINES && head.n; i++) {
 		LINE_ROOM(clean);
 		struct str line = str_split(&head, '\n');

@@ -24,6 +24,21 @@ bool check_signature(struct loader *l, struct know_head *object)
 	return true;
 }
 
+bool check_opening(struct loader *l, struct know_head *object)
+{
+	struct know_opening *o = (struct know_opening *)object;
+	size_t n = 0;
+	for (const struct know_list *b = o->begins; b; b = b->next)
+		n++;
+	o->templates = arena_alloc(&l->know->arena, n * sizeof(*o->templates) + 1);
+	for (const struct know_list *b = o->begins; b; b = b->next) {
+		o->templates[o->ntemplates] =
+			template_parse(&l->know->arena, b->text, object->file, object->line, l->problems);
+		o->ntemplates += o->templates[o->ntemplates] != NULL;
+	}
+	return o->ntemplates;
+}
+
 /** What one person reported is worth knowing, but no warning. */
 bool check_bad(struct loader *l, struct know_head *object)
 {

@@ -96,6 +96,7 @@ bool check_bad(struct loader *l, struct know_head *object);
 bool check_calibration(struct loader *l, struct know_head *object);
 bool check_context(struct loader *l, struct know_head *object);
 bool check_fact(struct loader *l, struct know_head *object);
+bool check_opening(struct loader *l, struct know_head *object);
 bool check_frame(struct loader *l, struct know_head *object);
 bool check_instruction(struct loader *l, struct know_head *object);
 bool check_parameter(struct loader *l, struct know_head *object);

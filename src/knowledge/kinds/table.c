@@ -58,6 +58,13 @@ static const struct kind_key signature_keys[] = {
 	{ "of-writer", KEY_CHOICE, AT(know_signature, of_other), .choices = "yes no" },
 	{ 0 },
 };
+static const struct kind_key opening_keys[] = {
+	{ "begins", KEY_LIST, AT(know_opening, begins), .required = true },
+	{ "subsystem", KEY_TEXT, AT(know_opening, subsystem) },
+	{ "own", KEY_FLAG, AT(know_opening, own) },
+	{ "brief", KEY_FLAG, AT(know_opening, brief) },
+	{ 0 },
+};
 static const struct kind_key class_keys[] = {
 	{ "memory-fault", KEY_FLAG, AT(know_class, memory_fault) },
 	{ "gives-up", KEY_FLAG, AT(know_class, gives_up) },
@@ -392,6 +399,8 @@ const struct know_kind know_kinds[] = {
 	{ "signature", OF(know_signature, signatures), .keys = signature_keys, LABEL(KEY_MATCH, 0), .check = check_signature },
 	{ "message", OF(know_signature, signatures), LABEL(KEY_MATCH, 0), .same = SAME_BESIDE, .fixed = true, .bulk = true,
 	  .load = load_message },
+	{ "opening", OF(know_opening, openings), .keys = opening_keys, LABEL(KEY_LIST, AT(know_opening, begins)),
+	  .check = check_opening },
 	{ "event", OF(know_event, events), .keys = event_keys, .defaults = &event_defaults,
 	  LABEL(KEY_TEXT, AT(know_event, title)) },
 	{ "cause", OF(know_cause, causes), .keys = cause_keys, LABEL(KEY_TEXT, AT(know_cause, title)),

@@ -173,6 +173,8 @@ static void put_row(const struct text_report *t, const struct diag_event *e)
 		text_printf(&line, " (%u times%s" STR_FMT ")", e->count, told ? " in " : "", STR_ARG(text_str(&over)));
 		text_free(&over);
 	}
+	if (e->unattested && e->role == ROLE_CAUSE)
+		text_add(&line, S(" (unattested: the record carries no device)"));
 	prose_place(t, &line, e->at);
 	prose_wrap(t, text_str(&line), row_text(t), row_text(t));
 	text_free(&time);

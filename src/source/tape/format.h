@@ -15,6 +15,7 @@ enum tape_type {
 	TAPE_PROBE = 'P', // request and answer
 	TAPE_LOG = 'L',   // a log begins; its name, and what its reader calls it
 	TAPE_LINE = 'R',  // a record of it
+	TAPE_NOTE = 'K',  // who wrote the record behind it: struct source_note
 	TAPE_LOG_END = 'E',
 	TAPE_END = 'Z',
 };

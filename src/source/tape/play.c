@@ -340,11 +340,22 @@ void tape_answer(struct tape *t, struct arena *a, struct probe_batch *batches, s
 
 // --- logs ---
 
-static bool play_record(struct str record, const struct source_visitor *v, const char *called)
+static bool take_note(struct str record, struct source_note *ret)
+{
+	struct tape_cursor c = { record };
+	ret->told = true;
+	ret->kernel = tape_take_number(&c, 1);
+	ret->subsystem = tape_take_text(&c);
+	ret->device = tape_take_text(&c);
+	return !c.short_of;
+}
+
+/** @by: the note before it. */
+static bool play_record(struct str record, const struct source_note *by, const struct source_visitor *v, const char *called)
 {
 	struct tape_cursor c = { record };
 	uint64_t boot = tape_take_number(&c, 8), wall = tape_take_number(&c, 8);
-	struct source_record r = { .boot_id = tape_take_text(&c) };
+	struct source_record r = { .boot_id = tape_take_text(&c), .by = *by };
 	memcpy(&r.boot_seconds, &boot, sizeof(boot));
 	memcpy(&r.wall_seconds, &wall, sizeof(wall));
 	r.text = c.left;
@@ -364,9 +375,13 @@ bool tape_play_log(struct tape *t, const char *name, const struct source_visitor
 	const char *called = arena_z(&a, log->called);
 	struct str left = log->records, record;
 	enum tape_type type;
+	struct source_note by = { 0 };
 	v->record(v->ctx, called, NULL);
-	while (tape_take_record(&left, &type, &record) && type == TAPE_LINE && play_record(record, v, called))
-		;
+	for (bool good = true; good && tape_take_record(&left, &type, &record);) {
+		good = type == TAPE_NOTE ? take_note(record, &by) : type == TAPE_LINE && play_record(record, &by, v, called);
+		if (type == TAPE_LINE)
+			by = (struct source_note){ 0 };
+	}
 	v->record(v->ctx, NULL, NULL);
 	arena_free(&a);
 	return true;

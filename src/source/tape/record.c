@@ -224,8 +224,21 @@ void tape_pause(struct tape *t, int milliseconds)
 
 // --- logs ---
 
+/** Of devices on other buses nobody asks, and their names may tell of the machine's owner. */
+static void put_note(struct text *room, const struct source_note *by)
+{
+	if (!by->told)
+		return;
+	size_t start = tape_open_record(room, TAPE_NOTE);
+	tape_put_number(room, by->kernel, 1);
+	tape_put_text(room, by->subsystem);
+	tape_put_text(room, str_is(by->subsystem, "pci") ? by->device : S(""));
+	tape_close_record(room, start);
+}
+
 static void put_log_record(struct text *room, const struct source_record *r)
 {
+	put_note(room, &r->by);
 	uint64_t boot, wall;
 	memcpy(&boot, &r->boot_seconds, sizeof(boot));
 	memcpy(&wall, &r->wall_seconds, sizeof(wall));
@@ -237,12 +250,17 @@ static void put_log_record(struct text *room, const struct source_record *r)
 	tape_close_record(room, start);
 }
 
-/** Drops the first records until no more than @most bytes are left. */
+/** Drops the first records until no more than @most bytes are left; a note goes with its record. */
 static void cut_tail(struct text *tail, uint64_t most)
 {
 	size_t from = 0;
-	while (tail->n - from > most)
-		from += TAPE_RECORD_HEAD + get_u32(tail->p + from);
+	bool note = false;
+	enum tape_type type;
+	for (struct str left = text_str(tail), record; tail->n - from > most || note; note = type == TAPE_NOTE) {
+		if (!tape_take_record(&left, &type, &record))
+			break;
+		from = tail->n - left.n;
+	}
 	memmove(tail->p, tail->p + from, tail->n - from);
 	tail->n -= from;
 }
