@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """The journal, with files that systemd-journal-remote makes: journal.py UNHANG"""
+import json
 import os
 import re
 import subprocess
 import sys
 
+import kernel_lines
 from tap import Tap, Unhang
 
 REMOTE = '/lib/systemd/systemd-journal-remote'
@@ -20,25 +22,80 @@ SMU = ["amdgpu 0000:03:00.0: amdgpu: SMU: I'm not done with your previous comman
 START = 1_700_000_000_000_000
 
 
-def record(number, boot, message, transport='kernel'):
+def fields(number, boot, message, transport='kernel'):
+    """Of a record as journald makes it. Transport `daemon`: what a program wrote into the kernel's log."""
     usec = 5_000_000 + number * 100_000
-    fields = {
-        '__REALTIME_TIMESTAMP': START + boot * 3_600_000_000 + usec, '__MONOTONIC_TIMESTAMP': usec, '_BOOT_ID': BOOTS[boot],
-        '_TRANSPORT': transport, '_SOURCE_MONOTONIC_TIMESTAMP': usec - 500, 'PRIORITY': 3, '_HOSTNAME': 'node1', 'MESSAGE': message,
+    device = kernel_lines.device_of(message) if transport == 'kernel' else None
+    return {
+        '__CURSOR': f's=1;i={number}', '__REALTIME_TIMESTAMP': START + boot * 3_600_000_000 + usec, '__MONOTONIC_TIMESTAMP': usec, '_BOOT_ID': BOOTS[boot],
+        '_TRANSPORT': 'kernel' if transport == 'daemon' else transport, '_SOURCE_MONOTONIC_TIMESTAMP': usec - 500, 'PRIORITY': 3,
+        'SYSLOG_FACILITY': 3 if transport == 'daemon' else 0, '_HOSTNAME': 'node1', 'MESSAGE': message,
+        **({'_KERNEL_SUBSYSTEM': device[0], '_KERNEL_DEVICE': device[1]} if device else {}),
     }
-    return ''.join(f'{key}={value}\n' for key, value in fields.items()) + '\n'
+
+
+def record(number, boot, message, transport='kernel'):
+    """As `journalctl -o export` has it: a value with a newline stands behind its length."""
+    text = b''
+    for key, value in fields(number, boot, message, transport).items():
+        value = str(value).encode()
+        text += key.encode() + (b'\n' + len(value).to_bytes(8, 'little') + value if b'\n' in value else b'=' + value) + b'\n'
+    return text + b'\n'
 
 
 def make_journal(directory, boots):
     directory.mkdir(parents=True)
-    text = ''.join(record(n, boot, message, transport) for boot, messages in boots
+    text = b''.join(record(n, boot, message, transport) for boot, messages in boots
                    for n, (message, transport) in enumerate(messages))
-    subprocess.run([REMOTE, '-o', directory / 'system.journal', '-'], input=text.encode(), check=True, capture_output=True)
+    subprocess.run([REMOTE, '-o', directory / 'system.journal', '-'], input=text, check=True, capture_output=True)
     return directory / 'system.journal'
 
 
 def kernel(messages):
     return [(message, 'kernel') for message in messages]
+
+
+def forms(unhang, name, messages):
+    """One log in the three forms in which it comes with what journald notes beside it: files to explain."""
+    made = [(n, 0, message, transport) for n, (message, transport) in enumerate(messages)]
+    yield 'journal', make_journal(unhang.directory / name, [(0, messages)])
+    yield 'export', unhang.write(f'{name}.export', b''.join(record(*one) for one in made))
+    yield 'JSON', unhang.write(f'{name}.json', ''.join(json.dumps({key: str(value) for key, value in fields(*one).items()}) + '\n' for one in made))
+
+
+def test_forged(tap, unhang):
+    """What a user can make the kernel print is not the driver's word."""
+    kinds = {kind for kind, _, _ in kernel_lines.FORGED}
+    tap.ok(len(kinds) >= 10 and len(kernel_lines.FORGED) >= 30, f'{len(kernel_lines.FORGED)} forged lines of {len(kinds)} kinds', '')
+    everything = [(text, transport) for _, transport, text in kernel_lines.FORGED]
+    for form, path in forms(unhang, 'forged', everything):
+        found = unhang.explain(path)
+        said = [(i.data['cause']['class'], [e['at']['line'] for e in i.data['timeline']]) for i in found.incidents]
+        tap.same(said, [], f'{form}: no forged line is an incident')
+    true = [*everything, (kernel_lines.LOST, 'kernel'), *everything]
+    for form, path in forms(unhang, 'true', true):
+        found = unhang.explain(path)
+        # That a program crashed is true, too.
+        tap.same([[i.data['cause']['class'], i.data['action']['fault'], {e['event'] for e in i.data['timeline']} - {'segfault'}] for i in found.incidents],
+                 [['gpu-off-bus', 'node', {'gpu-off-bus'}]],
+                 f'{form}: nor do they hide a true one, or add to it')
+
+
+def test_true(tap, unhang):
+    """A message of the driver counts in every kernel, as in a pasted text. Without its device, it is not the node's fault."""
+    for kernel_version, logs in kernel_lines.TRUE.items():
+        for n, lines in enumerate(logs):
+            pasted = unhang.explain(unhang.write(f'{kernel_version}-{n}.txt', ''.join(f'[  100.{k:06}] {line}\n' for k, line in enumerate(lines))))
+            tap.ok(pasted.classes, f'{kernel_version}: {lines[-1][:60]}', str(lines))
+            attested = any(kernel_lines.device_of(line) for line in lines)
+            fault = pasted.first.data['action']['fault']
+            wanted = [pasted.classes[0], 'unknown' if fault == 'node' and not attested else fault]
+            for form, path in forms(unhang, f'{kernel_version}-{n}', [(line, 'kernel') for line in lines]):
+                found = unhang.explain(path)
+                tap.no_complaints(found.complaints, f'{form}: the answer is a right document')
+                tap.same([found.first.data['cause']['class'], found.first.data['action']['fault']] if found.incidents else [], wanted, f'{form}: the same')
+                marks = {bool(e.get('unattested')) for i in found.incidents for e in i.data['timeline']}
+                tap.ok(attested or marks == {True}, f'{form}: it says where a record carries no device', str(marks))
 
 
 def main():
@@ -73,6 +130,9 @@ def main():
         tap.same([int(n) for n in re.findall(r'^  \d+: message (\d+)$', text, re.M)], list(wanted), f'a report quotes records around an event {options}')
     printed = make_journal(unhang.directory / 'printed', [(0, [(message, 'stdout') for message in HANG])])
     tap.same(unhang.explain(printed).classes, [], 'what a program prints is not the kernel')
+
+    test_forged(tap, unhang)
+    test_true(tap, unhang)
 
     log = ''.join(f'<3>[  100.{n:06}] {message}\n' for n, message in enumerate(HANG))
     for name, place in (('pstore', 'var/lib/systemd/pstore/1700000000/dmesg.txt'), ('kdump', 'var/crash/202611150300/dmesg.202611150300'),

@@ -257,7 +257,8 @@ static void take_record(struct str piece, const char *name, const struct source_
 					   .boot_id = SENT(sent.boot_id),
 					   .boot_seconds = sent.boot_seconds,
 					   .wall_seconds = sent.wall_seconds,
-					   .by = { true, sent.kernel, SENT(sent.subsystem), SENT(sent.device) } };
+					   .by = { sent.kernel ? WRITER_KERNEL : WRITER_INTO_LOG, SENT(sent.subsystem),
+						   SENT(sent.device) } };
 	v->record(v->ctx, name, &out);
 }
 

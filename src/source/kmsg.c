@@ -30,8 +30,8 @@ struct source_record source_kmsg_record(struct str record)
 	struct source_record out = { .boot_seconds = -1, .wall_seconds = -1 };
 	struct str text = record, head = str_split(&text, ';');
 	int64_t priority, microseconds;
-	out.by.told = str_number(str_split(&head, ','), &priority);
-	out.by.kernel = out.by.told && priority >= 0 && priority < 1 << FACILITY_SHIFT;
+	if (str_number(str_split(&head, ','), &priority))
+		out.by.writer = priority >> FACILITY_SHIFT ? WRITER_INTO_LOG : WRITER_KERNEL;
 	str_split(&head, ',');
 	if (str_number(str_split(&head, ','), &microseconds))
 		out.boot_seconds = (double)microseconds / 1e6;

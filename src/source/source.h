@@ -21,10 +21,16 @@ struct source {
 	const char *bytes; // all @size of them, where they are in memory; or NULL
 };
 
-/** What the kernel or journald notes beside a record of who wrote it. No user can forge that, as he can the text. */
+/** Who wrote a record, as the kernel or journald notes beside it. No user can forge that, as he can the text. */
+enum source_writer {
+	WRITER_UNTOLD,   // nobody says it, as in a pasted text
+	WRITER_KERNEL,   // the kernel
+	WRITER_INTO_LOG, // a program, into the kernel's log
+	WRITER_PROGRAM,  // a program
+};
+
 struct source_note {
-	bool told;                    // somebody did; the rest is empty where nobody did, as in a pasted text
-	bool kernel;                  // the kernel itself wrote it, not a program into the kernel's log
+	enum source_writer writer;
 	struct str subsystem, device; // of what dev_*() prints: `pci` and `+pci:0000:03:00.0`; empty: none
 };
 

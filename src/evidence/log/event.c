@@ -62,7 +62,7 @@ static void start_event(const struct log_reader *r, const struct logline *line, 
 	e->boot_id = line->boot_id;
 	e->host = line->stamps.host;
 	e->now = false;
-	e->unattested = line->by.told && !line->opening.attested;
+	e->unattested = line->by.writer != WRITER_UNTOLD && !line->opening.attested;
 	e->dump = (struct dump){ 0 };
 	e->nfacts = 0;
 }

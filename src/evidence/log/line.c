@@ -121,22 +121,30 @@ static bool microseconds(struct str s, double *ret)
 	return true;
 }
 
-bool line_note(struct str key, struct str value, struct source_note *by)
+bool line_field(struct str key, struct str value, struct logline *out)
 {
-	if (str_is(key, "_TRANSPORT")) {
-		by->kernel = !by->told && str_is(value, "kernel");
-		by->told = true;
-	} else if (str_is(key, "SYSLOG_FACILITY")) {
-		by->told |= !str_is(value, "0");
-		by->kernel &= str_is(value, "0");
-	} else if (str_is(key, "_KERNEL_SUBSYSTEM")) {
-		by->subsystem = value;
-	} else if (str_is(key, "_KERNEL_DEVICE")) {
-		by->device = value;
-	} else {
-		return false;
-	}
-	return true;
+	const struct {
+		const char *name;
+		struct str *to;
+	} fields[] = { { "_TRANSPORT", &out->transport },
+		       { "SYSLOG_FACILITY", &out->facility },
+		       { "_KERNEL_SUBSYSTEM", &out->by.subsystem },
+		       { "_KERNEL_DEVICE", &out->by.device },
+		       { "_BOOT_ID", &out->boot_id } };
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+		if (str_is(key, fields[i].name)) {
+			*fields[i].to = value;
+			return true;
+		}
+	return false;
+}
+
+void line_settle_writer(struct logline *out)
+{
+	if (out->transport.n)
+		out->by.writer = !str_is(out->transport, "kernel")                  ? WRITER_PROGRAM :
+				 out->facility.n && !str_is(out->facility, "0") ? WRITER_INTO_LOG :
+										  WRITER_KERNEL;
 }
 
 static void unwrap_field(struct str key, struct str value, struct str *text, struct logline *out)
@@ -154,9 +162,7 @@ static void unwrap_field(struct str key, struct str value, struct str *text, str
 		out->stamps.found = true;
 	} else if (str_is(key, "time") || str_is(key, "timestamp") || str_is(key, "@timestamp") || str_is(key, "ts")) {
 		out->time_text = value;
-	} else if (str_is(key, "_BOOT_ID")) {
-		out->boot_id = value;
-	} else if (!line_note(key, value, &out->by)) {
+	} else if (!line_field(key, value, out)) {
 		for (size_t i = 0; i < sizeof(text_keys) / sizeof(text_keys[0]); i++)
 			if (str_is(key, text_keys[i]) && value.n > text->n)
 				*text = value;
@@ -191,6 +197,7 @@ bool line_unwrap(struct str line, struct line_room *room, struct logline *out)
 			break;
 		s = str_from(s, 1);
 	}
+	line_settle_writer(out);
 	if (!text.n)
 		return false;
 	out->text = lifetime_begin(&room->lent, json_unescape(text, room->bytes));

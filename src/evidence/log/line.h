@@ -14,7 +14,8 @@ struct logline {
 	struct str message; // text after the stamps
 	struct str device, driver, module;
 	struct str boot_id;
-	struct source_note by; // as the source says, or JSON around the line
+	struct source_note by;           // as the source says, or the journal's fields around the line
+	struct str transport, facility; // of these
 	struct opening opening;
 	struct writer writer;
 	struct str time_text; // of JSON around the line
@@ -46,8 +47,10 @@ static inline struct stamp line_time(const struct logline *line)
 
 /** @raw itself if it is clean, else a clean copy in @room. The line that was in @room before is no longer valid. */
 struct str line_clean(struct str raw, struct line_room *room);
-/** Whether the field @key of the journal says who wrote the record; if so, it is noted. */
-bool line_note(struct str key, struct str value, struct source_note *by);
+/** Whether the field @key of the journal says who wrote a record, and in which boot; if so, it is kept. */
+bool line_field(struct str key, struct str value, struct logline *out);
+/** Who wrote it, by all of these. */
+void line_settle_writer(struct logline *out);
 /** If @line is JSON around a log line: puts the text into @room and the times into @out. false: it is not. */
 bool line_unwrap(struct str line, struct line_room *room, struct logline *out);
 /** Fills @out with views of @clean, except what line_unwrap() has filled. Of what the kernel wrote itself (@out->by) nothing is taken

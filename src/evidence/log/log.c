@@ -77,23 +77,23 @@ void log_reader_free(struct log_reader *r)
 static void export_fields(const struct line_at *c, struct logline *line)
 {
 	const size_t from = c->begin > EXPORT_LOOK ? c->begin - EXPORT_LOOK : 0;
-	struct str record = str_cut((struct str){ c->window->bytes + from, c->window->size - from }, c->end - from + EXPORT_LOOK);
-	for (ptrdiff_t blank; (blank = str_find(str_cut(record, c->begin - from), S("\n\n"))) >= 0;)
-		record = str_from(record, (size_t)blank + 2);
-	const ptrdiff_t end = str_find(record, S("\n\n"));
-	record = end < 0 ? record : str_cut(record, (size_t)end);
+	struct str before = { c->window->bytes + from, c->begin - from };
+	for (ptrdiff_t blank; (blank = str_find(before, S("\n\n"))) >= 0;)
+		before = str_from(before, (size_t)blank + 2);
+	const struct str behind = str_cut((struct str){ c->window->bytes + c->end, c->window->size - c->end }, EXPORT_LOOK);
+	const ptrdiff_t end = str_find(behind, S("\n\n"));
+	struct str record = { before.p, before.n + c->end - c->begin + (end < 0 ? behind.n : (size_t)end) };
 	int64_t v;
 	while (record.n) {
 		struct str value = str_trim(str_split(&record, '\n')), key = str_split(&value, '=');
 		if (str_is(key, "__MONOTONIC_TIMESTAMP") && str_number(value, &v)) {
 			line->stamps.best = (struct stamp){ TIME_BOOT, (double)v / 1e6 };
 			line->stamps.found = true;
-		} else if (str_is(key, "_BOOT_ID")) {
-			line->boot_id = value;
 		} else {
-			line_note(key, value, &line->by);
+			line_field(key, value, line);
 		}
 	}
+	line_settle_writer(line);
 }
 
 /** A runtime's last words carry no prefix; the line just before them tells which process wrote last. */
@@ -208,6 +208,8 @@ static void read_text(struct log_reader *r, struct logline *line, const struct l
 	JOINED(joined);
 	size_t end;
 	struct match alone;
+	if (line->by.writer == WRITER_INTO_LOG)
+		return;
 	log_settle_time(r, &line->stamps);
 	bool known = line_recognise(r->know, line, &alone);
 	if (c && r->stamped && line->stamps.found && log_continuation(r, c, line, &joined, &end) &&
@@ -336,7 +338,7 @@ void log_candidate(struct log_reader *r, const struct line_at *c, uint64_t numbe
 		while (text.n) {
 			struct logline one = line;
 			// What the kernel wrote as one record is one: a user may have put a newline into it.
-			struct str piece = str_split(&text, line.by.kernel ? 0 : '\n');
+			struct str piece = str_split(&text, line.by.writer == WRITER_KERNEL ? 0 : '\n');
 			line_parse(r->know, line_clean(piece, &clean), &one);
 			read_text(r, &one, NULL, number);
 		}
@@ -430,9 +432,8 @@ void log_reader_record(struct log_reader *r, const struct source_record *record)
 		line.stamps.best = (struct stamp){ TIME_WALL, record->wall_seconds };
 	line.stamps.found = line.stamps.best.clock != TIME_NONE;
 	line_parse(r->know, line_clean(record->text, &clean), &line);
-	if (line.opening.own || !line.by.told) // words in other lines may be a user's
+	if (line.opening.own || line.by.writer == WRITER_UNTOLD) // words in other lines may be a user's
 		look_around(r, record->text, false);
 	r->lines++;
-	if (!line.by.told || line.by.kernel) // else a program wrote it into the kernel's log
-		read_text(r, &line, NULL, r->lines);
+	read_text(r, &line, NULL, r->lines);
 }

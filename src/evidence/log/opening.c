@@ -15,7 +15,7 @@ static size_t skip_spaces(struct str s, size_t at)
 static bool attests(const struct know_opening *o, const struct match *m, const struct source_note *by)
 {
 	struct str noted = { 0 };
-	if (!by->kernel || !o->subsystem.n || !str_eq(by->subsystem, o->subsystem))
+	if (by->writer != WRITER_KERNEL || !o->subsystem.n || !str_eq(by->subsystem, o->subsystem))
 		return false;
 	for (size_t i = 0; i < m->ncaptures; i++)
 		if (str_is(m->captures[i].piece->name, "device") &&
@@ -49,7 +49,7 @@ static size_t longest(const struct know *k, struct str text, size_t at, const st
 
 struct opening opening_read(const struct know *k, struct str text, const struct source_note *by)
 {
-	struct opening o = { .live = by->told && by->kernel };
+	struct opening o = { .live = by->writer == WRITER_KERNEL };
 	size_t at = o.begins[0] = skip_spaces(text, 0);
 	while (o.live && o.n < OPENINGS_MOST && (at = longest(k, text, at, by, &o)))
 		o.begins[++o.n] = at = skip_spaces(text, at);
@@ -65,10 +65,10 @@ static bool allows(const void *ctx, const struct match *m)
 		return false;
 	for (size_t i = 0; i <= o->n; i++)
 		at_front |= m->begin == o->begins[i];
-	// What is no longer than a name may be one.
-	if (at_front && (o->n || s->bare) && (o->brief || m->begin + m->weight > TASK_NAME))
-		return true;
-	return o->own && m->weight > TASK_NAME;
+	// What is no longer than a name may be one, also where it is all that the line begins with.
+	if (m->weight > TASK_NAME)
+		return o->own || (at_front && (o->n || s->bare));
+	return at_front && (o->brief || (o->own && m->begin + m->weight > TASK_NAME));
 }
 
 bool opening_match(const struct know *k, const struct opening *o, struct str text, struct match *ret)

@@ -343,11 +343,10 @@ void tape_answer(struct tape *t, struct arena *a, struct probe_batch *batches, s
 static bool take_note(struct str record, struct source_note *ret)
 {
 	struct tape_cursor c = { record };
-	ret->told = true;
-	ret->kernel = tape_take_number(&c, 1);
+	ret->writer = (enum source_writer)tape_take_number(&c, 1);
 	ret->subsystem = tape_take_text(&c);
 	ret->device = tape_take_text(&c);
-	return !c.short_of;
+	return !c.short_of && ret->writer <= WRITER_PROGRAM;
 }
 
 /** @by: the note before it. */

@@ -227,10 +227,10 @@ void tape_pause(struct tape *t, int milliseconds)
 /** Of devices on other buses nobody asks, and their names may tell of the machine's owner. */
 static void put_note(struct text *room, const struct source_note *by)
 {
-	if (!by->told)
+	if (by->writer == WRITER_UNTOLD)
 		return;
 	size_t start = tape_open_record(room, TAPE_NOTE);
-	tape_put_number(room, by->kernel, 1);
+	tape_put_number(room, by->writer, 1);
 	tape_put_text(room, by->subsystem);
 	tape_put_text(room, str_is(by->subsystem, "pci") ? by->device : S(""));
 	tape_close_record(room, start);
