@@ -12,6 +12,7 @@ import sys
 import jsonschema
 
 import emulated
+import kernel_lines
 import tap
 from watched import Machine, words
 
@@ -519,6 +520,27 @@ def test_bad_places(t, unhang):
     t.ok(any("/dev/kmsg" in line for line in told) and m.state()["log_unread"], "a log that may not be read is told", str(told))
 
 
+def escaped(text):
+    """As /dev/kmsg has it."""
+    return text.replace("\n", "\\x0a")
+
+
+def test_forged(t, unhang):
+    """What users make the kernel print opens nothing; what the driver prints does, and without its device is not the node's fault."""
+    level = {"kernel": "err", "daemon": "daemon.err"}
+    forged = "".join(f"    {900 + n * 0.001:.3f} {level[writer]} {escaped(text)}\n" for n, (_, writer, text) in enumerate(kernel_lines.FORGED))
+    m = Machine(unhang, "forged", f"{HEALTHY}\nmessages\n{forged}")
+    t.same([words(m.once()), m.incidents()], [[], []], f"{len(kernel_lines.FORGED)} lines that users can have the kernel print open nothing")
+    unattested, lost = "[drm:amdgpu_device_ip_init [amdgpu]] *ERROR* hw_init of IP block <psp> failed -22", kernel_lines.LOST
+    for text, wanted in (lost, ["gpu-off-bus", "node"]), (unattested, ["gpu-init-failed", "unknown"]):
+        m = Machine(unhang, "true", f"{HEALTHY}\nmessages\n{forged}    950 err {text}\n")
+        told = words(m.once())
+        t.same([told[:2], [[i["class"], i["fault"]] for i in m.incidents()]], [["opened", "explained"], [wanted]], f"among them: {text}")
+        record = m.incidents()[0]
+        later = json.loads(unhang.run("explain", "--json", m.directory(record) / "bundle.tar.zst").stdout)["incidents"][0]
+        t.same([later["cause"]["class"], later["action"]["fault"]], wanted, "and so says its bundle")
+
+
 def test_configuration(t, unhang):
     def check(path):
         run = unhang.run("watch", "--check-config", "--config", path)
@@ -611,7 +633,7 @@ def main():
     if not emulated.possible(unhang):
         t.skip("unhang watch on emulated machines", "this machine can make none")
         t.end()
-    for test in (test_once, test_quiet_machine, test_all_clear, test_closed, test_as_it_happens, test_storm, test_quota, test_places, test_second, test_explained_again, test_kills, test_processes, test_absent, test_hooks_again, test_rights, test_deaf, test_journal, test_bad_places):
+    for test in (test_once, test_quiet_machine, test_all_clear, test_closed, test_as_it_happens, test_storm, test_quota, test_places, test_second, test_explained_again, test_forged, test_kills, test_processes, test_absent, test_hooks_again, test_rights, test_deaf, test_journal, test_bad_places):
         test(t, unhang)
     test_silent(t, unhang, os.path.abspath(sys.argv[3]))
     test_full_disk(t, unhang, os.path.abspath(sys.argv[2]))

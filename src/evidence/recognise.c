@@ -58,7 +58,7 @@ bool artefact_event(const struct artefact_output *out, const char *id, struct pl
 	ret->time = (struct stamp){ 0 };
 	ret->at = at;
 	ret->device = ret->driver = ret->text = ret->boot_id = ret->host = (struct str){ 0 };
-	ret->now = false;
+	ret->now = ret->unattested = false;
 	ret->dump = (struct dump){ 0 };
 	ret->nfacts = 0;
 	for (const struct know_pair *p = ret->signature ? ret->signature->sets : NULL; p; p = p->next)
