@@ -118,7 +118,7 @@ struct emu_message {
 	double time; // the kernel's
 	unsigned level;
 	unsigned facility; // who wrote it: 0 is the kernel
-	struct str text; // with $pid(NAME) in it
+	struct str text;   // with $pid(NAME) in it
 };
 enum { EMU_UPTIME = 1000 };
 size_t emu_messages(const struct emu_machine *m);

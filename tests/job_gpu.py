@@ -126,7 +126,9 @@ def test_hang(t, j):
         x = j.go(HANG, "exec $P series 20", "--hang-after", 1).tries[0]
         t.ok("no queue of the job moved" in x["because"] and x["launch"] == 4, "a hang by the votes of its queues", x)
         return
-    scenario = j.unhang.write("hang.scenario", kfd.SCENARIO.format("hang kernel saxpy launch 4"))
+    # What the log says of an hour ago explains nothing that began now.
+    old = "\nmessages\n    100 err amdgpu 0000:03:00.0: amdgpu: uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!\n"
+    scenario = j.unhang.write("hang.scenario", kfd.SCENARIO.format("hang kernel saxpy launch 4") + old)
     # Another run's process holds memory, before and afterwards.
     stale = f"UNHANG_RUN=old-run {j.programs.program} series 1 , deaf > {j.unhang.directory}/stale & S=$!; until grep -q deaf {j.unhang.directory}/stale; do sleep 0.05; done"
     # The second job says that the stale process is its own: run waits for KFD to let go of it, and then names it.
@@ -142,6 +144,8 @@ def test_hang(t, j):
     t.same((x["ended"], x["kernel"], x["launch"], bool(x["bundle"]), report["wrong"]), ("gpu-hang", "saxpy(float const*, float*, float, int)", 4, True, []), "a hang names the kernel and its launch")
     t.ok("the GPU does not move either" in x["because"], "where the GPU can be seen, it is looked at", x)
     t.ok(x["title"] and "endless loop" in x["title"], "and the diagnosis is of the silicon", x)
+    told = {name for i in json.loads(read(x["diagnosis"]))["incidents"] for name in (i["cause"]["class"], *i["also"])}
+    t.ok(told and "ras-uncorrectable-error" not in told, "not of what the log says of before the try", told)
     t.same(done.stdout.decode().split("status ")[-1], "143\nleft\n", "KFD has let go of it")
     other = re.compile(rf"{j.programs.program.name} \(\d+\) [\d.]+ [GM]iB, left by the run old-run")
     t.ok(other.fullmatch(report["holders_before"] or "") and other.fullmatch(x["holders"] or ""), "a process that an earlier run left is named, before and afterwards", (report["holders_before"], x["holders"]))

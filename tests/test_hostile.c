@@ -516,7 +516,8 @@ static void a_log_read_byte_by_byte_is_the_same(void **state)
 	struct log_reader *log = log_reader_new(*state, 0, S("log"), NULL, words, (struct event_sink){ feed_event, &lines });
 	log_reader_live(log);
 	for (struct str left = S(sample_log); left.n;)
-		log_reader_record(log, &(struct source_record){ .text = str_split(&left, '\n'), .boot_seconds = -1, .wall_seconds = -1 });
+		log_reader_record(
+			log, &(struct source_record){ .text = str_split(&left, '\n'), .boot_seconds = -1, .wall_seconds = -1 });
 	log_reader_end(log);
 	log_reader_free(log);
 	log_words_free(words);
@@ -558,7 +559,8 @@ static void read_samples(struct samples *s, const struct know *k, struct str lin
 	struct log_reader *log = log_reader_new(k, 0, S("log"), NULL, words, (struct event_sink){ keep_sample, s });
 	log_reader_live(log);
 	while (lines.n)
-		log_reader_record(log, &(struct source_record){ .text = str_split(&lines, '\n'), .boot_seconds = -1, .wall_seconds = -1 });
+		log_reader_record(log, &(struct source_record){
+					       .text = str_split(&lines, '\n'), .boot_seconds = -1, .wall_seconds = -1 });
 	log_reader_free(log);
 	log_words_free(words);
 	assert_true(s->n);

@@ -17,11 +17,11 @@ struct diag_event {
 	unsigned count;
 	struct str device, driver, text;
 	enum phase phase;
-	bool program;   // a program reported it, not the kernel
-	bool now;       // it is so at this moment
-	bool unattested; // as of struct event; of all that it counts
-	bool confirmed; // of events that need a frame of the driver behind them
-	bool elsewhere; // such an event is of another module, whatever its stack holds
+	bool program;    // a program reported it, not the kernel
+	bool now;        // it is so at this moment
+	bool unattested; // no record of it carries the device
+	bool confirmed;  // of events that need a frame of the driver behind them
+	bool elsewhere;  // such an event is of another module, whatever its stack holds
 	size_t nfacts, facts_cap;
 	struct fact *facts;
 	struct dump dump;

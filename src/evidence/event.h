@@ -110,7 +110,7 @@ struct event {
 	struct str boot_id; // where the evidence has one
 	struct str host;    // whose log it is, where the line says so
 	bool now;           // it is so at this moment
-	bool unattested;    // of a live log, but the record does not carry the device, so that a user could have made the kernel say so
+	bool unattested;    // its record in a live log does not carry the device, as what users forge does not
 	struct dump dump;
 	size_t nfacts;
 	struct fact facts[EVENT_FACTS];

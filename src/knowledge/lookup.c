@@ -213,10 +213,7 @@ static bool better_match(const struct match *now, const struct match *new)
 	return new->begin < now->begin;
 }
 
-bool know_match(const struct know *k, struct str line, struct match *ret)
-{
-	return know_match_by(k, line, NULL, ret);
-}
+bool know_match(const struct know *k, struct str line, struct match *ret) { return know_match_by(k, line, NULL, ret); }
 
 bool know_match_by(const struct know *k, struct str line, const struct match_rule *rule, struct match *ret)
 {

@@ -29,9 +29,21 @@ static void on_knowledge_problem(void *ctx, const char *file, unsigned line, con
 	text_free(&full);
 }
 
+/** Whether it tells of a failure that was over when what is to be explained began, and so cannot be joined to it. What is said of the
+ * machine itself still holds. */
+static bool is_of_before(const struct uh_session *s, const struct event *e)
+{
+	if (!s->told.lines || !e->signature || (e->signature->event && e->signature->event->opens == OPENS_CONTEXT))
+		return false;
+	const struct stamp when = evidence_wall(evidence_at(s->evidence, e->at.source), e->time);
+	return when.clock == TIME_WALL && when.seconds < s->told.since;
+}
+
 static void on_event(void *ctx, const struct event *e)
 {
 	struct uh_session *s = ctx;
+	if (is_of_before(s, e))
+		return;
 	if (s->lines)
 		lines_want(s->lines, e->at);
 	engine_event(s->engine, e);

@@ -245,7 +245,10 @@ static void journal_child(int to, const void *ctx)
 
 // --- in unhang ---
 
-#define SENT(room) { (room), strnlen((room), sizeof(room)) }
+#define SENT(room)                                                                                                             \
+	{                                                                                                                      \
+		(room), strnlen((room), sizeof(room))                                                                          \
+	}
 
 static void take_record(struct str piece, const char *name, const struct source_visitor *v)
 {

@@ -17,6 +17,7 @@ bool incident_when(const struct incident *i, const struct evidence_reader *r, ti
 
 struct told_options {
 	bool limited; // incidents before @since are left out
+	bool lines;   // lines before it do not count at all
 	double since; // seconds since 1970
 	bool newest;  // all but the newest are left out
 	time_t now;

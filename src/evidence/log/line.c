@@ -142,7 +142,7 @@ bool line_field(struct str key, struct str value, struct logline *out)
 void line_settle_writer(struct logline *out)
 {
 	if (out->transport.n)
-		out->by.writer = !str_is(out->transport, "kernel")                  ? WRITER_PROGRAM :
+		out->by.writer = !str_is(out->transport, "kernel")              ? WRITER_PROGRAM :
 				 out->facility.n && !str_is(out->facility, "0") ? WRITER_INTO_LOG :
 										  WRITER_KERNEL;
 }

@@ -14,7 +14,7 @@ struct logline {
 	struct str message; // text after the stamps
 	struct str device, driver, module;
 	struct str boot_id;
-	struct source_note by;           // as the source says, or the journal's fields around the line
+	struct source_note by;          // as the source says, or the journal's fields around the line
 	struct str transport, facility; // of these
 	struct opening opening;
 	struct writer writer;

@@ -32,8 +32,7 @@ bool check_opening(struct loader *l, struct know_head *object)
 		n++;
 	o->templates = arena_alloc(&l->know->arena, n * sizeof(*o->templates) + 1);
 	for (const struct know_list *b = o->begins; b; b = b->next) {
-		o->templates[o->ntemplates] =
-			template_parse(&l->know->arena, b->text, object->file, object->line, l->problems);
+		o->templates[o->ntemplates] = template_parse(&l->know->arena, b->text, object->file, object->line, l->problems);
 		o->ntemplates += o->templates[o->ntemplates] != NULL;
 	}
 	return o->ntemplates;

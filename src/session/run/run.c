@@ -171,8 +171,9 @@ static bool explain_with(const struct job_study *s, const char *path, bool must,
 {
 	struct arena a = { 0 };
 	struct uh_session *session = uh_session_new(tell_nobody, NULL);
-	session->told =
-		(struct told_options){ .limited = true, .since = (double)s->of->began / 1000 - SLACK_S, .now = time(NULL) };
+	session->told = (struct told_options){
+		.limited = true, .lines = true, .since = (double)s->of->began / 1000 - SLACK_S, .now = time(NULL)
+	};
 	uh_session_add_path(session, path);
 	add_files(session, s->directory, &a);
 	add_files(session, s->recordings, &a);
