@@ -11,6 +11,7 @@ import tarfile
 import tempfile
 import zipfile
 
+import kernel_lines
 import machine_tree
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
@@ -128,6 +129,15 @@ def journals():
             yield pieces(path.read_bytes())
 
 
+def records():
+    """Of /dev/kmsg: what the driver prints, and what users make the kernel print."""
+    made = [('kernel', line) for logs in kernel_lines.TRUE.values() for lines in logs for line in lines] + [(writer, text) for _, writer, text in kernel_lines.FORGED]
+    for writer, text in made:
+        device = kernel_lines.device_of(text) if writer == 'kernel' else None
+        note = f' SUBSYSTEM={device[0]}\n DEVICE={device[1]}\n' if device else ''
+        yield (b'3' if writer == 'kernel' else b'27') + b',1,5000000,-;' + text.replace('\n', '\\x0a').encode() + b'\n' + note.encode()
+
+
 def keys():
     """Ed25519 keys as OpenSSL writes them."""
     for kind, front in (('PRIVATE', '302e020100300506032b657004220420'), ('PUBLIC', '302a300506032b6570032100')):
@@ -159,7 +169,7 @@ def secrets():
                 yield text.replace('{}', secret.strip()).encode()
 
 
-MADE = {'fuzz-redact': secrets, 'fuzz-kfd': loaded_code, 'fuzz-keys': keys, 'fuzz-journal': journals, 'fuzz-log': logs, 'fuzz-html': markup, 'fuzz-knowledge': blocks, 'fuzz-host': trees, 'fuzz-archive': packed, 'fuzz-evidence': evidence}
+MADE = {'fuzz-redact': secrets, 'fuzz-kfd': loaded_code, 'fuzz-keys': keys, 'fuzz-journal': journals, 'fuzz-log': logs, 'fuzz-html': markup, 'fuzz-knowledge': blocks, 'fuzz-host': trees, 'fuzz-archive': packed, 'fuzz-evidence': evidence, 'fuzz-record': records}
 
 
 def log_words():
@@ -177,7 +187,7 @@ def tree_words():
     return {line.split()[1] for path in machine_tree.MACHINES.glob('*.tree') for line in path.read_text().splitlines() if line.startswith('=== /')}
 
 
-WORDS = {'fuzz-log': log_words, 'fuzz-evidence': log_words, 'fuzz-knowledge': knowledge_words, 'fuzz-host': tree_words}
+WORDS = {'fuzz-log': log_words, 'fuzz-record': log_words, 'fuzz-evidence': log_words, 'fuzz-knowledge': knowledge_words, 'fuzz-host': tree_words}
 
 
 def kept(target):

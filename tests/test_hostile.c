@@ -21,6 +21,7 @@
 #include "evidence/log/stamp.h"
 #include "evidence/log/words/words.h"
 #include "knowledge/know.h"
+#include "record_check.h"
 
 enum { MANY = 1000000 };
 
@@ -528,6 +529,33 @@ static void a_log_read_byte_by_byte_is_the_same(void **state)
 	reading_free(&lines);
 }
 
+/** Of /dev/kmsg, with and without a device, of the kernel and of a program. */
+static void a_record_cut_or_changed_at_any_byte_is_no_other_writers(void **state)
+{
+	static const char *const records[] = {
+		"3,1,5000000,-;amdgpu 0000:03:00.0: amdgpu: device lost from bus!\n SUBSYSTEM=pci\n DEVICE=+pci:0000:03:00.0\n",
+		"3,2,5000000,-,caller=T7;[drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring gfx_0.0.0 timeout, signaled seq=1, "
+		"emitted seq=2\n",
+		"27,3,5000000,c;amdgpu 0000:03:00.0: amdgpu: GPU reset begin!\n SUBSYSTEM=pci\n DEVICE=+pci:0000:03:00.0\n",
+		"3,4,5000000,-;traps: VRAM is lost![77] trap divide error ip:55d0 sp:7ffd error:0\n",
+	};
+	struct log_words *words = log_words_new(*state);
+	for (size_t i = 0; i < sizeof(records) / sizeof(records[0]); i++) {
+		const size_t n = strlen(records[i]);
+		for (size_t cut = 0; cut <= n; cut++) {
+			char *room = malloc(cut + !cut), *changed = malloc(n);
+			memcpy(room, records[i], cut);
+			record_check(*state, words, (struct str){ room, cut });
+			memcpy(changed, records[i], n);
+			changed[cut < n ? cut : 0] ^= 1;
+			record_check(*state, words, (struct str){ changed, n });
+			free(room);
+			free(changed);
+		}
+	}
+	log_words_free(words);
+}
+
 // --- memory ---
 
 enum { INCIDENT_BYTES = 512 << 10, SAMPLES_MAX = 32 };
@@ -717,6 +745,7 @@ int main(void)
 		cmocka_unit_test(logs_cut_or_changed),
 		cmocka_unit_test(windows_of_a_log_cut_or_changed),
 		cmocka_unit_test(a_log_read_byte_by_byte_is_the_same),
+		cmocka_unit_test(a_record_cut_or_changed_at_any_byte_is_no_other_writers),
 		cmocka_unit_test(an_endless_stream_of_events_takes_bounded_memory),
 		cmocka_unit_test(endless_details_of_an_event_take_bounded_memory),
 		cmocka_unit_test(endless_facts_of_a_machine_take_bounded_memory),
