@@ -98,18 +98,6 @@ struct know_signature {
 	bool message;      // a one-line `message`, which any signature outweighs
 };
 
-/** What stands before messages of the kernel at the beginning of a line: by that a live log tells them from words that a user has put
- * into another's line. */
-struct know_opening {
-	struct know_head head;
-	struct know_list *begins;
-	struct template **templates; // of @begins
-	size_t ntemplates;
-	struct str subsystem; // of the device that such a record carries; empty: it carries none
-	bool own;             // all that follows are its own words, but for names of processes
-	bool brief;           // messages behind it may be as short as the name of a process, which could begin a line so
-};
-
 /** What to run to learn more. */
 struct know_next {
 	struct str why, run;
@@ -469,9 +457,6 @@ struct str know_usual_code(const struct know *k, struct str part);
 
 /** The best match in @line: a signature before a message, then the one with more text. */
 bool know_match(const struct know *k, struct str line, struct match *ret);
-struct match_rule;
-/** The same among those that @rule allows. */
-bool know_match_by(const struct know *k, struct str line, const struct match_rule *rule, struct match *ret);
 /** The message of a failure that @line has with a letter or two mistyped; false also where it could be several. It takes long. */
 bool know_match_typed(const struct know *k, struct str line, struct match *ret);
 static inline const struct know_signature *match_signature(const struct match *m) { return m->template->owner; }

@@ -1,7 +1,7 @@
 // Questions to what is known.
 #include "knowledge/know.h"
 
-#include "knowledge/matcher.h"
+#include "knowledge/know_opening.h"
 
 const struct know_event *know_event(const struct know *k, struct str id)
 {

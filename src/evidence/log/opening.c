@@ -1,6 +1,6 @@
 #include "evidence/log/opening.h"
 
-#include "knowledge/matcher.h"
+#include "knowledge/know_opening.h"
 
 enum { TASK_NAME = 15 }; // the most characters of a process's name, which users choose and some lines begin with
 

@@ -1,6 +1,7 @@
 // What a block must be besides what the table of its kind says, and what follows from its keys.
 #include "base/command.h"
 #include "knowledge/kinds/kinds.h"
+#include "knowledge/know_opening.h"
 #include "knowledge/parameter.h"
 
 static bool wrong(struct loader *l, const struct know_head *h, const char *what)

@@ -1,5 +1,6 @@
 // What each kind of block holds and where it is kept; docs/KNOWLEDGE.md is its text for people.
 #include "knowledge/kinds/kinds.h"
+#include "knowledge/know_opening.h"
 
 const char know_subsystems[] = "ring mes smu psp ras display kfd memory reset init power pcie iommu irq media "
 			       "firmware kernel driver hsa hip collective framework container debugger";
