@@ -89,11 +89,13 @@ def test_true(tap, unhang):
             tap.ok(pasted.classes, f'{kernel_version}: {lines[-1][:60]}', str(lines))
             attested = any(kernel_lines.device_of(line) for line in lines)
             fault = pasted.first.data['action']['fault']
+            replace = pasted.first.data['action']['do'] in ('replace', 'power-cycle') and not attested
             wanted = [pasted.classes[0], 'unknown' if fault == 'node' and not attested else fault]
             for form, path in forms(unhang, f'{kernel_version}-{n}', [(line, 'kernel') for line in lines]):
                 found = unhang.explain(path)
                 tap.no_complaints(found.complaints, f'{form}: the answer is a right document')
                 tap.same([found.first.data['cause']['class'], found.first.data['action']['fault']] if found.incidents else [], wanted, f'{form}: the same')
+                tap.ok(not replace or found.first.data['action']['do'] == 'nothing', f'{form}: nothing is replaced by it', found.first.data['action'])
                 marks = {bool(e.get('unattested')) for i in found.incidents for e in i.data['timeline']}
                 tap.ok(attested or marks == {True}, f'{form}: it says where a record carries no device', str(marks))
 

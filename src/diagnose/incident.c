@@ -157,6 +157,8 @@ bool incident_get(const void *incident, struct str name, size_t index, struct st
 	}
 	if (str_is(name, "now"))
 		return in->now && one(S("yes"), index, ret_value);
+	if (str_is(name, "unattested"))
+		return in->unattested && one(S("yes"), index, ret_value);
 	if (str_is(name, "saved"))
 		return in->saved && one(S("yes"), index, ret_value);
 	if (str_is(name, "long_past"))

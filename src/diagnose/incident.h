@@ -118,6 +118,7 @@ struct incident {
 	const struct know_cause *cause;
 	int confidence; // percent
 	bool before_log;
+	bool unattested; // only lines that carry no device say that the node is at fault
 	struct str title, explanation, sure, action_text;
 	struct str last_work; // sentences about what the program named last before it failed; empty: nothing
 	struct str graphics;  // yes or no: it was a graphics program's job; empty: not known

@@ -87,7 +87,8 @@ void incident_weigh(struct incident *i, const struct know *k)
 	}
 	i->before_log = cause_is_before_log(i);
 	i->fault = i->before_log ? S("unknown") : i->cause->fault;
-	if (str_is(i->fault, "node") && !node_attested(i)) {
+	i->unattested = str_is(i->fault, "node") && !node_attested(i);
+	if (i->unattested) {
 		i->fault = S("unknown");
 		text_add(&why, S("its messages carry no device, which alone does not make it the node's fault; "));
 	}
