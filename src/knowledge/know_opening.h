@@ -13,7 +13,7 @@ struct know_opening {
 	size_t ntemplates;
 	struct str subsystem; // of the device that such a record carries; empty: it carries none
 	bool own;             // all that follows are its own words, but for names of processes
-	bool brief;           // messages behind it may be as short as the name of a process, which could begin a line so
+	bool brief;           // messages that begin so may be as short as the name of a process, which could begin a line so
 };
 
 /** As know_match(), among the messages that @rule allows. */

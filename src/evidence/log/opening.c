@@ -41,9 +41,11 @@ static size_t longest(const struct know *k, struct str text, size_t at, const st
 			of = (struct opening){ .attested = attests(o, &m, by), .own = o->own, .brief = o->brief };
 		}
 	}
-	to->attested |= of.attested;
-	to->own |= of.own;
-	to->brief |= of.brief;
+	// What a line begins with says who wrote it; behind that a user's words may follow.
+	to->attested |= !to->n && of.attested;
+	to->brief |= !to->n && of.brief;
+	if (end)
+		to->own = of.own && (to->own || !to->n);
 	return end;
 }
 
@@ -60,15 +62,17 @@ static bool allows(const void *ctx, const struct match *m)
 {
 	const struct opening *o = ctx;
 	const struct know_signature *s = match_signature(m);
+	const bool no_name = m->weight > TASK_NAME; // what is no longer may be a name
 	bool at_front = false;
 	if (s->program)
 		return false;
 	for (size_t i = 0; i <= o->n; i++)
 		at_front |= m->begin == o->begins[i];
-	// What is no longer than a name may be one, also where it is all that the line begins with.
-	if (m->weight > TASK_NAME)
-		return o->own || (at_front && (o->n || s->bare));
-	return at_front && (o->brief || (o->own && m->begin + m->weight > TASK_NAME));
+	if (at_front && ((no_name && (o->n || s->bare)) || (o->own && m->begin + m->weight > TASK_NAME)))
+		return true;
+	if (o->own && no_name && (o->attested || o->begins[o->n] > TASK_NAME))
+		return true;
+	return o->brief && m->begin == o->begins[0];
 }
 
 bool opening_match(const struct know *k, const struct opening *o, struct str text, struct match *ret)

@@ -10,8 +10,8 @@ enum { OPENINGS_MOST = 4 };
 struct opening {
 	bool live;     // it is such a record, and only what the kernel itself printed counts; else the text may be anybody's
 	bool attested; // it carries the device that it names
-	bool own;      // whoever began it wrote all of it
-	bool brief;    // its messages have little text of their own
+	bool own;      // whoever began it wrote all of it, unless it began with the name of a process
+	bool brief;    // messages that begin so have little text of their own
 	size_t n;      // known beginnings at its front
 	size_t begins[OPENINGS_MOST + 1]; // where a message may begin: at the front, and behind each of them
 };
