@@ -26,10 +26,14 @@ static void usage(void)
 }
 
 static const struct option options[] = {
-	{ "close", no_argument, NULL, 'c' }, { "reason", required_argument, NULL, 'r' },
-	{ "open", no_argument, NULL, 'o' },  { "state-dir", required_argument, NULL, 's' },
-	{ "json", no_argument, NULL, 'J' },  { "run-dir", required_argument, NULL, 'd' },
-	SHARING_OPTIONS,                     { "help", no_argument, NULL, 'h' },
+	{ "close", no_argument, NULL, 'c' },
+	{ "reason", required_argument, NULL, 'r' },
+	{ "open", no_argument, NULL, 'o' },
+	{ "state-dir", required_argument, NULL, 's' },
+	{ "json", no_argument, NULL, 'J' },
+	{ "run-dir", required_argument, NULL, 'd' },
+	SHARING_OPTIONS,
+	{ "help", no_argument, NULL, 'h' },
 	{ 0 },
 };
 

@@ -114,8 +114,7 @@ struct incident *open_find(struct engine *g, const struct event *e)
 
 static bool joins(const struct know_event *kind)
 {
-	return kind->hang || kind->means_reset ||
-	       (kind->tells >= TELLS_RESET_BEGINS && kind->tells <= TELLS_RESET_FAILS);
+	return kind->hang || kind->means_reset || (kind->tells >= TELLS_RESET_BEGINS && kind->tells <= TELLS_RESET_FAILS);
 }
 
 struct incident *open_join(struct engine *g, struct incident *i, const struct event *e)

@@ -16,7 +16,7 @@ struct engine {
 	struct stamp last;
 	struct str boot_id;
 	char boot_id_room[64];
-	uint64_t opened, taken; // incidents; events that they took
+	uint64_t opened, taken;  // incidents; events that they took
 	struct incident *newest; // that took the newest event
 	struct stamp error_time; // of the driver's newest error
 	struct place error_at;

@@ -190,7 +190,7 @@ void incident_move_fault(struct incident *to, struct incident *from, const struc
 		memcpy(moved.facts, d->facts, d->nfacts * sizeof(*d->facts));
 	}
 	struct diag_event *new = incident_add_event(to, &moved, kind, phase);
-	if (new && new->count == 1)
+	if (new &&new->count == 1)
 		incident_add_facts(to, new, &moved);
 	if (to->events.len == 1)
 		to->begin = moved.time;

@@ -106,7 +106,16 @@ struct know_next {
 };
 
 /** What a report draws of an incident. */
-enum know_picture { SHOWS_TIMELINE, SHOWS_ADDRESSES, SHOWS_WAITS, SHOWS_LANES, SHOWS_RANKS, SHOWS_QUEUES, SHOWS_CHIP, SHOWS_KINDS };
+enum know_picture {
+	SHOWS_TIMELINE,
+	SHOWS_ADDRESSES,
+	SHOWS_WAITS,
+	SHOWS_LANES,
+	SHOWS_RANKS,
+	SHOWS_QUEUES,
+	SHOWS_CHIP,
+	SHOWS_KINDS
+};
 
 /** A kind of cause, or a word for what else an incident has. */
 struct know_class {

@@ -150,7 +150,8 @@ static void explain_child(int fd, const void *ctx)
 		add_log(s, log);
 	uh_session_end(s);
 	const bool told = put_first(s, given->of);
-	struct str lines = told ? answer_lines(s, &a) : (struct str){ 0 }, json = report(s, &a, true), text = report(s, &a, false);
+	struct str lines = told ? answer_lines(s, &a) : (struct str){ 0 }, json = report(s, &a, true),
+		   text = report(s, &a, false);
 	const struct explained head = { (uint32_t)lines.n, (uint32_t)json.n, (uint32_t)text.n };
 	if (!write_all(fd, (struct str){ (const char *)&head, sizeof(head) }) || !write_all(fd, lines) ||
 	    !write_all(fd, json) || !write_all(fd, text))

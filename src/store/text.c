@@ -5,9 +5,9 @@
 #define TEXT(name) RECORD_TEXT(stored, name)
 #define NUMBER(name) RECORD_NUMBER(stored, name)
 static const struct record_key keys[] = {
-	TEXT(id),      TEXT(state),    TEXT(class),     TEXT(title),   TEXT(fault),  TEXT(action),     TEXT(host),
-	TEXT(boot_id), TEXT(gpu),      TEXT(unique_id), TEXT(serial),  TEXT(origin), TEXT(bundle),     TEXT(closed_by),
-	TEXT(job),     NUMBER(began),  NUMBER(changed), NUMBER(ended), TEXT(votes),  NUMBER(first_us), NUMBER(last_us),
+	TEXT(id),      TEXT(state),    TEXT(class),     TEXT(title),   TEXT(fault),      TEXT(action),      TEXT(host),
+	TEXT(boot_id), TEXT(gpu),      TEXT(unique_id), TEXT(serial),  TEXT(origin),     TEXT(bundle),      TEXT(closed_by),
+	TEXT(job),     NUMBER(began),  NUMBER(changed), NUMBER(ended), TEXT(votes),      NUMBER(first_us),  NUMBER(last_us),
 	NUMBER(stood), NUMBER(events), NUMBER(hooks),   NUMBER(pid),   NUMBER(revision), TEXT(fingerprint), { 0 },
 };
 

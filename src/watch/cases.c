@@ -51,8 +51,8 @@ static struct watch_case *find(const struct watcher *w, uint64_t order)
 /** What is over, told and stored. */
 static bool is_past(const struct watcher *w, const struct watch_case *c)
 {
-	const bool over = c->known && str_is(c->stored.state, "closed") && !c->hooks_wanted && !c->explain_wanted && !c->dirty &&
-			  c->capture != CAPTURE_WANTED;
+	const bool over = c->known && str_is(c->stored.state, "closed") && !c->hooks_wanted && !c->explain_wanted &&
+			  !c->dirty && c->capture != CAPTURE_WANTED;
 	return (over || c->done) && !c->live && w->job.of != c;
 }
 
@@ -71,7 +71,7 @@ static void forget_past(struct watcher *w)
 	}
 }
 
-static struct watch_case *add(struct watcher *w)
+struct watch_case *case_add(struct watcher *w)
 {
 	if (w->cases.len == CASES_MOST)
 		forget_past(w);
@@ -84,30 +84,7 @@ static struct watch_case *add(struct watcher *w)
 	return c;
 }
 
-static void copy(struct arena *a, struct stored *to, const struct stored *from)
-{
-	struct text text = { 0 };
-	stored_text(from, &text);
-	stored_parse(text_str(&text), a, to);
-	text_free(&text);
-}
-
-static bool is_others(const struct stored *a, int64_t pid) { return a->pid && pid && a->pid != pid; }
-
-/** What is stored of it already: by its id, or where its first lines are gone from the log, by GPU, process and time. */
-static const struct stored *stored_of(const struct watcher *w, struct str id, const struct stored *now)
-{
-	for (size_t n = 0; n < w->before.list.len; n++)
-		if (str_eq(w->before.list.data[n]->id, id))
-			return w->before.list.data[n];
-	for (size_t n = 0; n < w->before.list.len; n++) {
-		const struct stored *s = w->before.list.data[n];
-		if (str_is(s->boot_id, w->boot_id) && str_eq(s->gpu, now->gpu) && s->first_us <= now->first_us &&
-		    now->first_us <= s->last_us && !is_others(s, now->pid))
-			return s;
-	}
-	return NULL;
-}
+bool case_is_others(const struct stored *a, int64_t pid) { return a->pid && pid && a->pid != pid; }
 
 void case_set(struct watch_case *c, struct str *to, struct str value)
 {
@@ -174,28 +151,19 @@ void case_want_capture(struct watcher *w, struct watch_case *c)
 		c->capture = CAPTURE_WANTED;
 }
 
-/** What an earlier run of the watch has stored and told, and its vacuum removed since. */
-static bool was_stored(const struct watcher *w, const struct stored *i)
-{
-	return str_is(str_z(w->place.boot_id), w->boot_id) && i->last_us <= w->place.microseconds;
-}
-
-/** Its end was not told to the hooks, or they were killed with the watch meanwhile. */
-static bool end_untold(const struct stored *i) { return str_is(i->state, "closed") && i->hooks == 1; }
-
 /** Begins it, or goes on with what an earlier run of the watch stored. */
 static void begin(struct watcher *w, struct watch_case *c, struct str sign)
 {
 	struct stored now = c->stored;
 	struct str id = id_of(w, &c->arena, now.first_us, sign);
-	const struct stored *old = stored_of(w, id, &now);
+	const struct stored *old = restart_found(w, id, &now);
 	if (old) {
-		copy(&c->arena, &c->stored, old);
+		case_copy(c, old);
 		c->stored.last_us = now.last_us > old->last_us ? now.last_us : old->last_us;
 		c->stored.events = now.events;
 		c->done = str_is(old->state, "closed"); // where its end is to be told, it is adopted
 		c->dirty = false;
-	} else if (was_stored(w, &now)) {
+	} else if (restart_knows(w, &now)) {
 		c->done = true;
 	} else {
 		c->stored.id = id;
@@ -267,7 +235,8 @@ static bool join_look(struct watcher *w, struct watch_case *c, struct incident *
 		struct watch_case *o = w->cases.data[n];
 		const bool held = str_is(o->stored.origin, STORE_ORIGIN_HOLD);
 		if (o->live || o->done || !o->known || (!held && !str_is(o->stored.origin, "look")) ||
-		    str_is(o->stored.state, "closed") || is_others(&o->stored, pid) || !(str_eq(o->stored.gpu, i->gpu.device) || (held && !o->stored.gpu.n)))
+		    str_is(o->stored.state, "closed") || case_is_others(&o->stored, pid) ||
+		    !(str_eq(o->stored.gpu, i->gpu.device) || (held && !o->stored.gpu.n)))
 			continue;
 		o->live = true;
 		o->order = c->order;
@@ -295,7 +264,7 @@ void cases_follow(struct watcher *w, int64_t now)
 	for (size_t n = 0; (i = engine_open(w->engine, n)) != NULL; n++) {
 		struct watch_case *c = find(w, i->order);
 		if (!c) {
-			c = add(w);
+			c = case_add(w);
 			if (!c)
 				continue;
 			c->live = true;
@@ -327,7 +296,7 @@ void cases_closed(void *ctx, struct incident *i)
 	struct watcher *w = ctx;
 	struct watch_case *c = find(w, i->order);
 	if (!c && i->cause)
-		c = add(w);
+		c = case_add(w);
 	if (c && !c->known && !i->cause)
 		c->done = true;
 	if (c && i->cause && !c->done) {
@@ -345,38 +314,6 @@ void cases_closed(void *ctx, struct incident *i)
 	incident_free(i);
 }
 
-/** What a new boot does not mend: the GPU itself is broken, or needs its power cut. */
-static bool outlasts_boot(const struct stored *i)
-{
-	return case_lasts(i) && (str_is(i->action, "replace") || str_is(i->action, "power-cycle"));
-}
-
-void cases_replay(struct watcher *w, double seconds)
-{
-	struct incident *i;
-	engine_close_before(w->engine, seconds - (double)w->settings.quiet);
-	for (size_t n = 0; n < w->before.list.len; n++) {
-		const struct stored *s = w->before.list.data[n];
-		if (!str_is(s->state, "closed") || !str_is(s->boot_id, w->boot_id) || (double)s->last_us / 1e6 >= seconds)
-			continue;
-		for (size_t k = 0; (i = engine_open(w->engine, k)) != NULL; k++)
-			if ((int64_t)(i->begin.seconds * 1e6) == s->first_us) {
-				engine_close(w->engine, i->order);
-				break;
-			}
-	}
-}
-
-bool cases_stored(const struct watcher *w)
-{
-	for (size_t n = 0; n < w->cases.len; n++) {
-		const struct watch_case *c = w->cases.data[n];
-		if (c->known ? c->dirty : !c->done && !c->causeless)
-			return false;
-	}
-	return true;
-}
-
 void cases_joined(void *ctx, uint64_t from, uint64_t to)
 {
 	struct watcher *w = ctx;
@@ -391,36 +328,6 @@ void cases_joined(void *ctx, uint64_t from, uint64_t to)
 		c->done = true;
 }
 
-void cases_adopt(struct watcher *w)
-{
-	for (size_t n = 0; n < w->before.list.len; n++) {
-		const struct stored *s = w->before.list.data[n];
-		bool met = str_is(s->state, "closed") && !end_untold(s);
-		for (size_t k = 0; k < w->cases.len && !met && !end_untold(s); k++)
-			met = w->cases.data[k]->known && str_eq(w->cases.data[k]->stored.id, s->id);
-		struct watch_case *c = met ? NULL : add(w);
-		if (!c)
-			continue;
-		copy(&c->arena, &c->stored, s);
-		c->known = true;
-		c->capture = s->bundle.n ? CAPTURE_DONE : CAPTURE_NONE;
-		c->lacked = jobs_lack_room(s->bundle);
-		c->hooks_wanted = end_untold(s);
-		if (c->hooks_wanted)
-			continue;
-		if (!str_is(s->boot_id, w->boot_id)) {
-			if (!outlasts_boot(s))
-				case_close(w, c, S("the machine was started again"));
-			continue;
-		}
-		if (!str_is(s->state, "suspected"))
-			case_want_capture(w, c);
-		c->check = 1;
-		c->patience = CHECK_FIRST_MS;
-		w->look_wanted = true;
-	}
-}
-
 void cases_evidence(struct watcher *w, struct str gpu)
 {
 	bool waits = false;
@@ -429,7 +336,7 @@ void cases_evidence(struct watcher *w, struct str gpu)
 		c->due = c->live && !c->known ? now_ms() : c->due; // before the evidence is gone
 		waits |= !c->done && !str_is(c->stored.state, "closed");
 	}
-	struct watch_case *c = waits ? NULL : add(w);
+	struct watch_case *c = waits ? NULL : case_add(w);
 	if (!c)
 		return;
 	c->stored.first_us = c->stored.last_us = watch_kernel_ms(w) * 1000;
@@ -447,7 +354,8 @@ static struct watch_case *held_case(const struct watcher *w, struct str gpu, int
 		struct watch_case *c = w->cases.data[n];
 		const bool fresh = c->capture == CAPTURE_WANTED || watch_kernel_ms(w) - c->stored.first_us / 1000 < HELD_MS;
 		if (c->known && !c->done && fresh && !str_is(c->stored.state, "closed") &&
-		    !str_is(c->stored.state, "suspected") && !is_others(&c->stored, pid) && (!gpu.n || !c->stored.gpu.n || str_eq(c->stored.gpu, gpu)))
+		    !str_is(c->stored.state, "suspected") && !case_is_others(&c->stored, pid) &&
+		    (!gpu.n || !c->stored.gpu.n || str_eq(c->stored.gpu, gpu)))
 			return c;
 	}
 	return NULL;
@@ -459,7 +367,7 @@ void cases_held(struct watcher *w, struct str gpu, int64_t pid, int64_t now)
 		if (w->cases.data[n]->live && !w->cases.data[n]->known)
 			w->cases.data[n]->due = now;
 	cases_follow(w, now);
-	struct watch_case *c = held_case(w, gpu, pid) ? NULL : add(w);
+	struct watch_case *c = held_case(w, gpu, pid) ? NULL : case_add(w);
 	if (!c)
 		return; // what is known of takes its bundle, or has it
 	c->stored.first_us = c->stored.last_us = watch_kernel_ms(w) * 1000;
@@ -490,7 +398,7 @@ static bool is_well(const struct watcher *w, const struct watch_case *c)
 /** What only a look tells of. First that is a suspicion, which nobody is woken for. */
 struct watch_case *case_begin_look(struct watcher *w, struct str gpu, struct str title)
 {
-	struct watch_case *c = add(w);
+	struct watch_case *c = case_add(w);
 	if (!c)
 		return NULL;
 	c->stored.first_us = c->stored.last_us = watch_kernel_ms(w) * 1000;

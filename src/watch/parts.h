@@ -99,9 +99,9 @@ struct watcher {
 	size_t ngpus;
 	struct watched_progress *progress; // of GPUS_MOST GPUs
 	size_t nprogress;
-	int64_t asked;                 // when it was last asked whether an operator closes one
-	bool state_old;                // state.json is
-	int64_t state_due;             // when it is to be written anew, so that it stays valid
+	int64_t asked;                             // when it was last asked whether an operator closes one
+	bool state_old;                            // state.json is
+	int64_t state_due;                         // when it is to be written anew, so that it stays valid
 	struct taken_bundle bundles[BUNDLES_MOST]; // in the last hour
 	size_t nbundles;
 	struct watch_hold holds[HOLDS_MOST];
@@ -125,12 +125,6 @@ void cases_closed(void *ctx, struct incident *i);
 void cases_joined(void *ctx, uint64_t from, uint64_t to);
 /** Concludes what is open and has news. */
 void cases_follow(struct watcher *w, int64_t now);
-/** What is stored as closed ends, while the log is read once more, where it ended then: what came later is another. */
-void cases_replay(struct watcher *w, double seconds);
-/** Whether all that was read is stored, as far as it is worth that. */
-bool cases_stored(const struct watcher *w);
-/** All that was in the log was read: what is stored but was not met again is gone on with. */
-void cases_adopt(struct watcher *w);
 /** Evidence appeared, of which no line of the log told. */
 void cases_evidence(struct watcher *w, struct str gpu);
 /** The program @pid stands still for its evidence to be saved: that begins now. @gpu: empty where it uses several. */
@@ -143,6 +137,10 @@ int64_t cases_next(const struct watcher *w, int64_t now);
 struct watch_case *case_begin_look(struct watcher *w, struct str gpu, struct str title);
 /** Takes the evidence of it, unless there is some. */
 void case_want_capture(struct watcher *w, struct watch_case *c);
+/** An empty one; NULL: there are too many. */
+struct watch_case *case_add(struct watcher *w);
+/** Whether it is known to be of another process. */
+bool case_is_others(const struct stored *i, int64_t pid);
 void case_set(struct watch_case *c, struct str *to, struct str value);
 void case_name_program(struct watch_case *c, struct str name);
 /** Whether it lasts until the machine is started again: the machine itself is at fault, and looks well meanwhile. */
@@ -156,6 +154,19 @@ void cases_close_asked(struct watcher *w, int64_t now);
 int64_t closings_next(const struct watcher *w, int64_t now);
 void cases_sweep(struct watcher *w, int64_t now);
 void cases_free(struct watcher *w);
+
+// restart.c: what an earlier run of the watch stored
+void case_copy(struct watch_case *c, const struct stored *from);
+/** What is stored of it already: by its id, or where its first lines are gone from the log, by GPU, process and time. */
+const struct stored *restart_found(const struct watcher *w, struct str id, const struct stored *now);
+/** Whether an earlier run has stored and told it, and its vacuum removed it since. */
+bool restart_knows(const struct watcher *w, const struct stored *i);
+/** What is stored as closed ends, while the log is read once more, where it ended then: what came later is another. */
+void cases_replay(struct watcher *w, double seconds);
+/** All that was in the log was read: what is stored but was not met again is gone on with. */
+void cases_adopt(struct watcher *w);
+/** Notes on the disk up to where all that was read is stored. */
+void restart_keep(struct watcher *w, int64_t now);
 
 // suspicions.c: hangs that nobody reports
 /** Takes votes: the first line is the GPU's PCI address. @deep: of a look. */
@@ -177,15 +188,13 @@ void holds_follow(struct watcher *w, int64_t now);
 /** When one of them is over; -1: there is none. */
 int64_t holds_next(const struct watcher *w);
 
-// quota.c: how many bundles there may be in an hour
+// jobs.c: children, one at a time; how many bundles there may be in an hour
 /** How many more there may be at all. */
 int64_t quota_left(struct watcher *w, int64_t now);
 /** Why there is none for this incident; empty: there is, and it counts from now on. The first of a class always has one. */
 struct str quota_take(struct watcher *w, const struct stored *i, int64_t now);
 /** Counts those that an earlier run of the watch took. */
 void quota_remember(struct watcher *w);
-
-// jobs.c: children, one at a time
 void jobs_start(struct watcher *w, int64_t now);
 /** Reads what the child says, and ends it where it is late. */
 void jobs_go_on(struct watcher *w, int64_t now);

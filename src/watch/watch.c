@@ -19,7 +19,7 @@
 #include "watch/pulse/pulse.h"
 #include "watch/uevent.h"
 
-enum { READ_AT_ONCE = 64 << 10, EYE_AGAIN_MS = 5000, STATE_AGAIN_MS = 60000, STATE_VALID_S = 180, PLACE_AGAIN_MS = 60000 };
+enum { READ_AT_ONCE = 64 << 10, EYE_AGAIN_MS = 5000, STATE_AGAIN_MS = 60000, STATE_VALID_S = 180 };
 
 // --- what the eye sees ---
 
@@ -51,7 +51,10 @@ static void take_record(struct watcher *w, struct str record)
 	evidence_record(w->evidence, "/dev/kmsg", &out);
 }
 
-static void set_clock(struct watcher *w, double seconds) { w->clock_ms = seconds > 0 ? (int64_t)(seconds * 1000) - now_ms() : 0; }
+static void set_clock(struct watcher *w, double seconds)
+{
+	w->clock_ms = seconds > 0 ? (int64_t)(seconds * 1000) - now_ms() : 0;
+}
 
 /** @which: why something is not read; empty: it is. Who reads state.json or the journal is told of both. */
 static void set_unread(struct watcher *w, struct text *which, struct str why)
@@ -336,22 +339,6 @@ static bool is_quiet(const struct watcher *w)
 	return !busy;
 }
 
-/** Seldom: what is read once more costs little. */
-static void keep_place(struct watcher *w, int64_t now)
-{
-	struct text text = { 0 }, why = { 0 };
-	if (w->read.sequence == w->kept.sequence || (now < w->keep_due && !w->stop) || !cases_stored(w))
-		return;
-	store_place_text(&w->read, &text);
-	if (hand_ask(w->hand, HAND_PLACE, text_str(&text), &why, NULL))
-		w->kept = w->read;
-	else
-		voice_problem(&w->voice, why.p);
-	w->keep_due = now + PLACE_AGAIN_MS;
-	text_free(&text);
-	text_free(&why);
-}
-
 /** Everything that does not wait. */
 static void step(struct watcher *w)
 {
@@ -371,7 +358,7 @@ static void step(struct watcher *w)
 		write_state(w);
 	w->stop |= w->options->until_quiet && is_quiet(w);
 	if (w->ready)
-		keep_place(w, now);
+		restart_keep(w, now);
 }
 
 static void loop(struct watcher *w, int signals)

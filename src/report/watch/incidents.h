@@ -31,7 +31,7 @@ struct stored {
 /** A GPU as it was at the last look. */
 struct watched_gpu {
 	struct str pci, unique_id, serial, health, says;
-	bool unwell, seen; // seen: the look saw what it needed to call it well
+	bool unwell, seen;          // seen: the look saw what it needed to call it well
 	struct str pace, waits_for; // by the votes on progress: what it does, and what is told of that; empty
 };
 

@@ -61,7 +61,9 @@ struct uh_error *uh_incidents(const struct uh_incidents_options *o, FILE *out)
 	enum { TEXT_MOST = 4 << 20 };
 	struct uh_error *err;
 	struct watch_said said;
-	const char *run_dir = o->run_dir ? o->run_dir : o->state_dir ? NULL : RUN_DIR; // of another place nobody knows the watch
+	const char *run_dir = o->run_dir   ? o->run_dir :
+			      o->state_dir ? NULL :
+					     RUN_DIR; // of another place nobody knows the watch
 	const struct watch_said *heard = run_dir && read_said(run_dir, &a, &said) ? &said : NULL;
 	if (!o->id) {
 		err = store_list(directory, &all);
