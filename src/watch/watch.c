@@ -39,6 +39,12 @@ static void take_record(struct watcher *w, struct str record)
 	const uint64_t sequence = sequence_of(record);
 	if (sequence && sequence <= w->read.sequence) // a new eye begins where the log does
 		return;
+	const bool gap = !w->read.sequence && w->place.sequence && sequence > w->place.sequence + 1 &&
+			 str_is(str_z(w->place.boot_id), w->boot_id);
+	if (gap) {
+		w->lost++;
+		voice_warn(&w->voice, "The kernel overwrote messages while no watch ran. unhang explain reads the journal.");
+	}
 	struct source_record out = source_kmsg_record(record);
 	int64_t ms = (int64_t)(out.boot_seconds * MS);
 	w->read.sequence = sequence;
