@@ -141,6 +141,63 @@ def test_output(t, j):
     t.same(j.run(shell(masks)).stdout, subprocess.run(shell(masks), capture_output=True).stdout, "signals are as they would be without unhang")
 
 
+# Starts its arguments with signals ignored (i) and blocked (b), and with a limit of the size of files (f): NAMES=HOW,...
+INHERIT = r"""
+import os, resource, signal, sys
+for one in sys.argv[1].split(","):
+    name, how = one.split("=")
+    number = getattr(signal, "SIG" + name, None)
+    if how == "i": signal.signal(number, signal.SIG_IGN)
+    if how == "d": signal.signal(number, signal.SIG_DFL)
+    if how == "b": signal.pthread_sigmask(signal.SIG_BLOCK, [number])
+    if name == "FSIZE": resource.setrlimit(resource.RLIMIT_FSIZE, (int(how), int(how)))
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
+
+
+def test_inherited(t, j):
+    """Signals that the parent ignores or blocks: the job has them as without unhang, and unhang ends."""
+    inherit = [sys.executable, j.unhang.write("inherit.py", INHERIT)]
+    masks = shell("grep -E 'Sig(Blk|Ign|Cgt)' /proc/self/status")
+    every = ["CHLD=i", "PIPE=i", "PIPE=d", "HUP=i", "INT=i", "QUIT=i", "TERM=i", "XFSZ=i", "XFSZ=d", "USR1=i", "CONT=i", "TSTP=i", "CHLD=b", "TERM=b", "PIPE=b", "ALRM=b", "RTMIN=b"]
+    for how in [*every, ",".join(every)]:
+        done = subprocess.run([*inherit, how, *j.arguments("--quiet"), "--", *masks], capture_output=True, env=j.unhang.environment, timeout=PATIENCE)
+        alone = subprocess.run([*inherit, how, *masks], capture_output=True).stdout
+        t.same((done.returncode, done.stdout.decode()), (0, alone.decode()), f"{how}: the job has it as without unhang")
+    done = subprocess.run([*inherit, "CHLD=i", *j.arguments("--restart", 1, "--delay", 0), "--", *shell("exit 3")], capture_output=True, env=j.unhang.environment, timeout=PATIENCE)
+    t.same((done.returncode, [x["ended"] for x in j.report()["tries"]]), (3, ["exit", "exit"]), "where SIGCHLD is ignored a run ends, and knows the status")
+    # A job that answers a signal which its parent ignored.
+    stays = shell("trap '' TERM HUP; echo ready; read x; exit 5")
+    job = subprocess.Popen([*map(str, inherit), "TERM=i,HUP=i", *map(str, j.arguments("--grace", 1)), "--", *stays], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=j.unhang.environment)
+    job.stdout.readline()
+    for number in (signal.SIGHUP, signal.SIGTERM):
+        job.send_signal(number)
+    t.ok(not until(lambda: job.poll() is not None, 2), "a signal that the parent ignores ends neither the job nor unhang")
+    job.communicate(b"x\n", timeout=PATIENCE)
+    t.same((job.returncode, j.report()["tries"][0]["ended"]), (5, "exit"), "and is not why it ended")
+    done = subprocess.run([*inherit, "FSIZE=1,XFSZ=d", *j.arguments(), "--", "echo", "started"], capture_output=True, env=j.unhang.environment, timeout=PATIENCE)
+    t.ok(done.returncode == tap.CANNOT and b"not started" in done.stderr and not done.stdout, "a limit of the size of files that leaves no room for the run: refused, not killed", (done.returncode, done.stderr))
+
+
+def test_full(t, j):
+    """A disk without room: what cannot be written down is not started."""
+    disk = j.unhang.directory / "disk"
+    disk.mkdir()
+    inside = ["unshare", "-rm", "sh", "-c", f'mount -t tmpfs -o size=64k,nr_inodes=100 none {disk} && mkdir {disk}/runs && "$@"', "sh"]
+    if subprocess.run([*inside, "true"], capture_output=True).returncode:
+        t.skip("a full disk", "no name spaces here")
+        return
+    fill = f"dd if=/dev/zero of={disk}/full bs=4k 2> /dev/null; exec \"$@\""
+    started = j.unhang.directory / "started"
+    command = [*j.arguments("--state-dir", disk / "runs"), "--", *shell(f"echo x >> {started}")]
+    done = subprocess.run([*inside, *shell(fill), "sh", *command], capture_output=True, env=j.unhang.environment, timeout=PATIENCE)
+    t.ok(done.returncode == tap.CANNOT and b"not started" in done.stderr and b"--state-dir" in done.stderr and done.stderr.count(b"\n") == 1, "a full disk: refused", (done.returncode, done.stderr))
+    t.ok(not started.exists(), "and the job is not started")
+    command = [*j.arguments("--state-dir", disk / "runs", "--restart", 3, "--delay", 0), "--", *shell(f"echo x >> {started}; dd if=/dev/zero of={disk}/full bs=4k 2> /dev/null; exit 4")]
+    done = subprocess.run([*inside, *command], capture_output=True, env=j.unhang.environment, timeout=PATIENCE)
+    t.same((done.returncode, started.read_text()), (4, "x\n"), "one that becomes full: there is no other try, and the status is the job's")
+
+
 def still_there(word):
     """Processes whose command line has the word, which nobody else's has."""
     found = []
@@ -577,7 +634,7 @@ def main():
     j = Job(unhang)
     # With real programs these are in job_gpu.py.
     without = () if shutil.which("hipcc") else (test_left, test_terminal)
-    for test in (test_status, test_places, test_refused, test_output, test_signals, test_limits, test_oom, test_group, test_tries, test_waits, test_ranks, test_first, test_killed, test_hangup, *without):
+    for test in (test_status, test_places, test_refused, test_output, test_inherited, test_full, test_signals, test_limits, test_oom, test_group, test_tries, test_waits, test_ranks, test_first, test_killed, test_hangup, *without):
         test(t, j)
     t.end()
 

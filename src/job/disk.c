@@ -97,7 +97,7 @@ static void told(const struct supervisor *s, struct uh_error *err)
 }
 
 /** One file, because each costs the start of the job some milliseconds until it is on the disk. */
-void disk_note(const struct supervisor *s)
+struct uh_error *disk_note(const struct supervisor *s)
 {
 	const bool soon = s->tries.len && ended_well(s->tries.data[s->tries.len - 1]);
 	struct arena a = { 0 };
@@ -108,9 +108,10 @@ void disk_note(const struct supervisor *s)
 		try_text(s->tries.data[i], &t);
 	}
 	const char *path = arena_printf(&a, "%s/run", s->directory).p;
-	told(s, (soon ? save_soon : save_file)(AT_FDCWD, path, text_str(&t), 0640));
+	struct uh_error *err = (soon ? save_soon : save_file)(AT_FDCWD, path, text_str(&t), 0640);
 	text_free(&t);
 	arena_free(&a);
+	return err;
 }
 
 void disk_status(const struct supervisor *s)
@@ -131,7 +132,7 @@ void disk_report(const struct supervisor *s)
 
 void disk_save(const struct supervisor *s)
 {
-	disk_note(s);
+	told(s, disk_note(s));
 	disk_report(s);
 }
 
@@ -205,10 +206,20 @@ static bool take_directory(struct supervisor *s, struct str id, struct uh_error 
 	return true;
 }
 
+struct uh_error *disk_refuse(struct uh_error *cannot)
+{
+	struct uh_error *err =
+		cannot ? uh_error_new("the job was not started: %s; --state-dir names another place for the files of the run",
+				      uh_error_message(cannot)) :
+			 NULL;
+	uh_error_free(cannot);
+	return err;
+}
+
 struct uh_error *disk_begin(struct supervisor *s)
 {
 	const struct str base = s->run->id;
-	struct uh_error *cannot = NULL, *err = NULL;
+	struct uh_error *cannot = NULL;
 	bool taken = take_directory(s, base, &cannot);
 	for (int n = 2; n <= NAMES_MOST && !taken; n++) {
 		s->run->id = arena_printf(s->arena, STR_FMT "-%d", STR_ARG(base), n);
@@ -217,11 +228,7 @@ struct uh_error *disk_begin(struct supervisor *s)
 	if (!taken)
 		cannot = uh_error_new("%s has too many runs of this job", s->options->state_dir);
 	s->run->directory = str_z(s->directory);
-	if (cannot)
-		err = uh_error_new("the job was not started: %s; --state-dir names another place for the files of the run",
-				   uh_error_message(cannot));
-	uh_error_free(cannot);
-	return err;
+	return disk_refuse(cannot);
 }
 
 void directory_empty(const char *path)

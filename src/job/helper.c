@@ -14,6 +14,7 @@ static void work(int fd, const void *ctx)
 	sigset_t none;
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
+	signal(SIGPIPE, SIG_DFL);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_CHILD_SUBREAPER, 1); // what it leaves behind is not the job's
 	setsid();                         // what the terminal sends is for the job; and by their session its children are known

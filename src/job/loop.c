@@ -47,7 +47,8 @@ static void pass_hangup(const struct supervisor *s, struct job_try *a)
 static void forward(struct supervisor *s, struct job_try *a, const struct signalfd_siginfo *i)
 {
 	const int n = (int)i->ssi_signo;
-	const bool ends = n == SIGTERM || n == SIGHUP || n == SIGINT || n == SIGQUIT;
+	// Who ignores a signal does not end by it, and neither does the job, which inherits that.
+	const bool ends = (n == SIGTERM || n == SIGHUP || n == SIGINT || n == SIGQUIT) && !signals_ignored(&s->signals, n);
 	if (ends && (!s->asked || n == SIGTERM)) {
 		s->asked = n;
 		s->asked_at = now_ms();
@@ -61,7 +62,7 @@ static void forward(struct supervisor *s, struct job_try *a, const struct signal
 		kill(a->root, n);
 	else if (n == SIGHUP && getsid(0) == getpid())
 		pass_hangup(s, a);
-	if (n != SIGTERM || i->ssi_code > 0)
+	if (n != SIGTERM || !ends || i->ssi_code > 0)
 		return;
 	if (a->root_stopped)
 		kill(a->root, SIGCONT);
@@ -75,7 +76,7 @@ static void take_signals(struct supervisor *s, struct job_try *a)
 {
 	struct signalfd_siginfo i;
 	const bool stopped = now_ms() - s->passed >= STOPPED_MS;
-	while (read(s->signals, &i, sizeof(i)) == (ssize_t)sizeof(i)) {
+	while (read(s->signals.fd, &i, sizeof(i)) == (ssize_t)sizeof(i)) {
 		// Slurm sends one before each SIGTERM, also to those that were never stopped: that queues stood still counts then.
 		if (i.ssi_signo == SIGCONT && a && (stopped || a->root_stopped))
 			a->votes.moved = a->output.changed = now_ms();
@@ -133,7 +134,7 @@ static void reap(struct supervisor *s, struct job_try *a)
 
 void loop_wait(struct supervisor *s, struct job_try *a, int64_t milliseconds)
 {
-	struct pollfd p[2] = { { .fd = s->signals, .events = POLLIN }, { .fd = s->helper.child.fd, .events = POLLIN } };
+	struct pollfd p[2] = { { .fd = s->signals.fd, .events = POLLIN }, { .fd = s->helper.child.fd, .events = POLLIN } };
 	const nfds_t n = s->helper.kind == HELPER_NONE ? 1 : 2;
 	poll(p, n, milliseconds < 0 ? 0 : (int)milliseconds);
 	take_signals(s, a);

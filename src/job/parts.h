@@ -23,6 +23,19 @@ void terminal_restore(const struct terminal *t);
 /** Whether a shell with job control would see us stop. */
 bool terminal_job_control(const struct terminal *t);
 
+// --- signals.c: what the job would have without us ---
+enum { SIGNALS_KEPT = 10 };
+struct signals {
+	int fd;                                // signalfd
+	sigset_t mask;                         // that we were started with
+	struct sigaction kept[SIGNALS_KEPT]; // dispositions, too
+};
+void signals_take(struct signals *s);
+/** Mask and dispositions as they were. */
+void signals_give_back(const struct signals *s);
+/** Whether our parent ignored it, and with it the job does. */
+bool signals_ignored(const struct signals *s, int signal);
+
 // --- tree.c: the processes of the job ---
 enum { PIDS_MOST = 4096, DUMPED_MOST = 16, HELPERS_KEPT = 16 };
 struct pid_list {
@@ -110,7 +123,7 @@ void output_look(struct output *o, const struct helper *h, const struct job_grou
 struct start {
 	char *const *command;
 	char *const *environment;
-	const sigset_t *mask; // the job's
+	const struct signals *signals;
 	uint64_t core_most;   // bytes
 	bool raise;           // up to that
 	int group;            // directory of the job's group; -1: it has none
@@ -161,8 +174,7 @@ struct supervisor {
 	struct arena *arena;
 	struct run_told *run;
 	VEC(struct run_try *) tries;
-	sigset_t before; // the mask that we were started with
-	int signals;     // signalfd
+	struct signals signals;
 	struct terminal terminal;
 	struct helper helper;
 	const char *directory, *recordings;
@@ -263,7 +275,9 @@ struct run_try *try_new(struct arena *a);
 void run_text(const struct run_told *r, struct text *to);
 void run_take(struct str text, struct arena *a, struct run_told *r);
 /** Brings the run and its tries to the disk, as the next run reads them; for others; for --status-file only; both. */
-void disk_note(const struct supervisor *s);
+struct uh_error *disk_note(const struct supervisor *s);
+/** The error that nothing can be written, for the user; NULL stays NULL. */
+struct uh_error *disk_refuse(struct uh_error *cannot);
 void disk_report(const struct supervisor *s);
 void disk_status(const struct supervisor *s);
 void disk_save(const struct supervisor *s);

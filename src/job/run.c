@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -68,13 +67,7 @@ static struct uh_error *make_recordings(struct supervisor *s)
 
 static void take_over(struct supervisor *s)
 {
-	static const int ours[] = { SIGCHLD, SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT };
-	sigset_t set;
-	sigemptyset(&set);
-	for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
-		sigaddset(&set, ours[i]);
-	sigprocmask(SIG_BLOCK, &set, &s->before);
-	s->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+	signals_take(&s->signals);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	terminal_save(&s->terminal);
 }
@@ -87,9 +80,9 @@ static void give_back(struct supervisor *s)
 		close(s->terminal.fd);
 	if (s->lock >= 0)
 		close(s->lock);
-	close(s->signals);
+	close(s->signals.fd);
 	prctl(PR_SET_CHILD_SUBREAPER, 0);
-	sigprocmask(SIG_SETMASK, &s->before, NULL);
+	signals_give_back(&s->signals);
 }
 
 /** The variables of a profile, a line for each. */
@@ -141,7 +134,7 @@ static struct uh_error *start(struct supervisor *s, struct job_try *a)
 						 .agent = agent };
 	const struct start job = { .command = command_line(s, t),
 				   .environment = start_environment(s->arena, &settings),
-				   .mask = &s->before,
+				   .signals = &s->signals,
 				   .core_most = agent ? 0 : cores_most(s),
 				   .raise = s->options->cores == CORES_KEEP,
 				   .group = a->group.fd };
@@ -243,15 +236,17 @@ static struct uh_error *try_once(struct supervisor *s, struct run_try *t)
 	a->told = t;
 	a->directory = arena_printf(s->arena, "%s/%lld", s->directory, (long long)t->number).p;
 	if (mkdir(a->directory, 0700) && errno != EEXIST)
-		err = uh_error_os(errno, "%s", a->directory);
+		err = disk_refuse(uh_error_os(errno, "%s", a->directory));
 	group_begin(&a->group, s->arena, group_name(s, t));
 	oom_read(&a->group, s->arena, &before);
 	t->group = a->group.path;
 	t->counted_in = before.group;
 	t->oom_before = before.kills;
-	disk_note(s);
+	if (!err)
+		err = disk_refuse(disk_note(s));
 	if (!err && s->options->status_file)
 		disk_status(s);
+	const bool refused = err;
 	if (!err)
 		err = start(s, a);
 	if (!err) {
@@ -271,7 +266,8 @@ static struct uh_error *try_once(struct supervisor *s, struct run_try *t)
 		decide(s, a);
 	}
 	group_end(&a->group);
-	s->run->status = ended_status(a);
+	if (!refused)
+		s->run->status = ended_status(a);
 	rmdir(a->directory); // where nothing was saved
 	free(a);
 	return err;
@@ -334,16 +330,32 @@ static bool pause_before(struct supervisor *s)
 	return !s->asked;
 }
 
+/** The next try could not begin: then the one before it was the last. */
+static struct uh_error *not_again(struct supervisor *s, struct uh_error *err)
+{
+	s->tries.len--;
+	struct run_try *last = s->tries.data[s->tries.len - 1];
+	last->act = S("stop");
+	last->reason = arena_printf(s->arena, "There was no other try: %s.", uh_error_message(err));
+	uh_error_free(err);
+	disk_save(s);
+	return NULL;
+}
+
 static struct uh_error *all_tries(struct supervisor *s)
 {
 	struct uh_error *err = NULL;
-	for (bool again = true; again && !err;) {
+	for (bool again = true, ran = false; again && !err;) {
 		struct run_try *t = next_try(s);
 		vec_push(&s->tries, t);
 		directory_empty(s->recordings); // of the try before
 		err = try_once(s, t);
-		disk_save(s);
+		if (!err || s->missing)
+			disk_save(s);
+		else if (ran)
+			err = not_again(s, err);
 		tell(s, t);
+		ran = true;
 		again = !err && str_is(t->act, "restart");
 		if (again && !pause_before(s)) {
 			ended_waiting(s, t);
@@ -412,6 +424,8 @@ struct uh_error *job_run(const struct job_options *o, const struct job_hands *ha
 			disk_save(&s);
 		finish(&s);
 	}
+	if (err)
+		rmdir(s.directory); // where nothing could be written
 	if (s.recordings) {
 		directory_empty(s.recordings);
 		rmdir(s.recordings);

@@ -69,6 +69,8 @@ __attribute__((noreturn)) static void become(const struct hook *h, int tell)
 	char *const argv[] = { (char *)h->path, NULL };
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	signal(SIGPIPE, SIG_DFL); // what we ignore would be ignored by the hook
+	signal(SIGXFSZ, SIG_DFL);
 	if (dup2(h->diagnosis, STDIN_FILENO) >= 0 && !chdir("/") && leave_root(h->user) &&
 	    !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		execve(h->path, argv, h->environment);

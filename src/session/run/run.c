@@ -1,6 +1,7 @@
 // unhang run: what the run has others do, in children: save and explain, decide, look at the GPUs, read a profile.
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -398,8 +399,10 @@ struct uh_error *uh_run(const struct uh_run_options *o, FILE *out, int *ret_stat
 	}
 	const struct job_options options = options_of(o, state_dir);
 	err = job_run(&options, run_hands(), say, &result);
+	void (*before)(int) = signal(SIGPIPE, SIG_IGN); // the status is the job's, also where nobody reads the report
 	if (!err && (o->json || (!o->quiet && is_news(&result.run))))
 		report_run(&result.run, o->json, o->width, out);
+	signal(SIGPIPE, before);
 	*ret_status = result.status;
 	job_result_free(&result);
 	arena_free(&a);
