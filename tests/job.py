@@ -9,6 +9,7 @@ import re
 import select
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -139,6 +140,99 @@ def test_output(t, j):
     t.same((lines[0], lines[1], lines[2:]), ("a b 2", sizes.report["id"], ["1", "2"]), "arguments and variables arrive")
     masks = "grep -E 'Sig(Blk|Ign|Cgt)' /proc/self/status"
     t.same(j.run(shell(masks)).stdout, subprocess.run(shell(masks), capture_output=True).stdout, "signals are as they would be without unhang")
+
+
+def saved(j, number=1):
+    """The file `output` of a try; None: there is none."""
+    found = list(j.state.glob(f"*/{number}/output"))
+    return found[0].read_bytes() if found else None
+
+
+def bash(j, text, *options):
+    """What a shell makes of a line in which U is unhang run, and of the same line without it: status and output."""
+    run = " ".join(map(str, j.arguments("--quiet", *options))) + " --"
+    return [subprocess.run(["bash", "-c", text.replace("U ", f"{u} ")], capture_output=True, timeout=PATIENCE, env=j.unhang.environment, cwd=j.unhang.directory) for u in (run, "")]
+
+
+def test_copied(t, j):
+    """Whoever reads the job's output sees no difference; its end is kept."""
+    j.unhang.write("talk.py", "import os, sys\nfor i in range(int(sys.argv[1])): os.write(1 + i % 2, b'%d\\n' % i)\nsys.exit(3)\n")
+    talk = f"{sys.executable} talk.py"
+    def same(text, name, kept=None, *options):
+        ours, alone = bash(j, text, *options)
+        t.same((ours.returncode, ours.stdout, ours.stderr), (alone.returncode, alone.stdout, alone.stderr), name)
+        if kept is not None:
+            t.same(saved(j), kept, f"{name}: what is kept of it")
+    lines = [b"%d\n" % i for i in range(3000)]
+    same(f"U {talk} 3000 2>&1 | cat; exit ${{PIPESTATUS[0]}}", "both into one pipe: the order stays", b"".join(lines))
+    same(f"U {talk} 3000", "a pipe each", b"==> standard output <==\n" + b"".join(lines[::2]) + b"\n==> standard error <==\n" + b"".join(lines[1::2]))
+    same(f"rm -f log; echo before > log; U {talk} 3000 >> log 2>&1; echo $?; cat log", "a file that is appended to", b"".join(lines))
+    same(f"U {talk} 3000 > out 2> err; cat out err", "a file each", b"==> standard output <==\n" + b"".join(lines[::2]) + b"\n==> standard error <==\n" + b"".join(lines[1::2]))
+    same(f"U {talk} 3000 > /dev/null 2>&1", "a device: nothing is kept", None)
+    t.same(saved(j), None, "a device: nothing is kept")
+    same("U sh -c 'ls -l /proc/self/fd/1 /proc/self/fd/2 | sed s/.*fd//' > /dev/null 2> /dev/full; echo $?", "devices stay what they are")
+    same("U sh -c 'echo a >&3; echo b; echo c >&3' 3>&1 | cat", "a pipe that the job has by another number, too: the order stays")
+    for text, name in (("U yes | head -1; echo ${PIPESTATUS[0]}", "a reader that goes: SIGPIPE"), ("U sh -c 'trap \"\" PIPE; while echo x; do :; done; exit 7' 2> /dev/null | head -1; echo ${PIPESTATUS[0]}", "EPIPE for who ignores that"),
+                       ("U sh -c 'exec 1>&-; echo x >&2; exit 5'; echo $?", "a job that closes its output"), ("U head -c 20M /dev/zero | (sleep 0.3; sha1sum)", "a flood into a slow reader"),
+                       ("U sh -c 'yes | head -c 300000 >&2; exit 9' 2>&1 | sha1sum; exit ${PIPESTATUS[0]}", "much of it"), ("(U sh -c 'echo a; exit 1'; echo b) | cat", "all of it is there when unhang ends"),
+                       ("U sh -c 'head -c 60000 /dev/zero; exit 4' | (sleep 0.2; wc -c)", "a pipe that nobody reads yet"), ("coproc U sh -c 'read x; echo $x'; echo hi >&${COPROC[1]}; read y <&${COPROC[0]}; echo $y", "who waits for an answer gets it")):
+        same(text, name)
+    ours, _ = bash(j, "U sh -c 'seq 200000; exit 3'")
+    whole = "".join(f"{i}\n" for i in range(1, 200001)).encode()
+    kept = saved(j)
+    t.ok(kept and len(kept) < 260 << 10 and kept.endswith(whole[-(255 << 10):]) and ours.stdout == whole, "of much the last 256 KB are kept", kept and (len(kept), kept[:50]))
+    job = socket_pair(j, shell("readlink /proc/self/fd/1; exit 3"))
+    t.ok(job.startswith(b"socket:") and saved(j) is None, "a socket stays one", job)
+
+
+def socket_pair(j, command):
+    """What a job writes into a socket."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        subprocess.run([*j.arguments("--quiet"), "--", *command], stdout=theirs, stderr=subprocess.DEVNULL, env=j.unhang.environment, timeout=PATIENCE)
+        return ours.recv(1000)
+
+
+def test_outlived(t, j):
+    """A process of the job that outlives unhang goes on to write, and what was written is kept."""
+    read, write = os.pipe()
+    go = j.unhang.directory / "go"
+    job = subprocess.Popen([*j.arguments("--quiet"), "--", *shell(f"(until [ -e {go} ]; do sleep 0.02; done; echo later; kill -TERM $$ 2> /dev/null) & echo ready; wait")], stdout=write, stderr=subprocess.DEVNULL, env=j.unhang.environment)
+    os.close(write)
+    with os.fdopen(read, "rb") as out:
+        t.same(out.readline(), b"ready\n", "a job is ready")
+        job.kill()
+        job.wait()
+        go.write_text("")
+        t.same(out.read(), b"later\n", "what outlived a killed unhang is heard")
+    t.ok(until(lambda: saved(j) == b"==> standard output <==\nready\nlater\n"), "and was kept", saved(j))
+
+
+def test_words(t, j):
+    """The line that says why: in the report, and for agents."""
+    file = j.unhang.directory / "crash.json"
+    def said(text, *options):
+        done = j.run(shell(text), "--crash-diagnostics", file, *options)
+        return done.report["tries"][-1], json.loads(file.read_text()), done
+    program = j.unhang.write("fails.py", "print('step 7', flush=True)\ndef f(): raise ValueError('the batch is empty')\nf()\n")
+    x, found, done = said(f"exec {sys.executable} {program}")
+    t.same((x["words"], x["ended"], done.report["wrong"]), ("ValueError: the batch is empty", "exit", []), "an exception of Python")
+    t.ok("It said: ValueError: the batch is empty." in found["failure_reason"] and found["last_output"].count("step 7\n") == 1 and found["words"] == x["words"], "which agents get, with the last lines", found)
+    t.ok(b"It said     ValueError: the batch is empty" in done.stderr, "and people", done.stderr)
+    watchdog = ("[rank3]:[E ProcessGroupNCCL.cpp:616] [Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=17, OpType=ALLREDUCE, "
+                "NumelIn=1048576, NumelOut=1048576, Timeout(ms)=600000) ran for 600123 milliseconds before timing out.")
+    x, found, _ = said(f"echo '{watchdog}' >&2; echo 'Fatal Python error: Aborted' >&2; kill -ABRT $$")
+    t.same((x["class"], x["rank"], "Watchdog caught" in x["words"]), ("collective-timeout", 3, True), "a watchdog of RCCL: class, rank and words")
+    j.unhang.write("assertion", "a.out: k.c:7: main: Assertion `n > 0' failed.\n")
+    for text, words in ((f"cat {j.unhang.directory}/assertion >&2; kill -ABRT $$", "main: Assertion `n > 0' failed."), ("echo 'terminate called after throwing' >&2; echo '  what():  no room' >&2; exit 134", "what():  no room"),
+                        ("echo all well; exit 3", None), ("echo 'ERROR: first' ; echo 'ERROR: then'; exit 1", "ERROR: first")):
+        x, _, _ = said(text)
+        t.ok((x["words"] or "").endswith(words or "") and bool(x["words"]) == bool(words), f"its words: {words}", x["words"])
+    # A job can write anything: that does not make it the machine's fault.
+    x, _, _ = said("echo '[  99.1] amdgpu 0000:03:00.0: amdgpu: uncorrectable hardware errors detected in umc block'; exit 1")
+    t.ok(x["fault"] != "node", "what a job says is not the machine's fault", x)
+    done = j.run(shell("echo fine"))
+    t.same((done.report["tries"][0]["words"], saved(j)), (None, None), "of one that ends well nothing is kept")
 
 
 # Starts its arguments with signals ignored (i) and blocked (b), and with a limit of the size of files (f): NAMES=HOW,...
@@ -634,7 +728,7 @@ def main():
     j = Job(unhang)
     # With real programs these are in job_gpu.py.
     without = () if shutil.which("hipcc") else (test_left, test_terminal)
-    for test in (test_status, test_places, test_refused, test_output, test_inherited, test_full, test_signals, test_limits, test_oom, test_group, test_tries, test_waits, test_ranks, test_first, test_killed, test_hangup, *without):
+    for test in (test_status, test_places, test_refused, test_output, test_copied, test_outlived, test_words, test_inherited, test_full, test_signals, test_limits, test_oom, test_group, test_tries, test_waits, test_ranks, test_first, test_killed, test_hangup, *without):
         test(t, j)
     t.end()
 

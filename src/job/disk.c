@@ -29,7 +29,7 @@ static const struct record_key try_keys[] = {
 	N(exit_code),  N(signal),  T(because),     T(class),        T(title),        T(fault),   T(gpu),
 	T(beside),     T(kernel),  T(symbol),      T(place),        T(offset),       N(packet),  N(launch),
 	N(rank),       N(pid),     N(launches),    N(recordings),   T(fingerprint),  T(kind),    T(bundle),
-	T(diagnosis),  T(lacking), N(memory_peak), N(memory_limit), N(oom_kills),    T(group),   T(counted_in),
+	T(diagnosis),  T(output),  T(words),       T(lacking), N(memory_peak), N(memory_limit), N(oom_kills),    T(group),   T(counted_in),
 	N(oom_before), T(left),    T(holders),     T(checkpoint),   N(lost_ms),      T(row),     T(act),
 	T(reason),     T(propose), N(next_level),  T(next_filter),  T(next_changes), { 0 },
 };

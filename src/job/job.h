@@ -35,6 +35,11 @@ struct job_options {
 #define JOB_CORE "gpucore."              // what ROCm writes, behind it the process; what the recorder writes, with .light
 #define JOB_PROCESS_CORE "core."         // what the kernel writes
 #define JOB_AGENT_FILE "debug-agent.txt" // what the debug agent writes
+#define JOB_OUTPUT "output"              // the last that the job wrote to standard output and standard error
+enum { JOB_OUTPUT_KEPT = 256 << 10 };    // of each
+struct job_copy;
+/** Saves it in @directory, as far as it is known. In a child: it may lie where nobody answers. */
+struct uh_error *copy_save(const struct job_copy *c, const char *directory);
 
 /** What is to be studied. */
 struct job_study {
@@ -44,6 +49,7 @@ struct job_study {
 	const char *recordings;   // directory
 	const int64_t *pids;      // of the job
 	size_t npids;
+	const struct job_copy *copy; // of its output; NULL: there is none
 	bool capture;   // take a bundle, too
 	bool elsewhere; // another rank of the node has taken it
 	int64_t deadline_ms;

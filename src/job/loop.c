@@ -21,6 +21,7 @@ enum {
 	STRANGERS_MS = 300,
 	STRANGERS_TIMES = 4,
 	UNKNOWN_TIMES = 10, // so much longer a queue must stand where nobody can look at the GPU
+	ENDING_MS = 20,
 	OUTPUT_MS = 500,
 	SUSPECT_MS = 5000,
 	ASKED_MS = 60000,
@@ -121,6 +122,8 @@ static void reap(struct supervisor *s, struct job_try *a)
 		const bool over = WIFEXITED(status) || WIFSIGNALED(status);
 		if (pid == s->helper.child.pid)
 			s->helper.gone |= over;
+		else if (pid == s->helper.copier)
+			s->helper.copier = over ? 0 : pid;
 		else if (a && over)
 			note_end(a, pid, status);
 		else if (a && pid == a->root && WIFSTOPPED(status))
@@ -174,6 +177,7 @@ static struct job_study study_of(const struct supervisor *s, struct job_try *a, 
 				   .recordings = s->recordings,
 				   .pids = a->pids.list,
 				   .npids = a->pids.n,
+				   .copy = copy_mark(&a->copy) ? &a->copy : NULL,
 				   .capture = capture,
 				   .elsewhere = !capture,
 				   .deadline_ms = ms,
@@ -304,7 +308,7 @@ static void check_limits(struct supervisor *s, struct job_try *a, int64_t now)
 	if (!s->options->silent_ms || now < a->output_due || a->root_stopped)
 		return;
 	a->output_due = now + OUTPUT_MS;
-	output_look(&a->output, &s->helper, &a->group, now);
+	output_look(&a->output, &s->helper, a, now);
 	if (now - a->output.changed >= s->options->silent_ms + a->output.late_ms)
 		begin_end(s, a, WHY_SILENT);
 }
@@ -440,12 +444,20 @@ static void go_on(struct supervisor *s, struct job_try *a)
 
 static int64_t pause_of(const struct supervisor *s, const struct job_try *a)
 {
-	enum { ENDING_MS = 20, IDLE_MS = 60000 };
+	enum { IDLE_MS = 60000 };
 	if (a->root_gone || a->phase == PHASE_ENDS)
 		return ENDING_MS;
 	if ((s->options->recorder && a->told->level) || a->phase != PHASE_RUNS)
 		return TICK_MS;
 	return s->options->silent_ms || s->deadline ? OUTPUT_MS : IDLE_MS;
+}
+
+/** The job is gone, and what it wrote is on its way. Where its reader is slow, the job would have waited for him; not one that was ended. */
+static void hand_on(struct supervisor *s, struct job_try *a)
+{
+	const int64_t end = a->kill_sent || s->asked || a->why != WHY_ITSELF ? now_ms() + LEFT_END_MS : INT64_MAX;
+	while (s->helper.copier > 0 && !copy_handed_on(&a->copy) && now_ms() < end && (end < INT64_MAX || !s->asked))
+		loop_wait(s, a, ENDING_MS);
 }
 
 void attempt_run(struct supervisor *s, struct job_try *a)
@@ -456,6 +468,7 @@ void attempt_run(struct supervisor *s, struct job_try *a)
 		if (a->phase != PHASE_GONE)
 			loop_wait(s, a, pause_of(s, a));
 	}
+	hand_on(s, a);
 	if (a->why != WHY_ITSELF) // who was ended, was so when the last of its processes was gone
 		a->told->ran_ms = now_ms() - a->began;
 	// Who answered Ctrl-C long ago and went on did not end because of it.

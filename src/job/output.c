@@ -1,18 +1,22 @@
-// Whether the job says something. Its output goes past us, to whatever its descriptors are: nothing is copied. So we look at what is
-// known of them from outside. A file grows, a terminal has the time of the last write (in steps of 8 seconds). Of a pipe or a socket
-// neither is told: there the bytes count that the job's processes hand to write(), whatever they write to.
+// Whether the job says something. Pipes are counted by who hands on what comes through them (copy.c). Of the others we look at what is known
+// from outside: a file grows, a terminal has the time of the last write (in steps of 8 seconds). A socket tells nothing: there the bytes count
+// that the job's processes hand to write(), whatever they write to.
 #include <sys/stat.h>
 
 #include "job/parts.h"
 
 enum { TERMINAL_STEP_MS = 8000 };
 
-void output_look(struct output *o, const struct helper *h, const struct job_group *g, int64_t now)
+void output_look(struct output *o, const struct helper *h, const struct job_try *a, int64_t now)
 {
-	uint64_t sum = 0;
-	bool pipes = false, terminal = false;
+	uint64_t sum = 0, counted = 0;
+	bool unseen = false, terminal = false;
 	for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++) {
 		struct stat st;
+		if (copy_counts(&a->copy, fd - STDOUT_FILENO, &counted)) {
+			sum += counted;
+			continue;
+		}
 		if (fstat(fd, &st))
 			continue;
 		const bool tty = isatty(fd);
@@ -20,11 +24,11 @@ void output_look(struct output *o, const struct helper *h, const struct job_grou
 		if (S_ISREG(st.st_mode) || tty)
 			sum += (uint64_t)st.st_size + (uint64_t)st.st_mtim.tv_sec * 31 + (uint64_t)st.st_mtim.tv_nsec;
 		else
-			pipes = true;
+			unseen = true;
 	}
-	if (pipes) {
+	if (unseen) {
 		struct pid_list *p = mem_alloc(sizeof(*p));
-		tree_list(h, g, p);
+		tree_list(h, &a->group, p);
 		sum += tree_written(p);
 		free(p);
 	}

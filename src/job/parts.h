@@ -111,13 +111,45 @@ int64_t votes_held(const struct votes *v);
 /** Lets them go on to their end. */
 void votes_release(struct votes *v);
 
-// --- output.c: whether the job says something, without reading it ---
+// --- copy.c: what the job writes, where that is no terminal ---
+enum { COPIES = 2 }; // standard output, standard error
+enum copy_kind { COPY_NOT, COPY_FILE, COPY_PIPE };
+struct copy_shared;
+struct copy_stream {
+	enum copy_kind kind;
+	int for_job;         // what the job gets in place of ours; -1: what we have
+	uint64_t begin, end; // in a file
+};
+struct job_copy {
+	struct copy_stream streams[COPIES];
+	bool same;        // both go to the same place
+	pid_t pid, owner; // of the process that hands on, 0: there is none; of ours
+	int nudge;        // wakes it
+	struct copy_shared *shared;
+};
+/** Before the job is started. @directory: of the try, where the output is saved if we are killed. */
+void copy_begin(struct job_copy *c, const char *directory);
+/** In the job's process: its standard output and error. */
+void copy_become(const struct job_copy *c);
+/** The job has them now, or was not started. */
+void copy_started(struct job_copy *c);
+/** Whether all that the job wrote until the first such call has reached who reads it. */
+bool copy_handed_on(struct job_copy *c);
+/** Notes how far the output is by now, for copy_save(). false: there is none. */
+bool copy_mark(struct job_copy *c);
+/** The bytes that were handed on; false: this stream does not pass through our hands. */
+bool copy_counts(const struct job_copy *c, int stream, uint64_t *ret);
+/** What still writes goes on to do so, through a process that we leave behind. */
+void copy_end(struct job_copy *c);
+
+// --- output.c: whether the job says something ---
 struct output {
 	uint64_t sum;
 	int64_t changed;
 	int64_t late_ms; // so much later something may still have been written
 };
-void output_look(struct output *o, const struct helper *h, const struct job_group *g, int64_t now);
+struct job_try;
+void output_look(struct output *o, const struct helper *h, const struct job_try *a, int64_t now);
 
 // --- start.c ---
 struct start {
@@ -127,6 +159,7 @@ struct start {
 	uint64_t core_most;   // bytes
 	bool raise;           // up to that
 	int group;            // directory of the job's group; -1: it has none
+	const struct job_copy *copy;
 };
 /** Starts it; -1, and errno, where it cannot be. */
 pid_t start_job(const struct start *s);
@@ -151,6 +184,7 @@ struct helper {
 	struct text answer;
 	int64_t deadline;
 	bool gone;                    // it was reaped
+	pid_t copier;                 // hands on the job's output: not the job's either
 	pid_t sessions[HELPERS_KEPT]; // of the newest ones: what they leave behind becomes our child, and is not the job's
 	size_t nsessions;
 };
@@ -214,6 +248,7 @@ struct job_try {
 	enum job_why why;
 	struct votes votes;
 	struct output output;
+	struct job_copy copy;
 	struct job_group group;
 	int64_t stood_ms; // so long the queues had stood when somebody wanted it to end
 	unsigned killed;  // processes that SIGKILL ended, though we did not send it

@@ -137,15 +137,20 @@ static struct uh_error *start(struct supervisor *s, struct job_try *a)
 				   .signals = &s->signals,
 				   .core_most = agent ? 0 : cores_most(s),
 				   .raise = s->options->cores == CORES_KEEP,
-				   .group = a->group.fd };
+				   .group = a->group.fd,
+				   .copy = &a->copy };
 	if (t->level > 5)
 		mkdir(dumps, 0700);
+	copy_begin(&a->copy, a->directory);
+	s->helper.copier = a->copy.pid;
 	a->root = start_job(&job);
+	const int why = errno;
+	copy_started(&a->copy);
 	if (a->root > 0)
 		return NULL;
 	s->missing = true;
-	a->status = (errno == ENOENT ? NOT_FOUND : NOT_EXECUTABLE) << 8;
-	return uh_error_os(errno, "%s", job.command[0]);
+	a->status = (why == ENOENT ? NOT_FOUND : NOT_EXECUTABLE) << 8;
+	return uh_error_os(why, "%s", job.command[0]);
 }
 
 /** What the recordings, the log and the GPU say, now that the job is gone. */
@@ -163,12 +168,13 @@ static void study(struct supervisor *s, struct job_try *a)
 					 .of = t,
 					 .directory = a->directory,
 					 .recordings = s->recordings,
+					 .copy = copy_mark(&a->copy) ? &a->copy : NULL,
 					 .capture = first,
 					 .elsewhere = wanted && !first,
 					 .deadline_ms = stood ? STOPPED_MS : STUDY_MS / 2,
 					 .options = s->options };
 	const struct helper_task task = { .hands = s->hands, .kind = HELPER_STUDY, .study = &study };
-	if (!failed || a->studied || !(study.capture || t->recordings > 0))
+	if (!failed || a->studied || !(study.capture || study.copy || t->recordings > 0))
 		return;
 	const struct str ended = t->ended, because = t->because;
 	loop_show(s, "saving and explaining the evidence");
@@ -266,6 +272,7 @@ static struct uh_error *try_once(struct supervisor *s, struct run_try *t)
 		decide(s, a);
 	}
 	group_end(&a->group);
+	copy_end(&a->copy);
 	if (!refused)
 		s->run->status = ended_status(a);
 	rmdir(a->directory); // where nothing was saved

@@ -27,6 +27,7 @@ __attribute__((noreturn)) static void become(const struct start *s, pid_t parent
 	if (getppid() != parent)
 		_exit(126);
 	limit_cores(s->core_most, s->raise);
+	copy_become(s->copy);
 	signals_give_back(s->signals);
 	execvpe(s->command[0], s->command, s->environment);
 	const int why = errno;

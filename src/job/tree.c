@@ -69,7 +69,7 @@ static bool is_helpers(const struct helper *h, const struct process_seen *p)
 	for (size_t i = 0; i < HELPERS_KEPT && i < h->nsessions; i++)
 		if (p->session == h->sessions[i] || p->pid == h->sessions[i])
 			return true;
-	return false;
+	return h->copier > 0 && p->pid == h->copier;
 }
 
 void tree_list(const struct helper *h, const struct job_group *g, struct pid_list *ret)

@@ -270,6 +270,14 @@ struct know_escalation {
 	struct str reason, propose;
 };
 
+/** The line of a job's output that says why it failed; of the blocks the first that fits is taken. */
+struct know_last_words {
+	struct know_head head;
+	struct str means;
+	struct know_list *match, *unless; // patterns
+	bool behind;                      // not that line, but the next of its writer that is not indented
+};
+
 /** What --apply writes for a kernel word. WRITES_NOTHING: the files are made from something else, so the user has to do it. */
 enum know_writes {
 	WRITES_NOTHING,
@@ -358,6 +366,7 @@ struct know {
 	VEC(struct know_setting *) settings;
 	VEC(struct know_action *) actions;
 	VEC(struct know_escalation *) escalations; // in the order in which they are tried
+	VEC(struct know_last_words *) last_words;  // as those
 	VEC(struct know_way *) ways;               // in the order in which they are tried
 	VEC(struct know_sign *) signs;
 	VEC(struct know_row *) usuals; // pattern of distributions -> a fact and the value that it usually has

@@ -222,6 +222,13 @@ static const struct kind_key action_keys[] = {
 	{ "then", KEY_NEXT, AT(know_action, then_steps) },
 	{ 0 },
 };
+static const struct kind_key last_words_keys[] = {
+	{ "means", KEY_TEXT, AT(know_last_words, means), .required = true },
+	{ "match", KEY_LIST, AT(know_last_words, match), .required = true },
+	{ "unless", KEY_LIST, AT(know_last_words, unless) },
+	{ "behind", KEY_FLAG, AT(know_last_words, behind) },
+	{ 0 },
+};
 static const struct kind_key escalation_keys[] = {
 	{ "when", KEY_WHEN, AT(know_escalation, when) },
 	{ "do", KEY_CHOICE, AT(know_escalation, action), .required = true, .choices = "stop restart" },
@@ -413,6 +420,8 @@ const struct know_kind know_kinds[] = {
 	{ "check", OF(know_check, checks), .keys = check_keys, LABEL(KEY_TEXT, AT(know_check, title)) },
 	{ "action", OF(know_action, actions), .keys = action_keys, LABEL(KEY_TEXT, AT(know_action, text)) },
 	{ "escalation", OF(know_escalation, escalations), .keys = escalation_keys, LABEL(KEY_TEXT, AT(know_escalation, reason)),
+	  .same = SAME_USERS_FIRST },
+	{ "last-words", OF(know_last_words, last_words), .keys = last_words_keys, LABEL(KEY_TEXT, AT(know_last_words, means)),
 	  .same = SAME_USERS_FIRST },
 	{ "way", OF(know_way, ways), .keys = way_keys, LABEL(KEY_TEXT, AT(know_way, source)), .same = SAME_USERS_FIRST,
 	  .check = check_way },

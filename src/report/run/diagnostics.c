@@ -29,6 +29,9 @@ void report_crash_diagnostics(const struct crash_diagnostics *d, FILE *out)
 		jw_field(&j, "fault", last->fault);
 		jw_field(&j, "kernel", last->kernel);
 		jw_field(&j, "fingerprint", last->fingerprint);
+		jw_field(&j, "words", last->words);
+		jw_field(&j, "output", last->output);
+		jw_field(&j, "last_output", d->output);
 		jw_field(&j, "bundle", last->bundle);
 		jw_field(&j, "diagnosis", last->diagnosis);
 	}

@@ -52,6 +52,8 @@ struct str run_failure(const struct run_try *t, struct arena *a)
 	text_printf(&said, "The job %s.", ended_say(t->ended));
 	if (t->title.n)
 		text_printf(&said, " " STR_FMT "%s", STR_ARG(t->title), str_ends(t->title, S(".")) ? "" : ".");
+	if (t->words.n)
+		text_printf(&said, " It said: " STR_FMT "%s", STR_ARG(t->words), str_ends(t->words, S(".")) ? "" : ".");
 	if (t->kernel.n)
 		text_printf(&said, " Kernel: " STR_FMT ".", STR_ARG(t->kernel));
 	if (t->exit_code > 0)
@@ -89,6 +91,8 @@ static void put_saved(struct sheet *s, const struct run_try *t)
 {
 	sheet_put(s, "recordings", v_count(t->recordings));
 	sheet_put(s, "packets", v_count(t->launches));
+	sheet_put(s, "output", v_known(t->output));
+	sheet_put(s, "words", v_known(t->words));
 	sheet_put(s, "bundle", v_known(t->bundle));
 	sheet_put(s, "diagnosis", v_known(t->diagnosis));
 	sheet_put(s, "lacking", v_known(t->lacking));
@@ -130,10 +134,11 @@ static void say_try(struct sheet *s, const struct run_told *r, const struct run_
 	const struct {
 		const char *label;
 		struct str value;
-	} rows[] = { { "Evidence", t->because },      { "Cause", t->title },     { "Beside it", t->beside },
-		     { "Kernel", t->kernel },         { "Address", t->place },   { "Lacking", t->lacking },
-		     { "Bundle", t->bundle },         { "Ended too", t->left },  { "Memory", t->holders },
-		     { "Checkpoint", t->checkpoint }, { "Decision", t->reason }, { "Advice", t->propose } };
+	} rows[] = { { "Evidence", t->because }, { "It said", t->words },        { "Cause", t->title },
+		     { "Beside it", t->beside }, { "Kernel", t->kernel },         { "Address", t->place },
+		     { "Lacking", t->lacking },  { "Bundle", t->bundle },         { "Ended too", t->left },
+		     { "Memory", t->holders },   { "Checkpoint", t->checkpoint }, { "Decision", t->reason },
+		     { "Advice", t->propose } };
 	if (s->as_json)
 		return;
 	say_headline(s->json.out, r, t, width);

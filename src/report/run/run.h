@@ -22,6 +22,7 @@ struct run_try {
 	int64_t rank, pid;                // of the process that failed
 	int64_t launches, recordings;
 	struct str fingerprint, kind; // what makes it the same failure; what makes it one of the same kind
+	struct str output, words;     // the file with the last that it wrote; the line of it that says why it failed
 	struct str bundle, diagnosis; // files
 	struct str lacking;           // what could not be saved any more, in a sentence
 	int64_t memory_peak, memory_limit, oom_kills;
@@ -61,6 +62,7 @@ struct crash_diagnostics {
 	const struct run_told *run;
 	struct str log, boundary; // the newest launches; the last of them
 	struct str gfx;
+	struct str output; // the last lines of the job's
 	const struct str *dumps;
 	size_t ndumps;
 };

@@ -7,9 +7,10 @@
 #include "base/door/door.h"
 #include "base/save.h"
 #include "session/run/suspect.h"
+#include "session/run/words.h"
 #include "watch/hooks.h"
 
-enum { DUMPS_MOST = 5, HOOK_MS = 30000 };
+enum { DUMPS_MOST = 5, HOOK_MS = 30000, OUTPUT_MOST = 1 << 20, LAST_LINES = 50 };
 
 struct dumps {
 	struct str list[DUMPS_MOST]; // a ring
@@ -36,6 +37,7 @@ static void write_diagnostics(const struct job_study *s, FILE *to)
 	struct arena a = { 0 };
 	struct suspect_log log;
 	struct dumps dumps = { 0 };
+	struct str output = { 0 };
 	char *p = NULL;
 	size_t n = 0;
 	FILE *out = open_memstream(&p, &n);
@@ -43,10 +45,13 @@ static void write_diagnostics(const struct job_study *s, FILE *to)
 		return;
 	suspect_log(s->recordings, &a, &log);
 	find_dumps(&a, arena_printf(&a, "%s/%lld/inputs", s->directory, (long long)s->of->number).p, 2, &dumps);
+	if (s->of->output.n)
+		uh_error_free(named_read(&(struct named){ .path = s->of->output.p }, OUTPUT_MOST, &a, &output, NULL));
 	const struct crash_diagnostics d = { .run = s->run,
 					     .log = log.lines,
 					     .boundary = log.last,
 					     .gfx = log.gfx,
+					     .output = words_tail(output, LAST_LINES),
 					     .dumps = dumps.list,
 					     .ndumps = dumps.n < DUMPS_MOST ? dumps.n : DUMPS_MOST };
 	report_crash_diagnostics(&d, out);

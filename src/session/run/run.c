@@ -22,6 +22,7 @@
 #include "session/run/finish.h"
 #include "session/run/look.h"
 #include "session/run/suspect.h"
+#include "session/run/words.h"
 #include "session/session.h"
 #include "source/tape/format.h"
 #include "store/store.h"
@@ -135,18 +136,29 @@ static const struct incident *incident_of(const struct uh_session *s, const stru
 	return NULL;
 }
 
-/** No process of the job was recorded: what the machine shows is then hardly the job's. -1: nobody recorded. */
-static void tell_incident(const struct incident *i, const struct run_try *of, struct arena *a, FILE *to)
+/** Whether nothing but the job's own output tells of it. */
+static bool only_said(const struct incident *i, const struct uh_session *s, struct str output)
+{
+	for (size_t e = 0; e < i->events.len; e++)
+		if (!str_eq(evidence_at(s->evidence, i->events.data[e]->at.source)->path, output))
+			return false;
+	return output.n;
+}
+
+/** No process of the job was recorded: what the machine shows is then hardly the job's. -1: nobody recorded. A job can say what it likes: that
+ * never makes it the machine's fault. */
+static void tell_incident(const struct incident *i, const struct run_try *of, bool said, struct arena *a, FILE *to)
 {
 	if (!i)
 		return;
-	if (!of->recordings) {
+	if (!of->recordings && !said) {
 		print_line(to, "beside", arena_printf(a, "this machine shows: " STR_FMT, STR_ARG(i->title)));
 		return;
 	}
 	print_line(to, "class", i->cause->head.id);
 	print_line(to, "title", i->title);
-	print_line(to, "fault", i->fault);
+	if (!said || !str_is(i->fault, "node"))
+		print_line(to, "fault", i->fault);
 	print_line(to, "gpu", i->gpu.device);
 }
 
@@ -160,11 +172,16 @@ static void add_files(struct uh_session *session, const char *directory, struct 
 	for (size_t i = 0; i < names.n && n < FILES_MOST; i++) {
 		struct str name = str_z(names.list[i]);
 		if (!str_starts(name, S(JOB_CORE)) && !str_starts(name, S(JOB_PROCESS_CORE)) &&
-		    !str_ends(name, S(".gpucore")) && !str_is(name, JOB_AGENT_FILE))
+		    !str_ends(name, S(".gpucore")) && !str_is(name, JOB_AGENT_FILE) && !str_is(name, JOB_OUTPUT))
 			continue;
 		uh_session_add_path(session, arena_printf(a, "%s/%s", directory, names.list[i]).p);
 		n++;
 	}
+}
+
+static const char *output_of(const struct job_study *s, struct arena *a)
+{
+	return arena_printf(a, "%s/" JOB_OUTPUT, s->directory).p;
 }
 
 /** Only what happened since the try began is its. false: @path tells of nothing else than what was before, or of others. */
@@ -182,7 +199,7 @@ static bool explain_with(const struct job_study *s, const char *path, bool must,
 	const struct incident *i = incident_of(session, s);
 	const bool good = must || i || !session->ledger.incidents.len;
 	if (good) {
-		tell_incident(i, s->of, &a, to);
+		tell_incident(i, s->of, i && only_said(i, session, str_z(output_of(s, &a))), &a, to);
 		keep_report(session, true, &ret->json);
 		keep_report(session, false, &ret->text);
 		print_line(to, "diagnosis", arena_printf(&a, "%s/" STORE_DIAGNOSIS, s->directory));
@@ -196,6 +213,28 @@ static void explain(const struct job_study *s, struct str bundle, struct study_t
 {
 	if (!bundle.n || !explain_with(s, bundle.p, s->of->recordings <= 0, ret, to))
 		explain_with(s, s->recordings, true, ret, to);
+}
+
+/** What the job wrote last, and which line of it says why it failed. @rank: that failed; -1: nobody knows, and the line may tell. */
+static bool study_output(const struct job_study *s, int64_t rank, struct arena *a, FILE *to)
+{
+	enum { OUTPUT_MOST = 2 * JOB_OUTPUT_KEPT + 256 };
+	const char *path = output_of(s, a);
+	struct str output = { 0 };
+	if (s->copy)
+		uh_error_free(copy_save(s->copy, s->directory));
+	uh_error_free(named_read(&(struct named){ .path = path }, OUTPUT_MOST, a, &output, NULL));
+	if (!output.n)
+		return false;
+	struct teller teller = { tell_nobody, NULL };
+	struct know *k = look_knowledge(&teller);
+	const struct last_words words = words_find(k, output, a);
+	print_line(to, "output", str_z(path));
+	print_line(to, "words", words.line);
+	if (rank < 0)
+		put_number(to, "rank", words.rank);
+	know_free(k);
+	return true;
 }
 
 static void study_all(const struct job_study *s, struct study_texts *ret, FILE *to)
@@ -220,9 +259,10 @@ static void study_all(const struct job_study *s, struct study_texts *ret, FILE *
 	put_number(to, "rank", found.rank);
 	put_number(to, "pid", found.pid);
 	fflush(to); // what comes may take too long
+	const bool said = study_output(s, found.rank, &a, to);
 	struct str bundle = save_bundle(s, &a, to);
 	fflush(to);
-	if (bundle.n || s->of->recordings > 0)
+	if (bundle.n || said || s->of->recordings > 0)
 		explain(s, bundle, ret, to);
 	arena_free(&a);
 }
