@@ -17,6 +17,7 @@ struct short_try {
 	int level, signal, exit_code, launch, launches;
 	bool fill; // it was the kernel fill
 	const char *fault;
+	const char *offset; // of the fault, in its buffer
 };
 
 /** A case: what happened in the tries before and in the last one, and the row that it comes to. */
@@ -27,6 +28,7 @@ struct table_case {
 	bool alone; // no other try may follow
 	const char *act;
 	int level;
+	const char *sure; // what the reason says of that
 };
 
 static struct run_try try_of(const struct short_try *s)
@@ -40,12 +42,17 @@ static struct run_try try_of(const struct short_try *s)
 				 .launches = s->launches,
 				 .kernel = str_z(s->fill ? "fill" : ""),
 				 .symbol = str_z(s->fill ? "_Z4fill" : ""),
+				 .offset = str_z(s->offset ? s->offset : ""),
 				 .fault = str_z(s->fault ? s->fault : "job") };
 }
 
 #define FAULT(at_level, at_launch)                                                                                             \
 	{                                                                                                                      \
 		"gpu-fault", at_level, .launch = at_launch, .launches = 9, .fill = true                                        \
+	}
+#define PLACED(at_level, at_launch, at)                                                                                        \
+	{                                                                                                                      \
+		"gpu-fault", at_level, .launch = at_launch, .launches = 9, .fill = true, .offset = at                          \
 	}
 #define HANG(at_level, at_launch)                                                                                              \
 	{                                                                                                                      \
@@ -72,10 +79,23 @@ static const struct table_case cases[] = {
 	{ "gpu-first", .last = HANG(1, 7), .act = "restart", .level = 3 },
 	{ "gpu-first", .last = SIGNAL("silent", 15, 9), .act = "restart", .level = 3 },
 	{ "crash-first", .last = SIGNAL("signal", 11, 9), .act = "restart", .level = 3 },
-	{ "deterministic", { FAULT(1, 7) }, FAULT(3, 7), .act = "stop" },
-	{ "deterministic", { SIGNAL("signal", 11, 9) }, SIGNAL("signal", 11, 9), .act = "stop" },
+	{ "deterministic", { PLACED(1, 7, "past+0/64") }, PLACED(3, 7, "past+0/64"), .act = "stop", .sure = "certain" },
+	{ "raise-to-5", { PLACED(1, 7, "past+0/64") }, PLACED(3, 7, "past+8/64"), .act = "restart", .level = 5 },
+	{ "raise-to-5", { PLACED(1, 6, "past+0/64") }, PLACED(3, 7, "past+0/64"), .act = "restart", .level = 5 },
+	{ "raise-to-5", { FAULT(1, 7) }, FAULT(3, 7), .act = "restart", .level = 5 },
+	{ "deterministic", { FAULT(1, 7), FAULT(3, 7) }, FAULT(5, 7), .act = "stop", .sure = "likely: 3 tries" },
+	{ "deterministic", { HANG(1, 7), FAULT(3, 7), HANG(3, 7) }, HANG(5, 7), .act = "stop", .sure = "likely: 3 tries" },
 	{ "host-again", { EXIT(9) }, EXIT(9), .act = "stop" },
-	{ "deterministic-changed", { FAULT(1, 7) }, FAULT(3, 7), .on_repeat = true, .act = "restart", .level = 3 },
+	{ "raise-to-3", { SIGNAL("signal", 11, 9) }, SIGNAL("signal", 11, 9), .act = "restart", .level = 3 },
+	{ "deterministic", { SIGNAL("signal", 11, 9), SIGNAL("signal", 11, 9) }, SIGNAL("signal", 11, 9), .act = "stop" },
+	{ "call", .last = { "runtime-hang", 1, .launches = 9 }, .act = "restart", .level = 1 },
+	{ "call-again", { { "runtime-hang", 1, .launches = 9 } }, { "runtime-hang", 1, .launches = 9 }, .act = "stop" },
+	{ "deterministic-changed",
+	  { PLACED(1, 7, "past+0/64") },
+	  PLACED(3, 7, "past+0/64"),
+	  .on_repeat = true,
+	  .act = "restart",
+	  .level = 3 },
 	{ "other-fault", { HANG(3, 7) }, FAULT(3, 7), .act = "restart", .level = 3 },
 	{ "raise-to-3", { EXIT(7) }, EXIT(9), .act = "restart", .level = 3 },
 	{ "raise-to-5", { FAULT(1, 6) }, FAULT(3, 7), .act = "restart", .level = 5 },
@@ -141,6 +161,7 @@ static void every_row_is_reached(void **state)
 			fail_msg("case %zu: row " STR_FMT ", not %s", i, STR_ARG(t.row), cases[i].row);
 		assert_true(str_is(t.act, cases[i].act));
 		assert_true(t.reason.n);
+		assert_true(!cases[i].sure || str_find(t.reason, str_z(cases[i].sure)) >= 0);
 		if (cases[i].level)
 			assert_int_equal(t.next_level, cases[i].level);
 	}

@@ -14,7 +14,7 @@ int64_t job_level(const struct job_options *o, int64_t level)
 /** The facts that rows ask for. */
 struct escalation_facts {
 	const struct run_try *of;
-	struct str seen, earlier, level, allowed, at_top, agent, on_repeat, tries_left, launches, signal, at, peak, limit;
+	struct str seen, earlier, sure, level, allowed, at_top, agent, on_repeat, tries_left, launches, signal, at, peak, limit;
 };
 
 struct str job_size_say(struct arena *a, int64_t bytes)
@@ -33,9 +33,10 @@ static bool get(const void *ctx, struct str name, size_t index, struct str *ret)
 	} all[] = { { "ended", f->of->ended },       { "class", f->of->class },
 		    { "fault", f->of->fault },       { "kernel", f->of->kernel },
 		    { "place", f->of->place },       { "seen", f->seen },
-		    { "earlier", f->earlier },       { "level", f->level },
-		    { "allowed", f->allowed },       { "at_top", f->at_top },
-		    { "agent", f->agent },           { "on_repeat", f->on_repeat },
+		    { "earlier", f->earlier },       { "sure", f->sure },
+		    { "level", f->level },           { "allowed", f->allowed },
+		    { "at_top", f->at_top },         { "agent", f->agent },
+		    { "on_repeat", f->on_repeat },
 		    { "tries_left", f->tries_left }, { "launches", f->launches },
 		    { "signal", f->signal },         { "at", f->at },
 		    { "memory_peak", f->peak },      { "memory_limit", f->limit } };
@@ -61,20 +62,38 @@ static void set_fingerprint(struct arena *a, struct run_try *t)
 	t->fingerprint = at.n ? arena_printf(a, STR_FMT "/" STR_FMT, STR_ARG(t->kind), STR_ARG(at)) : (struct str){ 0 };
 }
 
+/** Not only the same launch, but also the same place of the same buffer: that is no chance. */
+static bool same_place(const struct run_try *a, const struct run_try *b)
+{
+	return a->launch >= 0 && a->launch == b->launch && a->offset.n && str_eq(a->offset, b->offset);
+}
+
+/** Two failures at one launch may be chance: a kernel that is launched often fails there often. Three are not. A program that ends by itself
+ * with an error decides that itself. */
 static void compare(const struct run_told *r, const struct run_try *t, struct arena *a, struct escalation_facts *f)
 {
+	const unsigned enough = str_is(t->ended, "exit") ? 2 : 3;
 	const struct run_try *same = NULL, *kind = NULL;
+	bool exactly = false;
+	unsigned times = 1;
 	for (size_t i = 0; i < r->ntries; i++) {
 		const struct run_try *o = r->tries[i];
 		if (o->number >= t->number)
 			continue;
-		if (t->fingerprint.n && str_eq(o->fingerprint, t->fingerprint))
+		if (t->fingerprint.n && str_eq(o->fingerprint, t->fingerprint)) {
 			same = o;
+			times++;
+			exactly |= same_place(o, t);
+		}
 		if (str_eq(o->kind, t->kind))
 			kind = o;
 	}
+	same = exactly || times >= enough ? same : NULL;
 	const struct run_try *earlier = same ? same : kind;
 	f->seen = same ? S("same") : kind ? S("kind") : S("new");
+	f->sure = !same	  ? (struct str){ 0 } :
+		  exactly ? S("certain: the same launch, and the same place of its buffer") :
+			    arena_printf(a, "likely: %u tries ended there", times);
 	f->earlier = earlier ? arena_printf(a, "%lld", (long long)earlier->number) : (struct str){ 0 };
 }
 

@@ -91,6 +91,9 @@ static void judge_why(const struct supervisor *s, struct job_try *a)
 	case WHY_HANG:
 		t->ended = S("gpu-hang"); // and why is said by who looked
 		break;
+	case WHY_CALL:
+		t->ended = S("runtime-hang"); // as that
+		break;
 	case WHY_SILENT:
 		t->ended = S("silent");
 		t->because = arena_printf(s->arena, "It wrote nothing for %lld s (--timeout-silent).",
@@ -120,7 +123,8 @@ void ended_judge(const struct supervisor *s, struct job_try *a)
 	t->exit_code = WIFEXITED(a->status) ? WEXITSTATUS(a->status) : -1;
 	t->signal = WIFSIGNALED(a->status) ? WTERMSIG(a->status) : -1;
 	t->recordings = s->options->recorder && t->level ? (int64_t)a->votes.recordings : -1;
-	t->launches = s->options->recorder && t->level ? (int64_t)a->votes.packets : -1;
+	if (t->launches < 0 && s->options->recorder && t->level) // else it is known which of its processes failed
+		t->launches = (int64_t)a->votes.packets;
 	if (!t->recordings && a->strangers.n)
 		t->lacking = arena_printf(s->arena,
 					  "No process of the job ran with the recorder: " STR_FMT

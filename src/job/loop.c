@@ -7,6 +7,8 @@
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 
+#include "evidence/recording/recording.h"
+#include "job/decide.h"
 #include "job/parts.h"
 
 enum {
@@ -207,7 +209,7 @@ static void begin_end(struct supervisor *s, struct job_try *a, enum job_why why)
 /** TERM to all, and KILL to those who do not listen. */
 static void send_end(struct supervisor *s, struct job_try *a)
 {
-	const int64_t patience = a->why == WHY_HANG ? HUNG_END_MS : s->options->grace_ms;
+	const int64_t patience = a->why == WHY_HANG || a->why == WHY_CALL ? HUNG_END_MS : s->options->grace_ms;
 	a->phase = PHASE_ENDS;
 	if (a->why == WHY_ASKED)
 		return; // it has its TERM
@@ -226,6 +228,32 @@ static void hangs(struct supervisor *s, struct job_try *a, struct str more)
 	begin_end(s, a, WHY_HANG);
 }
 
+/** So long a call may last: memory of the host is cleared before it is handed out. */
+static int64_t call_patience(const struct supervisor *s, const struct recorded_call *c)
+{
+	enum { BYTES_PER_MS = 256 << 10 };
+	return s->options->hang_ms + (int64_t)(c->a[1] / BYTES_PER_MS);
+}
+
+/** A thread is inside of a call that does not return, and nothing else of the job moves. */
+static void look_at_call(struct supervisor *s, struct job_try *a, int64_t now)
+{
+	const struct votes_call *c = &a->votes.call;
+	if (c->of.age_ms < call_patience(s, &c->of) || now - a->votes.moved < s->options->hang_ms / 2)
+		return;
+	const struct str size = c->of.a[1] && c->of.call != CALL_QUEUE_CREATE ? job_size_say(s->arena, (int64_t)c->of.a[1]) :
+										  (struct str){ 0 };
+	a->told->pid = c->pid;
+	a->told->rank = c->rank;
+	a->told->ended = S("runtime-hang");
+	a->told->because = arena_printf(
+		s->arena, "The thread %.*s (%u) of process %lld%s has been inside %s%s" STR_FMT " for %lld s, and nothing of the job moves.",
+		(int)sizeof(c->of.name), c->of.name, c->of.tid, (long long)c->pid,
+		c->rank >= 0 ? arena_printf(s->arena, ", rank %lld,", (long long)c->rank).p : "", call_name(c->of.call),
+		size.n ? " of " : "", STR_ARG(size), (long long)c->of.age_ms / 1000);
+	begin_end(s, a, WHY_CALL);
+}
+
 /** The queues stand. The GPU is looked at, several times: knowledge/progress.know says how long it has to stand, too. */
 static void look_for_hang(struct supervisor *s, struct job_try *a, int64_t now)
 {
@@ -233,7 +261,13 @@ static void look_for_hang(struct supervisor *s, struct job_try *a, int64_t now)
 	struct job_looks *l = &a->looks;
 	if (l->moved != a->votes.moved)
 		*l = (struct job_looks){ .moved = a->votes.moved, .due = a->votes.moved + after / 2, .pause = after / 2 };
-	if (!after || !a->votes.in_flight || a->root_stopped || now < l->due)
+	if (!after || !a->votes.in_flight || a->root_stopped)
+		return;
+	if (a->votes.call.of.call) {
+		look_at_call(s, a, now);
+		return;
+	}
+	if (now < l->due)
 		return;
 	if (l->blind) {
 		hangs(s, a, S("nobody could look at the GPU itself."));
@@ -242,7 +276,7 @@ static void look_for_hang(struct supervisor *s, struct job_try *a, int64_t now)
 	const struct job_look look = { .recordings = s->recordings,
 				       .stood_ms = now - l->moved,
 				       .seen_ms = l->since ? now - l->since : 0,
-				       .hung_after = s->options->hang_given ? (after + 1999) / 2000 : 0 };
+				       .hung_after = s->options->hang_given ? (after < 4000 ? 1 : after / 2000) : 0 };
 	const struct helper_task task = { .hands = s->hands, .kind = HELPER_LOOK, .look = &look };
 	if (helper_begin(&s->helper, &task, LOOK_MS))
 		a->phase = PHASE_LOOKS;

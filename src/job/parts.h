@@ -7,6 +7,7 @@
 
 #include "base/child.h"
 #include "base/cleanup.h"
+#include "evidence/recording/head.h"
 #include "evidence/recording/hold.h"
 #include "job/job.h"
 #include "source/process.h"
@@ -103,6 +104,11 @@ struct votes {
 	int holds[HOLDS_MOST]; // recordings of processes that a fault holds for us; we have answered
 	size_t nholds;
 	struct pid_list computed; // processes that recorded
+	struct votes_call {
+		struct recorded_call of; // the call into the runtime that has lasted longest; age 0: none lasts
+		int64_t pid, rank;
+	} call;
+	int64_t calls_due; // when calls are looked at again
 };
 /** Looks at all recordings of @directory, and answers processes that a fault holds. */
 void votes_look(struct votes *v, const char *directory, int64_t now);
@@ -224,7 +230,7 @@ struct supervisor {
 };
 
 /** Why the supervisor ends a try. */
-enum job_why { WHY_ITSELF, WHY_ASKED, WHY_HANG, WHY_SILENT, WHY_DEADLINE };
+enum job_why { WHY_ITSELF, WHY_ASKED, WHY_HANG, WHY_CALL, WHY_SILENT, WHY_DEADLINE };
 enum job_phase { PHASE_RUNS, PHASE_LOOKS, PHASE_SAVES, PHASE_ENDS, PHASE_GONE };
 
 /** Looks at the GPU while the queues stand still. */

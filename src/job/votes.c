@@ -5,12 +5,14 @@
 #include "evidence/recording/head.h"
 #include "job/parts.h"
 
-enum { RECORDINGS_MOST = 1024, FRESH_MS = 2000 };
+enum { RECORDINGS_MOST = 1024, FRESH_MS = 2000, CALLS_MS = 500, LASTS_MS = 1000 };
 
 struct queue_look {
 	uint64_t sum, clock, packets;
 	unsigned recordings;
-	unsigned waiting, working; // processes that have work on a GPU; that have a queue, and none on it
+	unsigned waiting, working; // processes that have work on a GPU, or a call that does not return; that have a queue, and none on it
+	bool calls;                // they are looked at
+	struct votes_call call;
 };
 
 /** Nobody holds the lock of a recording whose process has ended, however it ended. */
@@ -65,6 +67,17 @@ static void note_process(struct pid_list *p, int64_t pid)
 		p->list[p->n++] = pid;
 }
 
+/** Whether a thread of it is inside of a call for longer than such calls last. */
+static bool look_at_call(int fd, const struct rec_header *h, struct queue_look *l)
+{
+	struct votes_call own = { .pid = h->pid, .rank = h->rank };
+	if (!l->calls || !recording_call(fd, h, &own.of) || own.of.age_ms < LASTS_MS)
+		return false;
+	if (own.of.age_ms > l->call.of.age_ms)
+		l->call = own;
+	return true;
+}
+
 static void look_at_recording(struct votes *v, int directory, const char *name, struct queue_look *l)
 {
 	struct rec_header h;
@@ -77,21 +90,20 @@ static void look_at_recording(struct votes *v, int directory, const char *name, 
 	note_process(&v->computed, h.pid);
 	l->recordings++;
 	l->clock += h.clocks[h.newest & 1].boot_ns;
+	const bool alive = lives(fd, &h), inside = alive && look_at_call(fd, &h, l);
 	if (!recording_pace(fd, &p))
 		return;
 	l->sum += p.taken + p.written;
 	l->packets += p.written;
-	if (p.queues && lives(fd, &h)) {
-		l->waiting += p.busy > 0;
-		l->working += !p.busy;
-	}
+	l->waiting += alive && (p.busy || inside);
+	l->working += alive && p.queues && !p.busy && !inside;
 }
 
 static bool is_recording(const char *name) { return str_ends(str_z(name), S(".recording")); }
 
 void votes_look(struct votes *v, const char *directory, int64_t now)
 {
-	struct queue_look l = { 0 };
+	struct queue_look l = { .calls = now >= v->calls_due || v->call.of.call };
 	DIR *d = opendir(directory);
 	for (struct dirent *e = d ? readdir(d) : NULL; e && l.recordings < RECORDINGS_MOST; e = readdir(d))
 		if (is_recording(e->d_name))
@@ -110,4 +122,6 @@ void votes_look(struct votes *v, const char *directory, int64_t now)
 	v->packets = l.packets;
 	v->recordings = l.recordings;
 	v->in_flight = in_flight;
+	v->call = l.call;
+	v->calls_due = l.calls ? now + CALLS_MS : v->calls_due;
 }

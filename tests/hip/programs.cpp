@@ -447,6 +447,8 @@ static bool run(int argc, char **argv)
 		raise(SIGSTOP);
 	else if (!strcmp(mode, "abort"))
 		abort();
+	else if (!strcmp(mode, "crash"))
+		raise(SIGSEGV);
 	else if (!strcmp(mode, "talk"))
 		talk(number);
 	else if (!strcmp(mode, "terminal"))

@@ -1,5 +1,6 @@
 #include "evidence/recording/head.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -17,12 +18,22 @@ bool recording_head(int fd, struct rec_header *ret)
 	       ret->version == RECORDING_VERSION;
 }
 
-bool recording_pace(int fd, struct recorded_pace *ret)
+/** The table of extents; NULL: it cannot be read. */
+static struct rec_extent *read_extents(int fd)
 {
 	const size_t size = RECORDING_EXTENTS * sizeof(struct rec_extent);
-	_cleanup_free_ struct rec_extent *extents = mem_alloc(size);
+	struct rec_extent *extents = mem_alloc(size);
+	if (read_at(fd, extents, size, RECORDING_EXTENTS_AT))
+		return extents;
+	free(extents);
+	return NULL;
+}
+
+bool recording_pace(int fd, struct recorded_pace *ret)
+{
+	_cleanup_free_ struct rec_extent *extents = read_extents(fd);
 	*ret = (struct recorded_pace){ 0 };
-	if (!read_at(fd, extents, size, RECORDING_EXTENTS_AT))
+	if (!extents)
 		return false;
 	for (const struct rec_extent *e = extents; e < extents + RECORDING_EXTENTS; e++) {
 		struct rec_queue q;
@@ -34,4 +45,43 @@ bool recording_pace(int fd, struct recorded_pace *ret)
 		ret->busy += !q.destroyed && q.write > q.read;
 	}
 	return true;
+}
+
+/** A wait, a copy or a fill lasts as long as the kernels before it; loading code as long as the disk. */
+static bool returns_by_itself(uint32_t call)
+{
+	return (call >= CALL_POOL_ALLOCATE && call <= CALL_ALLOW_ACCESS) || call == CALL_QUEUE_CREATE || call == CALL_QUEUE_DESTROY;
+}
+
+/** Milliseconds from @since to the newest time that the recorder wrote down. */
+static int64_t age_of(const struct rec_header *h, uint64_t since)
+{
+	const struct rec_clock *now = &h->clocks[h->newest & 1];
+	const uint64_t ticks = now->ticks - h->start.ticks, ns = now->boot_ns - h->start.boot_ns;
+	if (now->ticks <= since || since < h->start.ticks || !ticks || now->boot_ns < h->start.boot_ns)
+		return 0;
+	return (int64_t)((double)(now->ticks - since) / (double)ticks * (double)ns / 1e6);
+}
+
+bool recording_call(int fd, const struct rec_header *h, struct recorded_call *ret)
+{
+	enum { THREADS_MOST = 4096 };
+	_cleanup_free_ struct rec_extent *extents = read_extents(fd);
+	*ret = (struct recorded_call){ 0 };
+	for (const struct rec_extent *e = extents; extents && e < extents + RECORDING_EXTENTS; e++) {
+		if (e->kind != EXTENT_THREADS || e->stride < sizeof(struct rec_thread))
+			continue;
+		for (uint64_t i = 0; i < e->slots && i < THREADS_MOST; i++) {
+			struct rec_thread t;
+			if (!read_at(fd, &t, sizeof(t), e->offset + e->head + i * e->stride) || !t.tid)
+				break;
+			const int64_t age = returns_by_itself(t.call) && !t.ended ? age_of(h, t.since) : -1;
+			if (age < 0 || (ret->call && age <= ret->age_ms))
+				continue;
+			*ret = (struct recorded_call){ .call = t.call, .tid = t.tid, .age_ms = age };
+			memcpy(ret->a, t.a, sizeof(ret->a));
+			memcpy(ret->name, t.name, sizeof(ret->name));
+		}
+	}
+	return ret->call;
 }

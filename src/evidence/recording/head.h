@@ -15,3 +15,13 @@ struct recorded_pace {
 };
 /** false: it cannot be read. */
 bool recording_pace(int fd, struct recorded_pace *ret);
+
+/** A call into the runtime that a thread is inside of. */
+struct recorded_call {
+	uint32_t call, tid; // enum rec_call; 0: there is none
+	uint64_t a[4];
+	char name[16];  // of the thread
+	int64_t age_ms; // by the recording's own clock
+};
+/** Of the calls that return by themselves, whatever the GPU does (memory, queues), the one that has lasted longest. */
+bool recording_call(int fd, const struct rec_header *h, struct recorded_call *ret);

@@ -1,6 +1,8 @@
 // A run, for people and for machines.
 #include "report/run/run.h"
 
+#include <signal.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/command.h"
@@ -30,6 +32,7 @@ static const struct ended_words words[] = {
 	{ "oom", "was killed because the host's memory ran out" },
 	{ "gpu-fault", "was ended by a fault on the GPU" },
 	{ "gpu-hang", "hung on the GPU, and was ended" },
+	{ "runtime-hang", "hung inside a call into ROCm's runtime, and was ended" },
 	{ "silent", "was silent for too long, and was ended" },
 	{ "deadline", "ran into the deadline, and was ended" },
 	{ "stopped", "was stopped by the user or the scheduler" },
@@ -56,8 +59,13 @@ struct str run_failure(const struct run_try *t, struct arena *a)
 		text_printf(&said, " It said: " STR_FMT "%s", STR_ARG(t->words), str_ends(t->words, S(".")) ? "" : ".");
 	if (t->kernel.n)
 		text_printf(&said, " Kernel: " STR_FMT ".", STR_ARG(t->kernel));
+	const char *signal = t->signal > 0 ? sigabbrev_np((int)t->signal) : t->exit_code > 128 ? sigabbrev_np((int)t->exit_code - 128) : NULL;
+	if (str_is(t->ended, "runtime-hang"))
+		text_printf(&said, " " STR_FMT, STR_ARG(t->because));
+	if (signal && t->signal > 0)
+		text_printf(&said, " SIG%s ended it.", signal);
 	if (t->exit_code > 0)
-		text_printf(&said, " Status %lld.", (long long)t->exit_code);
+		text_printf(&said, signal ? " Status %lld: SIG%s ended what it started." : " Status %lld.", (long long)t->exit_code, signal);
 	struct str kept = arena_str(a, text_str(&said));
 	text_free(&said);
 	return kept;

@@ -43,7 +43,7 @@ static void write_diagnostics(const struct job_study *s, FILE *to)
 	FILE *out = open_memstream(&p, &n);
 	if (!out)
 		return;
-	suspect_log(s->recordings, &a, &log);
+	suspect_log(s->recordings, s->of->rank, &a, &log);
 	find_dumps(&a, arena_printf(&a, "%s/%lld/inputs", s->directory, (long long)s->of->number).p, 2, &dumps);
 	if (s->of->output.n)
 		uh_error_free(named_read(&(struct named){ .path = s->of->output.p }, OUTPUT_MOST, &a, &output, NULL));

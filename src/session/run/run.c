@@ -242,10 +242,14 @@ static void study_all(const struct job_study *s, struct study_texts *ret, FILE *
 	struct arena a = { 0 };
 	struct run_try found = { .packet = -1, .launch = -1, .rank = -1, .pid = -1 };
 	struct str first = { 0 };
-	// A launcher ends the other ranks, which may be in the middle of a kernel then; that kernel is not to blame.
+	// A launcher ends the other ranks, which may be in the middle of a kernel then; that kernel is not to blame. Nor is one of a rank that
+	// waits for another, which is inside of a call.
 	if (str_is(s->of->ended, "exit") || str_is(s->of->ended, "signal"))
 		first = suspect_first(s->recordings, &a, &found);
-	suspect_find(s->recordings, found.rank, &a, &found);
+	if (str_is(s->of->ended, "runtime-hang"))
+		found.rank = s->of->rank;
+	else
+		suspect_find(s->recordings, found.rank, &a, &found);
 	if (first.n && !found.ended.n)
 		found.because = arena_printf(&a, STR_FMT " " STR_FMT, STR_ARG(s->of->because), STR_ARG(first));
 	print_line(to, "ended", found.ended);
@@ -258,6 +262,7 @@ static void study_all(const struct job_study *s, struct study_texts *ret, FILE *
 	put_number(to, "launch", found.launch);
 	put_number(to, "rank", found.rank);
 	put_number(to, "pid", found.pid);
+	put_number(to, "launches", suspect_packets(s->recordings, found.rank));
 	fflush(to); // what comes may take too long
 	const bool said = study_output(s, found.rank, &a, to);
 	struct str bundle = save_bundle(s, &a, to);

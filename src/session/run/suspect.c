@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "evidence/recording/head.h"
 #include "session/last/last.h"
 #include "source/process.h"
 
@@ -323,7 +324,32 @@ static void add_launches(const struct flight_recording *r, struct arena *a, stru
 	}
 }
 
-void suspect_log(const char *directory, struct arena *a, struct suspect_log *ret)
+int64_t suspect_packets(const char *directory, int64_t rank)
+{
+	struct recording_paths paths = { 0 };
+	int64_t packets = -1;
+	uh_error_free(recordings_find(directory, &paths));
+	for (size_t i = 0; rank >= 0 && i < paths.list.len; i++) {
+		struct rec_header h;
+		struct recorded_pace p;
+		_cleanup_close_ int fd = open(paths.list.data[i], O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+		if (fd >= 0 && recording_head(fd, &h) && h.rank == rank && recording_pace(fd, &p))
+			packets = (packets < 0 ? 0 : packets) + (int64_t)p.written;
+	}
+	recording_paths_free(&paths);
+	return packets;
+}
+
+/** The recording whose launches count where no kernel is to blame. */
+static const struct flight_recording *recording_of(const struct recordings *all, int64_t rank)
+{
+	for (size_t i = 0; i < all->list.len; i++)
+		if (all->list.data[i]->header.rank == rank)
+			return all->list.data[i];
+	return all->list.len && rank < 0 ? all->list.data[0] : NULL;
+}
+
+void suspect_log(const char *directory, int64_t rank, struct arena *a, struct suspect_log *ret)
 {
 	struct recordings all;
 	struct suspect best = { 0 };
@@ -331,9 +357,9 @@ void suspect_log(const char *directory, struct arena *a, struct suspect_log *ret
 	*ret = (struct suspect_log){ 0 };
 	open_all(directory, &all);
 	for (size_t i = 0; i < all.list.len; i++)
-		look(all.list.data[i], all.names.data[i], -1, &best);
-	if (!best.of && all.list.len)
-		best.of = all.list.data[0];
+		look(all.list.data[i], all.names.data[i], rank, &best);
+	if (!best.of)
+		best.of = recording_of(&all, rank);
 	if (best.of)
 		add_launches(best.of, a, &lines, &ret->last);
 	for (size_t i = 0; best.of && i < best.of->nagents; i++)

@@ -29,4 +29,7 @@ void suspect_pids(const char *directory, struct suspect_pids *ret);
 struct suspect_log {
 	struct str lines, last, gfx;
 };
-void suspect_log(const char *directory, struct arena *a, struct suspect_log *ret);
+/** @rank: that failed; -1: not known. */
+void suspect_log(const char *directory, int64_t rank, struct arena *a, struct suspect_log *ret);
+/** Packets that the processes of a rank submitted; -1: none of it recorded. */
+int64_t suspect_packets(const char *directory, int64_t rank);
