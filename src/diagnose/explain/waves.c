@@ -114,6 +114,7 @@ static bool match_fault(struct incident *i, struct diag_event *e, const struct w
 			continue;
 		struct str lanes = lanes_say(&i->arena, mask), source = diag_value(e, "source");
 		diag_conclude(i, e, "fault_lanes", lanes);
+		diag_conclude(i, e, "use_after_free", diag_value(i->events.data[n], "use_after_free"));
 		struct text note = { 0 };
 		text_printf(&note, "The fault at " STR_FMT " is %s this access: " STR_FMT " at pc 0x%llx", STR_ARG(f->value),
 			    maybe ? "probably of" : "of", STR_ARG(x->instruction), (unsigned long long)x->pc);
