@@ -3,7 +3,6 @@
 first run; docs/RUN.md says what that run showed."""
 import collections
 import json
-import pathlib
 import shutil
 import subprocess
 import sys
@@ -91,9 +90,96 @@ EXPECTED = {
 }
 
 
+# Memory that ran out: the kernel's counter rises while a process gets SIGKILL. A tree lies over /sys/fs/cgroup, as in job.py.
+GROUPS = {2: ("cgroup2", "", "0::/", ("memory.events", "memory.peak", "memory.max")),
+          1: ("cgroup", ",memory", "4:memory:/", ("memory.oom_control", "memory.max_usage_in_bytes", "memory.limit_in_bytes"))}
+
+
+class Ways:
+    """How the ways are run."""
+
+    def __init__(self, unhang, programs):
+        self.unhang, self.programs = unhang, programs
+        self.job = job_gpu.GpuJob(unhang, programs) if programs else job.Job(unhang)
+        self.launcher = unhang.write("ranks.py", LAUNCHER)
+        # torch writes the rank before what an exception says; plain Python would not.
+        unhang.write("raises.py", "import os, sys, traceback\nrank = os.environ.get('RANK')\ntry: raise ValueError('the batch is empty')\nexcept ValueError:\n"
+                     "    for line in traceback.format_exc().splitlines(): print((f'[rank{rank}]: ' if rank else '') + line, file=sys.stderr)\n    sys.exit(1)\n")
+        unhang.write("assertion", "a.out: k.c:7: main: Assertion `n > 0' failed.\n")
+        for version, (_, _, _, names) in GROUPS.items():
+            for name in names:
+                unhang.write(f"group{version}/{name}", "oom_kill 3\n" if name == names[0] else "4294967296\n")
+        unhang.write("kill", f"#!/bin/sh\ncd {unhang.directory}/group$1\necho x >> kills\nfor f in memory.events memory.oom_control; do [ -e $f ] && echo oom_kill $((3 + $(wc -l < kills))) > $f; done\n"
+                     "kill -KILL $$\n").chmod(0o755)
+
+    def prefix(self, version):
+        """A mount name space in which this process is in the control group."""
+        kind, option, own, _ = GROUPS[version]
+        mounts = self.unhang.write(f"mounts{version}", f"30 20 0:26 / {self.unhang.directory}/group{version} rw,relatime - {kind} none rw{option}\n")
+        group = self.unhang.write(f"own{version}", own + "\n")
+        return ["unshare", "-rm", "sh", "-c", f'mount --bind {mounts} /proc/$$/mountinfo && mount --bind {group} /proc/$$/cgroup && exec "$@"', "sh"]
+
+    def command(self, way, ranks):
+        count = self.unhang.directory / f"count{self.job.n + 1}"
+        choose = f"R=${{RANK:-0}}; D={self.unhang.directory}; P={self.programs.program if self.programs else 'none'}; "
+        pick = f"echo x >> {count}; case $(wc -l < {count}) in " + "".join(f"{i}) {c} ;; " for i, c in enumerate(way.fails[:-1], 1)) + f"*) {way.fails[-1]} ;; esac"
+        if ranks == 1:
+            return ["sh", "-c", choose + pick]
+        return [sys.executable, self.launcher, choose + pick, choose + way.others, *(["wait"] if "--hang-after" in way.options else [])]
+
+    def run(self, way, ranks):
+        """How it ended; None: it cannot be tried here."""
+        crash = self.unhang.directory / "crash.json"
+        crash.unlink(missing_ok=True)
+        before = self.prefix(int(way.name[-1])) if way.name.startswith("memory") else []
+        if before and subprocess.run([*before, "true"], capture_output=True).returncode:
+            return None
+        command = self.command(way, ranks)
+        arguments = self.job.arguments("--restart", 3 if ranks == 1 else 1, "--delay", 0, "--crash-diagnostics", crash, *way.options)
+        done = subprocess.run([*before, *arguments, "--", *command], capture_output=True, env=self.unhang.environment, timeout=300)
+        report = self.job.report()
+        x = report["tries"][-1]
+        decided = [(t["ended"], *((t["decision"]["row"], t["decision"]["do"]) if t["decision"] else (None, None))) for t in report["tries"]]
+        found = Ends(done.returncode, decided, x["kernel"], x["launch"], x["rank"], x["because"], x["words"], json.loads(crash.read_text())["failure_reason"] if crash.exists() else None, bool(x["bundle"]))
+        return found, report, done
+
+
+def differs(found, expected):
+    """Names of what is not as it was written down. Texts need only be in what was found."""
+    has = lambda name: getattr(expected, name) in (getattr(found, name) or "") if getattr(expected, name) else not getattr(found, name)
+    return [name for name in Ends._fields if not (has(name) if name in ("because", "words", "reason") else getattr(found, name) == getattr(expected, name))]
+
+
+def check(t, ways, way, ranks, packets):
+    expected, ran = EXPECTED[way.name, ranks], ways.run(way, ranks)
+    name = f"{way.name}, {ranks} rank{'s' if ranks > 1 else ''}"
+    if not ran:
+        t.skip(name, "no name spaces here")
+        return
+    found, report, done = ran
+    wrong = differs(found, expected)
+    t.ok(not wrong and not report["wrong"], f"{name}: as it was written down", "\n".join([str(report["wrong"]), *(f"{n}: wanted {getattr(expected, n)!r}, got {getattr(found, n)!r}" for n in wrong), done.stderr.decode()[-600:]]))
+    packets[way.name, ranks] = report["tries"][0]["packets"]
+
+
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
-    t.same(sorted({name for name, _ in EXPECTED}), sorted(w.name for w in WAYS), "the table has every way")
+    programs = kfd.Programs(unhang)
+    if not shutil.which("hipcc") or not programs.library.exists() or programs.compile():
+        programs = None
+    ways, packets = Ways(unhang, programs), {}
+    for way in WAYS:
+        if len(sys.argv) > 2 and way.name not in sys.argv[2:]:
+            continue
+        for ranks in (1, 4):
+            if way.gpu and not programs:
+                t.skip(f"{way.name}, {ranks}", "no hipcc here")
+            else:
+                check(t, ways, way, ranks, packets)
+    # Packets are those of the rank that failed: as many as it has alone.
+    for name in ("fault", "hang", "hang in hipMalloc"):
+        if (name, 4) in packets:
+            t.same(packets[name, 4], packets[name, 1], f"{name}: packets are counted of the rank at fault")
     t.end()
 
 

@@ -14,6 +14,8 @@
 enum {
 	TICK_MS = 100,
 	LOOK_MS = 15000,
+	LOOK_MIN_MS = 1000,
+	LATE_MS = 4000, // behind --hang-after
 	LOOK_PAUSE_MOST_MS = 300000,
 	SAVE_MS = 40000,
 	EXPLAIN_MS = 20000,
@@ -278,7 +280,9 @@ static void look_for_hang(struct supervisor *s, struct job_try *a, int64_t now)
 				       .seen_ms = l->since ? now - l->since : 0,
 				       .hung_after = s->options->hang_given ? (after < 4000 ? 1 : after / 2000) : 0 };
 	const struct helper_task task = { .hands = s->hands, .kind = HELPER_LOOK, .look = &look };
-	if (helper_begin(&s->helper, &task, LOOK_MS))
+	// Who said how long it may stand does not wait for a look that takes longer: a look without an answer saw nothing.
+	const int64_t left = s->options->hang_given ? l->moved + after + LATE_MS - now : LOOK_MS;
+	if (helper_begin(&s->helper, &task, left < LOOK_MIN_MS ? LOOK_MIN_MS : left < LOOK_MS ? left : LOOK_MS))
 		a->phase = PHASE_LOOKS;
 }
 
