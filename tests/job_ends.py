@@ -45,8 +45,8 @@ Ends = collections.namedtuple("Ends", "status tries kernel launch rank because w
 HANGS = ("--hang-after", 2)
 WAYS = [
     Way("segfault", [OPEN.format("series 5 , crash")], OPEN.format("series 5 , wait 60000"), True, ()),
-    Way("fault", [PLAN.format("fault kernel fill launch 7 at argument 0 plus 4M", "series 20")], OPEN.format("series 20 , wait 60000"), True, ()),
-    Way("flaky fault", [PLAN.format(f"fault kernel fill launch {n} at argument 0 plus 4M", "series 20") for n in (3, 5)] + [OPEN.format("series 20")],
+    Way("fault", [PLAN.format("fault kernel fill launch 7 at argument 0 plus 8K", "series 20")], OPEN.format("series 20 , wait 60000"), True, ()),
+    Way("flaky fault", [PLAN.format(f"fault kernel fill launch {n} at argument 0 plus 8K", "series 20") for n in (3, 5)] + [OPEN.format("series 20")],
         OPEN.format("series 20 , wait 60000"), True, ()),
     Way("hang", [PLAN.format("hang kernel saxpy launch 4", "series 20")], PLAN.format("hang kernel fill launch 2", "series 20"), True, HANGS),
     Way("hang in hipMalloc", [PLAN.format("hang allocation of 64M", "series 2 , allocations 1 67108864")], PLAN.format("hang kernel fill launch 2", "series 20"), True, HANGS),
@@ -61,8 +61,8 @@ WAYS = [
 ]
 
 EXPECTED = {
-    ("segfault", 1): Ends(139, [("signal", "crash-first", "restart"), ("signal", "raise-to-5", "restart"), ("signal", "top", "stop")], None, None, None, "SIGSEGV ended it", None, "SIGSEGV", True),
-    ("segfault", 4): Ends(1, [("exit", "host-first", "restart"), ("exit", "raise-to-3", "stop")], None, None, 2, "Rank 2 was the first to end: it crashed or was killed", None, "Status 1", True),
+    ("segfault", 1): Ends(139, [("signal", "crash-first", "restart"), ("signal", "raise-to-5", "restart"), ("signal", "deterministic", "stop")], None, None, None, "SIGSEGV ended it", None, "SIGSEGV", True),
+    ("segfault", 4): Ends(1, [("exit", "host-first", "restart"), ("exit", "host-again", "stop")], None, None, 2, "Rank 2 was the first to end: it crashed or was killed", None, "Status 1", True),
     ("fault", 1): Ends(134, [("gpu-fault", "gpu-first", "restart"), ("gpu-fault", "deterministic", "stop")], FILL, 7, None, "memory fault at 0x", "Memory access fault by GPU", "fault on the GPU", True),
     ("fault", 4): Ends(1, [("gpu-fault", "gpu-first", "restart"), ("gpu-fault", "deterministic", "stop")], FILL, 7, 2, "memory fault at 0x", "Memory access fault by GPU", "fault on the GPU", True),
     ("flaky fault", 1): Ends(0, [("gpu-fault", "gpu-first", "restart"), ("gpu-fault", "raise-to-5", "restart"), ("done", None, None)], None, None, None, "ended by itself", None, None, False),
@@ -71,10 +71,10 @@ EXPECTED = {
     ("hang", 4): Ends(143, [("gpu-hang", "gpu-first", "restart"), ("gpu-hang", "raise-to-5", "stop")], SAXPY, 4, 2, "no queue of the job moved for", None, "hung on the GPU", True),
     ("hang in hipMalloc", 1): Ends(143, [("runtime-hang", "call", "restart"), ("runtime-hang", "call-again", "stop")], None, None, None, "hsa_amd_memory_pool_allocate", None, "64 MiB", True),
     ("hang in hipMalloc", 4): Ends(143, [("runtime-hang", "call", "restart"), ("runtime-hang", "call-again", "stop")], None, None, 2, "hsa_amd_memory_pool_allocate", None, "64 MiB", True),
-    ("memory, version 2", 1): Ends(137, [("oom", "memory", "restart"), ("oom", "memory-again", "stop")], None, None, None, "oom_kill went from", None, "the host's memory ran out", False),
-    ("memory, version 2", 4): Ends(1, [("oom", "memory", "restart"), ("oom", "memory-again", "stop")], None, None, None, "oom_kill went from", None, "the host's memory ran out", False),
-    ("memory, version 1", 1): Ends(137, [("oom", "memory", "restart"), ("oom", "memory-again", "stop")], None, None, None, "oom_kill went from", None, "the host's memory ran out", False),
-    ("memory, version 1", 4): Ends(1, [("oom", "memory", "restart"), ("oom", "memory-again", "stop")], None, None, None, "oom_kill went from", None, "the host's memory ran out", False),
+    ("memory, version 2", 1): Ends(137, [("oom", "memory", "restart"), ("oom", "memory-again", "stop")], None, None, None, "oom_kill went from", "Killed", "the host's memory ran out", False),
+    ("memory, version 2", 4): Ends(1, [("oom", "memory", "restart"), ("oom", "memory-again", "stop")], None, None, None, "oom_kill went from", "Killed", "the host's memory ran out", False),
+    ("memory, version 1", 1): Ends(137, [("oom", "memory", "restart"), ("oom", "memory-again", "stop")], None, None, None, "oom_kill went from", "Killed", "the host's memory ran out", False),
+    ("memory, version 1", 4): Ends(1, [("oom", "memory", "restart"), ("oom", "memory-again", "stop")], None, None, None, "oom_kill went from", "Killed", "the host's memory ran out", False),
     ("exit 3", 1): Ends(3, [("exit", "host-first", "restart"), ("exit", "host-again", "stop")], None, None, None, "ended by itself with status 3", None, "Status 3", False),
     ("exit 3", 4): Ends(1, [("exit", "host-first", "restart"), ("exit", "host-again", "stop")], None, None, None, "ended by itself with status 1", None, "Status 1", False),
     ("exception", 1): Ends(1, [("exit", "host-first", "restart"), ("exit", "host-again", "stop")], None, None, None, "ended by itself with status 1", "ValueError: the batch is empty", "ValueError: the batch is empty", False),
@@ -83,8 +83,8 @@ EXPECTED = {
     ("RCCL", 4): Ends(1, [("exit", "host-first", "restart"), ("exit", "host-again", "stop")], None, None, 2, "ended by itself with status 1", "Watchdog caught collective operation timeout", "A collective operation timed out", False),
     ("assertion", 1): Ends(134, [("signal", "crash-first", "restart"), ("signal", "host-again", "stop")], None, None, None, "SIGABRT ended it", "main: Assertion `n > 0' failed.", "Assertion `n > 0' failed", False),
     ("assertion", 4): Ends(1, [("exit", "host-first", "restart"), ("exit", "host-again", "stop")], None, None, None, "ended by itself with status 1", "main: Assertion `n > 0' failed.", "Assertion `n > 0' failed", False),
-    ("killed child", 1): Ends(137, [("exit", "host-first", "restart"), ("exit", "host-again", "stop")], None, None, None, "SIGKILL ended what it started", None, "SIGKILL", False),
-    ("killed child", 4): Ends(1, [("exit", "host-first", "restart"), ("exit", "host-again", "stop")], None, None, None, "ended by itself with status 1", None, "Status 1", False),
+    ("killed child", 1): Ends(137, [("exit", "host-first", "restart"), ("exit", "host-again", "stop")], None, None, None, "SIGKILL ended what it started", "Killed", "SIGKILL", False),
+    ("killed child", 4): Ends(1, [("exit", "host-first", "restart"), ("exit", "host-again", "stop")], None, None, None, "ended by itself with status 1", "Killed", "Status 1", False),
     ("restart", 1): Ends(0, [("exit", "host-first", "restart"), ("done", None, None)], None, None, None, "ended by itself", None, None, False),
     ("restart", 4): Ends(0, [("exit", "host-first", "restart"), ("done", None, None)], None, None, None, "ended by itself", None, None, False),
 }

@@ -20,7 +20,7 @@ import kfd
 import tap
 
 OPEN = "gpu gfx90a"
-FAULT = "gpu gfx90a; fault kernel fill launch 7 at argument 0 plus 4M"
+FAULT = "gpu gfx90a; fault kernel fill launch 7 at argument 0 plus 8K"  # just past its buffer, wherever that lies
 HANG = "gpu gfx90a; hang kernel saxpy launch 4"
 
 
@@ -105,7 +105,7 @@ def test_deterministic(t, j):
 def test_kinds(t, j):
     """Other launches of a kernel, then another kernel; then the same fault again, which --on-repeat ends. At level 5 the runtime's read index runs ahead of the
     GPU; the recorder's marks tell which kernel it was, also of those that are not held back."""
-    plans = [f"gpu gfx90a; fault kernel {kernel} launch {n} at argument 0 plus 4M" for kernel, n in (("fill", 3), ("fill", 4), ("saxpy", 3), ("saxpy", 4), ("saxpy", 3))]
+    plans = [f"gpu gfx90a; fault kernel {kernel} launch {n} at argument 0 plus 8K" for kernel, n in (("fill", 3), ("fill", 4), ("saxpy", 3), ("saxpy", 4), ("saxpy", 3))]
     agent = j.unhang.write("rocm/lib/librocm-debug-agent.so.2", "no library; ROCm has none here")
     done = j.go([*plans, OPEN], "echo tools ${HSA_TOOLS_LIB##*/} $ROCM_DEBUG_AGENT_OPTIONS, ${HSA_COREDUMP_PATTERN:-no} cores >&2; echo seed $SEED >&2; exec $P series 20",
                 "--restart", 9, "--on-repeat", "SEED=2", ROCM_PATH=str(agent.parents[1]))

@@ -56,9 +56,10 @@ static void set_fingerprint(struct arena *a, struct run_try *t)
 			t->kernel.n     ? t->offset :
 			t->launches > 0 ? arena_printf(a, "after %lld packets", (long long)t->launches) :
 					  (struct str){ 0 };
+	// What a look makes of a hang depends on how long it stood.
+	const struct str class = str_is(t->ended, "gpu-hang") && t->kernel.n ? (struct str){ 0 } : t->class;
 	t->kind = arena_printf(a, STR_FMT "/%lld/" STR_FMT "/" STR_FMT, STR_ARG(t->ended),
-			       (long long)(t->signal >= 0 ? 128 + t->signal : t->exit_code), STR_ARG(t->class),
-			       STR_ARG(t->kernel));
+			       (long long)(t->signal >= 0 ? 128 + t->signal : t->exit_code), STR_ARG(class), STR_ARG(t->kernel));
 	t->fingerprint = at.n ? arena_printf(a, STR_FMT "/" STR_FMT, STR_ARG(t->kind), STR_ARG(at)) : (struct str){ 0 };
 }
 

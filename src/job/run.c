@@ -194,6 +194,18 @@ static void study(struct supervisor *s, struct job_try *a)
 	}
 }
 
+/** A fault held the process while it was studied: what it said then is its last words. */
+static void study_words(struct supervisor *s, struct job_try *a)
+{
+	struct run_try *t = a->told;
+	const struct job_study study = {
+		.run = s->run, .of = t, .directory = a->directory, .copy = copy_mark(&a->copy) ? &a->copy : NULL, .output = true, .options = s->options
+	};
+	const struct helper_task task = { .hands = s->hands, .kind = HELPER_STUDY, .study = &study };
+	if (a->studied && a->why == WHY_ITSELF && study.copy && loop_help(s, &task, DECIDE_MS))
+		try_take(text_str(&s->helper.answer), s->arena, t);
+}
+
 /** KFD lets go of a process some time after it has ended; a new try would find no memory until then. */
 static void wait_for_memory(struct supervisor *s, struct job_try *a)
 {
@@ -265,6 +277,7 @@ static struct uh_error *try_once(struct supervisor *s, struct run_try *t)
 			disk_save(s);
 		cores_collect(s, a);
 		study(s, a);
+		study_words(s, a);
 		cores_drop(s, a);
 		wait_for_memory(s, a);
 		if (!str_is(t->ended, "done"))

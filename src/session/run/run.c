@@ -240,6 +240,11 @@ static bool study_output(const struct job_study *s, int64_t rank, struct arena *
 static void study_all(const struct job_study *s, struct study_texts *ret, FILE *to)
 {
 	struct arena a = { 0 };
+	if (s->output) {
+		study_output(s, s->of->rank, &a, to);
+		arena_free(&a);
+		return;
+	}
 	struct run_try found = { .packet = -1, .launch = -1, .rank = -1, .pid = -1 };
 	struct str first = { 0 };
 	// A launcher ends the other ranks, which may be in the middle of a kernel then; that kernel is not to blame. Nor is one of a rank that
