@@ -235,6 +235,24 @@ def test_words(t, j):
     t.same((done.report["tries"][0]["words"], saved(j)), (None, None), "of one that ends well nothing is kept")
 
 
+def test_container(t, j):
+    """A container that the daemon's control group ended: Docker is asked how."""
+    docker = j.unhang.write("bin/docker", """#!/bin/sh
+[ "$1" = inspect ] && [ "$2" = trial ] && cat <<E
+[{"Id": "abc", "Name": "/trial", "State": {"Running": false, "OOMKilled": true, "ExitCode": 137, "Error": "", "FinishedAt": "$(date -u +%Y-%m-%dT%H:%M:%SZ)"}, "HostConfig": {"Memory": 4294967296}}]
+E
+[ "$1" = run ] && exit 137
+exit 0
+""")
+    docker.chmod(0o755)
+    env = {"PATH": f"{docker.parent}:{j.unhang.environment.get('PATH') or os.environ['PATH']}"}
+    x = j.run(["docker", "run", "--name=trial", "image", "train"], "--restart", 3, "--delay", 0, env=env).report["tries"]
+    t.same([(y["ended"], y["class"], y["decision"]["row"]) for y in x], [("exit", "host-oom", "memory"), ("exit", "host-oom", "memory-again")], "a container that ran out of memory")
+    for command in (["docker", "run", "image"], ["docker", "run", "--name", "other", "image"], ["docker", "ps"]):
+        x = j.run(command, env=env).report["tries"][0]
+        t.same(x["class"], None, f"{' '.join(command)}: nothing is known")
+
+
 # Starts its arguments with signals ignored (i) and blocked (b), and with a limit of the size of files (f): NAMES=HOW,...
 INHERIT = r"""
 import os, resource, signal, sys
@@ -728,7 +746,7 @@ def main():
     j = Job(unhang)
     # With real programs these are in job_gpu.py.
     without = () if shutil.which("hipcc") else (test_left, test_terminal)
-    for test in (test_status, test_places, test_refused, test_output, test_copied, test_outlived, test_words, test_inherited, test_full, test_signals, test_limits, test_oom, test_group, test_tries, test_waits, test_ranks, test_first, test_killed, test_hangup, *without):
+    for test in (test_status, test_places, test_refused, test_output, test_copied, test_outlived, test_words, test_container, test_inherited, test_full, test_signals, test_limits, test_oom, test_group, test_tries, test_waits, test_ranks, test_first, test_killed, test_hangup, *without):
         test(t, j)
     t.end()
 

@@ -44,7 +44,7 @@ Ends = collections.namedtuple("Ends", "status tries kernel launch rank because w
 
 HANGS = ("--hang-after", 2)
 WAYS = [
-    Way("segfault", [OPEN.format("series 5 , crash")], OPEN.format("series 5 , wait 60000"), True, ()),
+    Way("segfault", [OPEN.format("series 5 , wait 300 , crash")], OPEN.format("series 5 , wait 60000"), True, ()),
     Way("fault", [PLAN.format("fault kernel fill launch 7 at argument 0 plus 8K", "series 20")], OPEN.format("series 20 , wait 60000"), True, ()),
     Way("flaky fault", [PLAN.format(f"fault kernel fill launch {n} at argument 0 plus 8K", "series 20") for n in (3, 5)] + [OPEN.format("series 20")],
         OPEN.format("series 20 , wait 60000"), True, ()),

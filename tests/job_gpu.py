@@ -102,6 +102,14 @@ def test_deterministic(t, j):
     t.ok(not arguments[0] and arguments[1], "the second knows more", arguments)
 
 
+def test_freed(t, j):
+    """Memory that was freed: not an index that is out of range."""
+    done = j.go(OPEN, "exec $P read-freed")
+    found = j.unhang.explain(done.tries[0]["bundle"]).first
+    shown = [r["id"] for r in found.data["remedies"] if r["shown"]]
+    t.ok("used memory that was freed" in done.tries[0]["title"] and "keep-until-done" in shown and "check-bounds" not in shown, "use after free has its own cause and remedy", (done.tries[0]["title"], shown))
+
+
 def test_kinds(t, j):
     """Other launches of a kernel, then another kernel; then the same fault again, which --on-repeat ends. At level 5 the runtime's read index runs ahead of the
     GPU; the recorder's marks tell which kernel it was, also of those that are not held back."""
@@ -285,6 +293,30 @@ def test_terminal(t, j):
     job.test_terminal(t, j, [j.programs.program, *"series 1 , terminal".split()])
 
 
+class Late:
+    """A hang of which debugfs tells nothing, while the other tests run: it is found soon after --hang-after."""
+
+    def __init__(self, j):
+        self.process = None
+        if not emulated.possible(j.unhang):
+            return
+        scenario = j.unhang.write("late.scenario", kfd.SCENARIO.format("hang kernel saxpy launch 4").replace("kfd\n", "    file amdgpu_* fails EPERM\nkfd\n"))
+        command = [j.unhang.binary, "emulate", scenario, "--", "env", "-u", "UNHANG_KFD", *j.arguments("--quiet", "--hang-after", 21), "--", j.programs.program, "series", "20"]
+        before = j.look()["processes"]
+        self.status, self.process = j.status, subprocess.Popen(list(map(str, command)), env=j.unhang.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=j.place)
+        job.until(lambda: set(j.look()["processes"]) - set(before))  # what runs from now on is not left by others
+
+    def end(self, t):
+        if not self.process:
+            t.skip("a hang without debugfs", "no FUSE or no name spaces")
+            return
+        self.process.wait(timeout=job.PATIENCE * 2)
+        x = json.loads(self.status.read_text())["tries"][0]
+        stood = re.search(r"no queue of the job moved for (\d+) s", x["because"] or "")
+        # It was found after 31 s when 21 were rounded up to 2 * 11.
+        t.ok(x["ended"] == "gpu-hang" and stood and int(stood[1]) < 31, "a hang without debugfs is found soon after --hang-after", x["because"])
+
+
 class Quiet:
     """A job on a terminal that computes and says nothing, while the other tests run."""
 
@@ -429,12 +461,13 @@ def main():
         tap.skip_all(f"hipcc cannot compile: {complaint.splitlines()[0]}")
     programs.program = programs.program.rename(unhang.directory / f"job{os.getpid()}")  # which no other test has
     j = GpuJob(unhang, programs)
-    quiet = Quiet(j)
+    quiet, late = Quiet(j), Late(j)
     j.before = j.look()
-    for test in (test_ends_well, test_deterministic, test_kinds, test_hang, test_before, test_host, test_outlasts, test_ranks, test_habits, test_oom, test_terminal, test_namespaces, test_crash_diagnostics):
+    for test in (test_ends_well, test_deterministic, test_freed, test_kinds, test_hang, test_before, test_host, test_outlasts, test_ranks, test_habits, test_oom, test_terminal, test_namespaces, test_crash_diagnostics):
         test(t, j)
         j.check(t, test.__name__[5:])
     quiet.end(t)
+    late.end(t)
     t.end()
 
 

@@ -174,7 +174,7 @@ static void study(struct supervisor *s, struct job_try *a)
 					 .deadline_ms = stood ? STOPPED_MS : STUDY_MS / 2,
 					 .options = s->options };
 	const struct helper_task task = { .hands = s->hands, .kind = HELPER_STUDY, .study = &study };
-	if (!failed || a->studied || !(study.capture || study.copy || t->recordings > 0))
+	if (!failed || a->studied)
 		return;
 	const struct str ended = t->ended, because = t->because;
 	loop_show(s, "saving and explaining the evidence");

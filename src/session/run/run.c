@@ -19,6 +19,7 @@
 #include "session/bundle/capture.h"
 #include "session/look.h"
 #include "session/run/check.h"
+#include "session/run/container.h"
 #include "session/run/finish.h"
 #include "session/run/look.h"
 #include "session/run/suspect.h"
@@ -136,13 +137,15 @@ static const struct incident *incident_of(const struct uh_session *s, const stru
 	return NULL;
 }
 
-/** Whether nothing but the job's own output tells of it. */
-static bool only_said(const struct incident *i, const struct uh_session *s, struct str output)
+/** Whether nothing but what the job itself wrote, or its container's state, tells of it. */
+static bool only_said(const struct incident *i, const struct uh_session *s, const struct job_study *study)
 {
-	for (size_t e = 0; e < i->events.len; e++)
-		if (!str_eq(evidence_at(s->evidence, i->events.data[e]->at.source)->path, output))
+	for (size_t e = 0; e < i->events.len; e++) {
+		const struct str path = evidence_at(s->evidence, i->events.data[e]->at.source)->path, name = str_base(path);
+		if (!str_starts(path, str_z(study->directory)) || (!str_is(name, JOB_OUTPUT) && !str_is(name, JOB_CONTAINER)))
 			return false;
-	return output.n;
+	}
+	return i->events.len;
 }
 
 /** No process of the job was recorded: what the machine shows is then hardly the job's. -1: nobody recorded. A job can say what it likes: that
@@ -172,16 +175,12 @@ static void add_files(struct uh_session *session, const char *directory, struct 
 	for (size_t i = 0; i < names.n && n < FILES_MOST; i++) {
 		struct str name = str_z(names.list[i]);
 		if (!str_starts(name, S(JOB_CORE)) && !str_starts(name, S(JOB_PROCESS_CORE)) &&
-		    !str_ends(name, S(".gpucore")) && !str_is(name, JOB_AGENT_FILE) && !str_is(name, JOB_OUTPUT))
+		    !str_ends(name, S(".gpucore")) && !str_is(name, JOB_AGENT_FILE) && !str_is(name, JOB_OUTPUT) &&
+		    !str_is(name, JOB_CONTAINER))
 			continue;
 		uh_session_add_path(session, arena_printf(a, "%s/%s", directory, names.list[i]).p);
 		n++;
 	}
-}
-
-static const char *output_of(const struct job_study *s, struct arena *a)
-{
-	return arena_printf(a, "%s/" JOB_OUTPUT, s->directory).p;
 }
 
 /** Only what happened since the try began is its. false: @path tells of nothing else than what was before, or of others. */
@@ -199,7 +198,7 @@ static bool explain_with(const struct job_study *s, const char *path, bool must,
 	const struct incident *i = incident_of(session, s);
 	const bool good = must || i || !session->ledger.incidents.len;
 	if (good) {
-		tell_incident(i, s->of, i && only_said(i, session, str_z(output_of(s, &a))), &a, to);
+		tell_incident(i, s->of, i && only_said(i, session, s), &a, to);
 		keep_report(session, true, &ret->json);
 		keep_report(session, false, &ret->text);
 		print_line(to, "diagnosis", arena_printf(&a, "%s/" STORE_DIAGNOSIS, s->directory));
@@ -213,6 +212,11 @@ static void explain(const struct job_study *s, struct str bundle, struct study_t
 {
 	if (!bundle.n || !explain_with(s, bundle.p, s->of->recordings <= 0, ret, to))
 		explain_with(s, s->recordings, true, ret, to);
+}
+
+static const char *output_of(const struct job_study *s, struct arena *a)
+{
+	return arena_printf(a, "%s/" JOB_OUTPUT, s->directory).p;
 }
 
 /** What the job wrote last, and which line of it says why it failed. @rank: that failed; -1: nobody knows, and the line may tell. */
@@ -235,6 +239,11 @@ static bool study_output(const struct job_study *s, int64_t rank, struct arena *
 		put_number(to, "rank", words.rank);
 	know_free(k);
 	return true;
+}
+
+static bool study_container(const struct job_study *s, struct arena *a)
+{
+	return container_save(s->options->command, arena_printf(a, "%s/" JOB_CONTAINER, s->directory).p);
 }
 
 static void study_all(const struct job_study *s, struct study_texts *ret, FILE *to)
@@ -269,10 +278,10 @@ static void study_all(const struct job_study *s, struct study_texts *ret, FILE *
 	put_number(to, "pid", found.pid);
 	put_number(to, "launches", suspect_packets(s->recordings, found.rank));
 	fflush(to); // what comes may take too long
-	const bool said = study_output(s, found.rank, &a, to);
+	const bool said = study_output(s, found.rank, &a, to), contained = study_container(s, &a);
 	struct str bundle = save_bundle(s, &a, to);
 	fflush(to);
-	if (bundle.n || said || s->of->recordings > 0)
+	if (bundle.n || said || contained || s->of->recordings > 0)
 		explain(s, bundle, ret, to);
 	arena_free(&a);
 }
