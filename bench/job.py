@@ -1,6 +1,7 @@
 """What unhang run costs a job: rows for bench/run."""
 import os
 import pathlib
+import shlex
 import shutil
 import statistics
 import subprocess
@@ -41,6 +42,13 @@ def rows(row, unhang, work):
     zeros = ['sh', '-c', 'head -c 1G /dev/zero | cat']
     ours, alone = turns([[*run, *zeros], zeros], 5)
     row('unhang run: 1 GB of output', f'{alone / ours:.2f} of the speed without it', 'at least 0.8')
+    # Into a pipe, which is handed on; with lines that a program flushes one by one.
+    into = lambda command: ['sh', '-c', f'{shlex.join(map(str, command))} | cat']
+    ours, alone = turns([into([*run, *zeros]), into(zeros)], 5, of=min)
+    row('unhang run: 1 GB of output into a pipe', f'{alone / ours:.2f} of the speed without it', 'at least 0.8')
+    lines = [sys.executable, '-c', 'import os\nfor i in range(200000): os.write(1, b"%d of 200000 steps, loss 0.123456\\n" % i)']
+    ours, alone = turns([into([*run, *lines]), into(lines)], 5, of=min)
+    row('unhang run: 200,000 lines into a pipe', f'{alone / ours:.2f} of the speed without it', 'at least 0.8')
     library = pathlib.Path(unhang).resolve().parent
     program = work / 'programs'
     if not shutil.which('hipcc') or not (library / 'libhsakmt.so.1').exists():

@@ -17,11 +17,12 @@
 #include "base/save.h"
 #include "job/parts.h"
 
-enum { KEPT = JOB_OUTPUT_KEPT, PIECE = 64 << 10, IN = 3, NUDGE = 5, FREE = 6, ABOVE = 64 };
+enum { KEPT = JOB_OUTPUT_KEPT, PIECE = 64 << 10, HELD_MOST = 1 << 20, IDLE_MS = 20, KEEP_MS = 100 };
+enum { IN = 3, NUDGE = 5, FREE = 6, ABOVE = 64 }; // descriptors of the process that hands on
 
 /** Both processes have it. */
 struct copy_ring {
-	_Atomic uint64_t total; // bytes that were handed on
+	_Atomic uint64_t total; // bytes that were kept
 	char bytes[KEPT];       // the last of them
 };
 struct copy_shared {
@@ -31,11 +32,14 @@ struct copy_shared {
 
 // --- the process that hands on ---
 
-/** One stream. It goes on to the descriptor of the same number that we were started with. */
+/** One stream. It goes on to the descriptor of the same number that we were started with. What went on is held in a pipe at its side, which
+ * shares its pages: only what is still there when there is time is copied. */
 struct way {
-	int in, out;
+	int in, out, side[2];
+	size_t held;  // at its side
+	size_t ahead; // the last of these, which are still to go on
+	bool full;    // something waits, and the reader has no room for it
 	struct copy_ring *ring;
-	bool full; // something waits, and the reader has no room for it
 };
 
 static void keep(struct copy_ring *r, const char *bytes, size_t n)
@@ -46,25 +50,59 @@ static void keep(struct copy_ring *r, const char *bytes, size_t n)
 	r->total += n;
 }
 
-/** The next buffers. false: there will be none, or nobody reads them. */
-static bool hand_on(struct way *w, const int side[2], char *room)
+static void keep_held(struct way *w, char *room)
 {
-	const ssize_t n = tee(w->in, side[1], PIECE, SPLICE_F_NONBLOCK);
-	if (n <= 0)
-		return n < 0 && (errno == EAGAIN || errno == EINTR);
-	const ssize_t moved = splice(w->in, NULL, w->out, NULL, (size_t)n, SPLICE_F_NONBLOCK);
-	const int why = errno;
-	size_t got = 0;
-	for (ssize_t m; got < (size_t)n && (m = read(side[0], room + got, (size_t)n - got)) > 0;)
-		got += (size_t)m;
-	if (moved > 0)
-		keep(w->ring, room, (size_t)moved);
-	w->full = moved < 0 && why == EAGAIN;
-	return moved > 0 || w->full || why == EINTR;
+	ssize_t n;
+	while (w->held && (n = read(w->side[0], room, PIECE)) > 0) {
+		keep(w->ring, room, (size_t)n);
+		w->held -= (size_t)n;
+	}
 }
 
-static void close_way(struct way *w)
+/** Of a flood only the end is of use. */
+static void forget(struct way *w, int nowhere)
 {
+	while (w->held > KEPT) {
+		const ssize_t n = splice(w->side[0], NULL, nowhere, NULL, w->held - KEPT, SPLICE_F_NONBLOCK);
+		if (n <= 0)
+			return;
+		w->held -= (size_t)n;
+	}
+}
+
+/** Holds what comes next. false: nothing will. */
+static bool hold_next(struct way *w, int nowhere, char *room)
+{
+	ssize_t n = tee(w->in, w->side[1], HELD_MOST, SPLICE_F_NONBLOCK);
+	if (n < 0 && errno == EAGAIN && w->held) { // of small pieces it has no room for many
+		keep_held(w, room);
+		n = tee(w->in, w->side[1], HELD_MOST, SPLICE_F_NONBLOCK);
+	}
+	if (n <= 0)
+		return n < 0 && (errno == EAGAIN || errno == EINTR);
+	w->ahead = (size_t)n;
+	w->held += (size_t)n;
+	if (w->held > HELD_MOST / 2)
+		forget(w, nowhere);
+	return true;
+}
+
+/** The next buffers. false: there will be none, or nobody reads them. */
+static bool hand_on(struct way *w, int nowhere, char *room)
+{
+	if (!w->ahead && !hold_next(w, nowhere, room))
+		return false;
+	if (!w->ahead)
+		return true;
+	const ssize_t moved = splice(w->in, NULL, w->out, NULL, w->ahead, SPLICE_F_NONBLOCK);
+	w->ahead -= moved > 0 ? (size_t)moved : 0;
+	w->full = moved < 0 && errno == EAGAIN;
+	return moved > 0 || w->full || errno == EINTR;
+}
+
+static void close_way(struct way *w, char *room)
+{
+	keep_held(w, room);
 	close(w->in);
 	close(w->out);
 	w->in = w->out = -1;
@@ -78,21 +116,22 @@ static bool wait_for(const struct way *ways, int nudge, struct pollfd *p)
 		p[2 * i + 1] = (struct pollfd){ .fd = ways[i].out, .events = ways[i].full ? POLLOUT : 0 };
 	}
 	p[2 * COPIES] = (struct pollfd){ .fd = nudge, .events = POLLIN };
-	return poll(p, 2 * COPIES + 1, -1) >= 0;
+	return poll(p, 2 * COPIES + 1, ways[0].held || ways[1].held ? IDLE_MS : -1) >= 0;
 }
 
-static bool serve(struct way *w, const struct pollfd *p, const int side[2], char *room)
+static bool serve(struct way *w, const struct pollfd *p, int nowhere, char *room)
 {
 	const bool comes = p[0].revents, gone = p[1].revents & (POLLERR | POLLNVAL), room_again = p[1].revents & POLLOUT;
-	if (w->in >= 0 && (gone || ((comes || room_again) && !hand_on(w, side, room))))
-		close_way(w);
+	if (w->in >= 0 && (gone || ((comes || room_again) && !hand_on(w, nowhere, room))))
+		close_way(w, room);
 	return comes || w->full;
 }
 
-static void hand_on_all(struct copy_shared *shared, struct way *ways, const int side[2])
+static void hand_on_all(struct copy_shared *shared, struct way *ways, int nowhere)
 {
 	char *room = mem_large(PIECE);
 	int nudge = NUDGE;
+	int64_t kept = 0;
 	while (ways[0].in >= 0 || ways[1].in >= 0) {
 		struct pollfd p[2 * COPIES + 1];
 		bool busy = false;
@@ -100,11 +139,15 @@ static void hand_on_all(struct copy_shared *shared, struct way *ways, const int 
 		if (!wait_for(ways, nudge, p))
 			continue;
 		for (size_t i = 0; i < COPIES; i++)
-			busy |= serve(&ways[i], &p[2 * i], side, room);
+			busy |= serve(&ways[i], &p[2 * i], nowhere, room);
 		if (p[2 * COPIES].revents && read(nudge, room, PIECE) <= 0)
 			nudge = -1; // nobody asks any more
-		if (!busy)
-			shared->answered = asked;
+		if (busy && now_ms() - kept < KEEP_MS)
+			continue;
+		for (size_t i = 0; i < COPIES; i++)
+			keep_held(&ways[i], room);
+		kept = now_ms();
+		shared->answered = busy ? shared->answered : asked;
 	}
 	free(room);
 }
@@ -131,18 +174,21 @@ static bool settle(const int *ins, int nudge)
 
 __attribute__((noreturn)) static void copier(const struct job_copy *c, const int *ins, int nudge, const char *directory)
 {
-	int side[2];
-	if (!settle(ins, nudge) || pipe(side))
-		_exit(1);
 	struct way ways[COPIES];
-	for (int i = 0; i < COPIES; i++)
+	const int nowhere = settle(ins, nudge) ? open("/dev/null", O_WRONLY) : -1;
+	bool good = nowhere >= 0;
+	for (int i = 0; i < COPIES && good; i++) {
 		ways[i] = (struct way){ .in = ins[i] < 0 ? -1 : IN + i,
 					.out = ins[i] < 0 ? -1 : STDOUT_FILENO + i,
 					.ring = &c->shared->rings[i] };
-	hand_on_all(c->shared, ways, side);
-	if (getppid() != c->owner) // who was killed cannot save it
+		good = !pipe2(ways[i].side, O_NONBLOCK);
+		fcntl(ways[i].side[0], F_SETPIPE_SZ, HELD_MOST); // where that is not allowed, more has to be copied
+	}
+	if (good)
+		hand_on_all(c->shared, ways, nowhere);
+	if (good && getppid() != c->owner) // who was killed cannot save it
 		copy_save(c, directory);
-	_exit(0);
+	_exit(!good);
 }
 
 // --- which of them ---
@@ -286,24 +332,14 @@ void copy_end(struct job_copy *c)
 
 // --- what is known of it ---
 
-bool copy_counts(const struct job_copy *c, int stream, uint64_t *ret)
-{
-	const int of = c->same ? 0 : stream;
-	const bool counts = c->streams[of].kind == COPY_PIPE && c->shared;
-	if (counts)
-		*ret = c->shared->rings[of].total;
-	return counts;
-}
-
 bool copy_mark(struct job_copy *c)
 {
 	bool any = false;
 	for (int i = 0; i < COPIES; i++) {
 		struct copy_stream *s = &c->streams[i];
-		uint64_t n = 0;
 		if (s->kind == COPY_FILE)
 			s->end = place_in(STDOUT_FILENO + i);
-		any |= s->kind == COPY_FILE ? s->end != s->begin : copy_counts(c, i, &n) && n;
+		any |= s->kind == COPY_FILE ? s->end != s->begin : c->shared && c->shared->rings[i].total;
 	}
 	return any;
 }

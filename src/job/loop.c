@@ -326,15 +326,21 @@ static void take_look(struct supervisor *s, struct job_try *a, int64_t now)
 		a->votes.moved = now;
 		return;
 	}
+	if (str_is(look, "stood"))
+		l->saw = arena_printf(s->arena, "the GPU does not move either: " STR_FMT " (" STR_FMT ")", STR_ARG(says),
+				      STR_ARG(answered(answer, S("votes "))));
+	// A look that did not answer in time takes nothing back.
+	if (!answer.n && l->since && s->options->hang_given && now - l->moved >= after) {
+		hangs(s, a, l->saw);
+		return;
+	}
 	l->blind = !str_is(look, "stood");
 	l->since = l->blind ? 0 : l->since ? l->since : now;
 	l->due = l->blind ? l->moved + after * (s->options->hang_given ? 1 : UNKNOWN_TIMES) : now + l->pause;
 	if (now - l->moved >= after && l->pause < LOOK_PAUSE_MOST_MS)
 		l->pause *= 2;
 	if (str_is(pace, "hung") && now - l->moved >= after)
-		hangs(s, a,
-		      arena_printf(s->arena, "the GPU does not move either: " STR_FMT " (" STR_FMT ")", STR_ARG(says),
-				   STR_ARG(answered(answer, S("votes ")))));
+		hangs(s, a, l->saw);
 }
 
 static void check_limits(struct supervisor *s, struct job_try *a, int64_t now)
@@ -346,7 +352,7 @@ static void check_limits(struct supervisor *s, struct job_try *a, int64_t now)
 	if (!s->options->silent_ms || now < a->output_due || a->root_stopped)
 		return;
 	a->output_due = now + OUTPUT_MS;
-	output_look(&a->output, &s->helper, a, now);
+	output_look(&a->output, &s->helper, &a->group, now);
 	if (now - a->output.changed >= s->options->silent_ms + a->output.late_ms)
 		begin_end(s, a, WHY_SILENT);
 }

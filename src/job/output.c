@@ -1,22 +1,18 @@
-// Whether the job says something. Pipes are counted by who hands on what comes through them (copy.c). Of the others we look at what is known
-// from outside: a file grows, a terminal has the time of the last write (in steps of 8 seconds). A socket tells nothing: there the bytes count
-// that the job's processes hand to write(), whatever they write to.
+// Whether the job says something. We look at what is known of its descriptors from outside. A file grows, a terminal has the time of the last
+// write (in steps of 8 seconds). Of a pipe or a socket neither is told: there the bytes count that the job's processes hand to write(), whatever
+// they write to, because a job that writes a log is not silent.
 #include <sys/stat.h>
 
 #include "job/parts.h"
 
 enum { TERMINAL_STEP_MS = 8000 };
 
-void output_look(struct output *o, const struct helper *h, const struct job_try *a, int64_t now)
+void output_look(struct output *o, const struct helper *h, const struct job_group *g, int64_t now)
 {
-	uint64_t sum = 0, counted = 0;
-	bool unseen = false, terminal = false;
+	uint64_t sum = 0;
+	bool pipes = false, terminal = false;
 	for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++) {
 		struct stat st;
-		if (copy_counts(&a->copy, fd - STDOUT_FILENO, &counted)) {
-			sum += counted;
-			continue;
-		}
 		if (fstat(fd, &st))
 			continue;
 		const bool tty = isatty(fd);
@@ -24,11 +20,11 @@ void output_look(struct output *o, const struct helper *h, const struct job_try 
 		if (S_ISREG(st.st_mode) || tty)
 			sum += (uint64_t)st.st_size + (uint64_t)st.st_mtim.tv_sec * 31 + (uint64_t)st.st_mtim.tv_nsec;
 		else
-			unseen = true;
+			pipes = true;
 	}
-	if (unseen) {
+	if (pipes) {
 		struct pid_list *p = mem_alloc(sizeof(*p));
-		tree_list(h, &a->group, p);
+		tree_list(h, g, p);
 		sum += tree_written(p);
 		free(p);
 	}

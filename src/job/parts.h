@@ -143,8 +143,6 @@ void copy_started(struct job_copy *c);
 bool copy_handed_on(struct job_copy *c);
 /** Notes how far the output is by now, for copy_save(). false: there is none. */
 bool copy_mark(struct job_copy *c);
-/** The bytes that were handed on; false: this stream does not pass through our hands. */
-bool copy_counts(const struct job_copy *c, int stream, uint64_t *ret);
 /** What still writes goes on to do so, through a process that we leave behind. */
 void copy_end(struct job_copy *c);
 
@@ -154,8 +152,7 @@ struct output {
 	int64_t changed;
 	int64_t late_ms; // so much later something may still have been written
 };
-struct job_try;
-void output_look(struct output *o, const struct helper *h, const struct job_try *a, int64_t now);
+void output_look(struct output *o, const struct helper *h, const struct job_group *g, int64_t now);
 
 // --- start.c ---
 struct start {
@@ -239,6 +236,7 @@ struct job_looks {
 	int64_t due, pause; // the next look
 	int64_t since;      // since when the GPU stands, by the looks; 0: it does not
 	bool blind;         // nobody can look
+	struct str saw;     // what the last look that saw it stand said
 };
 
 /** A try while it runs. */

@@ -48,7 +48,7 @@ void loop_progress(struct supervisor *s, struct job_try *a, int64_t now)
 	if (now < a->show_due || s->options->silent_ms || !a->votes.packets || !may_show(s))
 		return;
 	a->show_due = now + AGAIN_MS;
-	output_look(&a->output, &s->helper, a, now);
+	output_look(&a->output, &s->helper, &a->group, now);
 	if (now - a->output.changed < SILENT_MS || !terminal_free(&s->terminal))
 		return;
 	const int64_t changed = a->output.changed, stood = (now - a->votes.moved) / 1000;
@@ -59,6 +59,6 @@ void loop_progress(struct supervisor *s, struct job_try *a, int64_t now)
 		snprintf(line, sizeof(line), "silent for %lld min; %llu packets so far",
 			 (long long)((now - changed) / MINUTE_MS), (unsigned long long)a->votes.packets);
 	loop_show(s, line);
-	output_look(&a->output, &s->helper, a, now);
+	output_look(&a->output, &s->helper, &a->group, now);
 	a->output.changed = changed; // that was us
 }
