@@ -1,11 +1,11 @@
-// Fuzzes what unhang run reads: tries and runs as they are stored, what its helper answers, and profiles.
+// Fuzzes what unhang run reads: tries and runs as they are stored, what its helper answers, profiles, and the end of a job's output.
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "know.h"
 #include "job/parts.h"
 #include "job/profile.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "session/run/words.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -22,6 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	run_take(bytes, &a, &r);
 	profile_parse(bytes, &lines, &wrong);
+	words_find(know, bytes, &a);
 	text_free(&text);
 	text_free(&again);
 	text_free(&lines);

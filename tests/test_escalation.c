@@ -8,6 +8,7 @@
 #include "job/decide.h"
 #include "job/parts.h"
 #include "job/profile.h"
+#include "session/run/words.h"
 
 enum { TRIES = 4 };
 
@@ -226,6 +227,42 @@ static void a_try_is_read_as_it_was_written(void **state)
 	arena_free(&a);
 }
 
+static void a_job_says_why_it_failed(void **state)
+{
+	static const struct {
+		const char *output, *line;
+		int64_t rank;
+	} said[] = {
+		{ "step 7\nTraceback (most recent call last):\n  File \"a.py\", line 3\n    f()\nValueError: empty\nERROR: later\n", "ValueError: empty",
+		  -1 },
+		{ "[rank3]: Traceback (most recent call last):\n[rank1]: other\n[rank3]:   File\n[rank3]: KeyError: 'x'\n", "KeyError: 'x'", 3 },
+		{ "Traceback (most recent call last):\n  File\ntorch.ChildFailedError: x\nKilled\n", "Killed", -1 },
+		{ "Traceback (most recent call last):\n  File \"a.py\", line 3\n", "", -1 },
+		{ "all is well\n", "", -1 },
+		{ "", "", -1 },
+		{ "RuntimeError: HIP error: invalid argument", "RuntimeError: HIP error: invalid argument", -1 },
+		{ "ERROR one\nERROR two\n", "ERROR one", -1 },
+	};
+	struct arena a = { 0 };
+	struct know *k = knowledge();
+	(void)state;
+	for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
+		const struct str output = str_z(said[i].output);
+		const struct last_words found = words_find(k, output, &a);
+		if (!str_is(found.line, said[i].line) || found.rank != said[i].rank)
+			fail_msg("case %zu: '" STR_FMT "' of rank %d", i, STR_ARG(found.line), (int)found.rank);
+		for (size_t n = 0; n <= output.n; n++) {
+			char *cut = exact(output, n);
+			words_find(k, (struct str){ cut, n }, &a);
+			free(cut);
+		}
+	}
+	assert_true(str_is(words_tail(S("a\nb\nc\n"), 2), "b\nc\n"));
+	assert_true(str_is(words_tail(S("a"), 2), "a"));
+	know_free(k);
+	arena_free(&a);
+}
+
 static void a_profile_is_what_the_doctor_writes(void **state)
 {
 	static const char good[] = "# unhang profile x\nexport A='1 2'\nexport B='it'\\''s'\n\nexport C=3\n";
@@ -252,6 +289,7 @@ int main(void)
 		cmocka_unit_test(every_row_is_reached),
 		cmocka_unit_test(the_table_keeps_its_promises),
 		cmocka_unit_test(a_try_is_read_as_it_was_written),
+		cmocka_unit_test(a_job_says_why_it_failed),
 		cmocka_unit_test(a_profile_is_what_the_doctor_writes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,11 +56,13 @@ static bool returns_by_itself(uint32_t call)
 /** Milliseconds from @since to the newest time that the recorder wrote down. */
 static int64_t age_of(const struct rec_header *h, uint64_t since)
 {
+	static const double AGE_MOST = 1e12; // thirty years: who says more lies
 	const struct rec_clock *now = &h->clocks[h->newest & 1];
 	const uint64_t ticks = now->ticks - h->start.ticks, ns = now->boot_ns - h->start.boot_ns;
 	if (now->ticks <= since || since < h->start.ticks || !ticks || now->boot_ns < h->start.boot_ns)
 		return 0;
-	return (int64_t)((double)(now->ticks - since) / (double)ticks * (double)ns / 1e6);
+	const double ms = (double)(now->ticks - since) / (double)ticks * (double)ns / 1e6;
+	return ms < AGE_MOST ? (int64_t)ms : 0;
 }
 
 bool recording_call(int fd, const struct rec_header *h, struct recorded_call *ret)
