@@ -233,9 +233,11 @@ static void a_job_says_why_it_failed(void **state)
 		const char *output, *line;
 		int64_t rank;
 	} said[] = {
-		{ "step 7\nTraceback (most recent call last):\n  File \"a.py\", line 3\n    f()\nValueError: empty\nERROR: later\n", "ValueError: empty",
-		  -1 },
-		{ "[rank3]: Traceback (most recent call last):\n[rank1]: other\n[rank3]:   File\n[rank3]: KeyError: 'x'\n", "KeyError: 'x'", 3 },
+		{ "step 7\nTraceback (most recent call last):\n  File \"a.py\", line 3\n    f()\nValueError: empty\nERROR: "
+		  "later\n",
+		  "ValueError: empty", -1 },
+		{ "[rank3]: Traceback (most recent call last):\n[rank1]: other\n[rank3]:   File\n[rank3]: KeyError: 'x'\n",
+		  "KeyError: 'x'", 3 },
 		{ "Traceback (most recent call last):\n  File\ntorch.ChildFailedError: x\nKilled\n", "Killed", -1 },
 		{ "Traceback (most recent call last):\n  File \"a.py\", line 3\n", "", -1 },
 		{ "all is well\n", "", -1 },

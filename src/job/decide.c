@@ -30,16 +30,25 @@ static bool get(const void *ctx, struct str name, size_t index, struct str *ret)
 	const struct {
 		const char *name;
 		struct str value;
-	} all[] = { { "ended", f->of->ended },       { "class", f->of->class },
-		    { "fault", f->of->fault },       { "kernel", f->of->kernel },
-		    { "place", f->of->place },       { "seen", f->seen },
-		    { "earlier", f->earlier },       { "sure", f->sure },
-		    { "level", f->level },           { "allowed", f->allowed },
-		    { "at_top", f->at_top },         { "agent", f->agent },
+	} all[] = { { "ended", f->of->ended },
+		    { "class", f->of->class },
+		    { "fault", f->of->fault },
+		    { "kernel", f->of->kernel },
+		    { "place", f->of->place },
+		    { "seen", f->seen },
+		    { "earlier", f->earlier },
+		    { "sure", f->sure },
+		    { "level", f->level },
+		    { "allowed", f->allowed },
+		    { "at_top", f->at_top },
+		    { "agent", f->agent },
 		    { "on_repeat", f->on_repeat },
-		    { "tries_left", f->tries_left }, { "launches", f->launches },
-		    { "signal", f->signal },         { "at", f->at },
-		    { "memory_peak", f->peak },      { "memory_limit", f->limit } };
+		    { "tries_left", f->tries_left },
+		    { "launches", f->launches },
+		    { "signal", f->signal },
+		    { "at", f->at },
+		    { "memory_peak", f->peak },
+		    { "memory_limit", f->limit } };
 	for (size_t i = 0; !index && i < sizeof(all) / sizeof(all[0]); i++)
 		if (str_is(name, all[i].name) && all[i].value.n) {
 			*ret = all[i].value;
@@ -58,8 +67,9 @@ static void set_fingerprint(struct arena *a, struct run_try *t)
 					  (struct str){ 0 };
 	// What a look makes of a hang depends on how long it stood.
 	const struct str class = str_is(t->ended, "gpu-hang") && t->kernel.n ? (struct str){ 0 } : t->class;
-	t->kind = arena_printf(a, STR_FMT "/%lld/" STR_FMT "/" STR_FMT, STR_ARG(t->ended),
-			       (long long)(t->signal >= 0 ? 128 + t->signal : t->exit_code), STR_ARG(class), STR_ARG(t->kernel));
+	t->kind =
+		arena_printf(a, STR_FMT "/%lld/" STR_FMT "/" STR_FMT, STR_ARG(t->ended),
+			     (long long)(t->signal >= 0 ? 128 + t->signal : t->exit_code), STR_ARG(class), STR_ARG(t->kernel));
 	t->fingerprint = at.n ? arena_printf(a, STR_FMT "/" STR_FMT, STR_ARG(t->kind), STR_ARG(at)) : (struct str){ 0 };
 }
 
@@ -92,7 +102,7 @@ static void compare(const struct run_told *r, const struct run_try *t, struct ar
 	same = exactly || times >= enough ? same : NULL;
 	const struct run_try *earlier = same ? same : kind;
 	f->seen = same ? S("same") : kind ? S("kind") : S("new");
-	f->sure = !same	  ? (struct str){ 0 } :
+	f->sure = !same   ? (struct str){ 0 } :
 		  exactly ? S("certain: the same launch, and the same place of its buffer") :
 			    arena_printf(a, "likely: %u tries ended there", times);
 	f->earlier = earlier ? arena_printf(a, "%lld", (long long)earlier->number) : (struct str){ 0 };

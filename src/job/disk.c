@@ -25,13 +25,13 @@ enum { RUN_PIECE = 16 << 10 };
 #define T(name) RECORD_TEXT(run_try, name)
 #define N(name) RECORD_NUMBER(run_try, name)
 static const struct record_key try_keys[] = {
-	N(number),     N(level),   N(began),       N(ran_ms),       T(filter),       T(changes), T(ended),
-	N(exit_code),  N(signal),  T(because),     T(class),        T(title),        T(fault),   T(gpu),
-	T(beside),     T(kernel),  T(symbol),      T(place),        T(offset),       N(packet),  N(launch),
-	N(rank),       N(pid),     N(launches),    N(recordings),   T(fingerprint),  T(kind),    T(bundle),
-	T(diagnosis),  T(output),  T(words),       T(lacking), N(memory_peak), N(memory_limit), N(oom_kills),    T(group),   T(counted_in),
-	N(oom_before), T(left),    T(holders),     T(checkpoint),   N(lost_ms),      T(row),     T(act),
-	T(reason),     T(propose), N(next_level),  T(next_filter),  T(next_changes), { 0 },
+	N(number),       N(level),        N(began),     N(ran_ms), T(filter),     T(changes),    T(ended),      N(exit_code),
+	N(signal),       T(because),      T(class),     T(title),  T(fault),      T(gpu),        T(beside),     T(kernel),
+	T(symbol),       T(place),        T(offset),    N(packet), N(launch),     N(rank),       N(pid),        N(launches),
+	N(recordings),   T(fingerprint),  T(kind),      T(bundle), T(diagnosis),  T(output),     T(words),      T(lacking),
+	N(memory_peak),  N(memory_limit), N(oom_kills), T(group),  T(counted_in), N(oom_before), T(left),       T(holders),
+	T(checkpoint),   N(lost_ms),      T(row),       T(act),    T(reason),     T(propose),    N(next_level), T(next_filter),
+	T(next_changes), { 0 },
 };
 #undef T
 #undef N

@@ -51,9 +51,9 @@ struct job_study {
 	const int64_t *pids;      // of the job
 	size_t npids;
 	const struct job_copy *copy; // of its output; NULL: there is none
-	bool capture;   // take a bundle, too
-	bool output;    // nothing but its output: the rest was studied while it ran
-	bool elsewhere; // another rank of the node has taken it
+	bool capture;                // take a bundle, too
+	bool output;                 // nothing but its output: the rest was studied while it ran
+	bool elsewhere;              // another rank of the node has taken it
 	int64_t deadline_ms;
 	const struct job_options *options;
 };

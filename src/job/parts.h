@@ -12,7 +12,7 @@
 #include "job/job.h"
 #include "source/process.h"
 
-// --- terminal.c: the job has the terminal; afterwards it is as it was ---
+// --- streams/terminal.c: the job has the terminal; afterwards it is as it was ---
 struct terminal {
 	int fd; // -1: there is none
 	pid_t foreground;
@@ -27,8 +27,8 @@ bool terminal_job_control(const struct terminal *t);
 // --- signals.c: what the job would have without us ---
 enum { SIGNALS_KEPT = 10 };
 struct signals {
-	int fd;                                // signalfd
-	sigset_t mask;                         // that we were started with
+	int fd;                              // signalfd
+	sigset_t mask;                       // that we were started with
 	struct sigaction kept[SIGNALS_KEPT]; // dispositions, too
 };
 void signals_take(struct signals *s);
@@ -117,7 +117,7 @@ int64_t votes_held(const struct votes *v);
 /** Lets them go on to their end. */
 void votes_release(struct votes *v);
 
-// --- copy.c: what the job writes, where that is no terminal ---
+// --- streams/copy.c: what the job writes, where that is no terminal ---
 enum { COPIES = 2 }; // standard output, standard error
 enum copy_kind { COPY_NOT, COPY_FILE, COPY_PIPE };
 struct copy_shared;
@@ -146,7 +146,7 @@ bool copy_mark(struct job_copy *c);
 /** What still writes goes on to do so, through a process that we leave behind. */
 void copy_end(struct job_copy *c);
 
-// --- output.c: whether the job says something ---
+// --- streams/output.c: whether the job says something ---
 struct output {
 	uint64_t sum;
 	int64_t changed;
@@ -159,9 +159,9 @@ struct start {
 	char *const *command;
 	char *const *environment;
 	const struct signals *signals;
-	uint64_t core_most;   // bytes
-	bool raise;           // up to that
-	int group;            // directory of the job's group; -1: it has none
+	uint64_t core_most; // bytes
+	bool raise;         // up to that
+	int group;          // directory of the job's group; -1: it has none
 	const struct job_copy *copy;
 };
 /** Starts it; -1, and errno, where it cannot be. */
@@ -283,6 +283,15 @@ void loop_tell(const struct supervisor *s, struct str line);
 void loop_show(struct supervisor *s, const char *what);
 /** Runs a helper to its end, unless somebody asks us to end. false: there is no answer. */
 bool loop_help(struct supervisor *s, const struct helper_task *task, int64_t milliseconds);
+
+/** Saves what there is while the processes exist; then they are ended. */
+void loop_end(struct supervisor *s, struct job_try *a, enum job_why why);
+
+// hang.c
+/** While a try runs: begins a look at the GPU, or ends the try, where it stands for too long. */
+void hang_look(struct supervisor *s, struct job_try *a, int64_t now);
+/** What the look at the GPUs said. */
+void hang_take_look(struct supervisor *s, struct job_try *a, int64_t now);
 
 // show.c
 /** A line on the terminal while the job computes and is silent. */

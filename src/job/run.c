@@ -198,9 +198,12 @@ static void study(struct supervisor *s, struct job_try *a)
 static void study_words(struct supervisor *s, struct job_try *a)
 {
 	struct run_try *t = a->told;
-	const struct job_study study = {
-		.run = s->run, .of = t, .directory = a->directory, .copy = copy_mark(&a->copy) ? &a->copy : NULL, .output = true, .options = s->options
-	};
+	const struct job_study study = { .run = s->run,
+					 .of = t,
+					 .directory = a->directory,
+					 .copy = copy_mark(&a->copy) ? &a->copy : NULL,
+					 .output = true,
+					 .options = s->options };
 	const struct helper_task task = { .hands = s->hands, .kind = HELPER_STUDY, .study = &study };
 	if (a->studied && a->why == WHY_ITSELF && study.copy && loop_help(s, &task, DECIDE_MS))
 		try_take(text_str(&s->helper.answer), s->arena, t);

@@ -14,7 +14,7 @@ static const struct change changes[] = {
 	{ SIGTERM, SIG_DFL, true },  { SIGHUP, SIG_DFL, true },   { SIGINT, SIG_DFL, true },
 	{ SIGQUIT, SIG_DFL, true },  { SIGUSR1, SIG_DFL, true },  { SIGUSR2, SIG_DFL, true },
 	{ SIGCONT, SIG_DFL, true },  { SIGPIPE, SIG_IGN, false }, // who reads our report may be gone; the job goes on
-	{ SIGXFSZ, SIG_IGN, false }, // a write beyond RLIMIT_FSIZE is an error, not our end
+	{ SIGXFSZ, SIG_IGN, false },                              // a write beyond RLIMIT_FSIZE is an error, not our end
 };
 enum { CHANGES = sizeof(changes) / sizeof(changes[0]) };
 _Static_assert((int)CHANGES == (int)SIGNALS_KEPT, "each change has a place where it is kept");

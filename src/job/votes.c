@@ -10,8 +10,9 @@ enum { RECORDINGS_MOST = 1024, FRESH_MS = 2000, CALLS_MS = 500, LASTS_MS = 1000 
 struct queue_look {
 	uint64_t sum, clock, packets;
 	unsigned recordings;
-	unsigned waiting, working; // processes that have work on a GPU, or a call that does not return; that have a queue, and none on it
-	bool calls;                // they are looked at
+	unsigned waiting,
+		working; // processes that have work on a GPU, or a call that does not return; that have a queue, and none on it
+	bool calls;      // they are looked at
 	struct votes_call call;
 };
 

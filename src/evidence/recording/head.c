@@ -50,7 +50,8 @@ bool recording_pace(int fd, struct recorded_pace *ret)
 /** A wait, a copy or a fill lasts as long as the kernels before it; loading code as long as the disk. */
 static bool returns_by_itself(uint32_t call)
 {
-	return (call >= CALL_POOL_ALLOCATE && call <= CALL_ALLOW_ACCESS) || call == CALL_QUEUE_CREATE || call == CALL_QUEUE_DESTROY;
+	return (call >= CALL_POOL_ALLOCATE && call <= CALL_ALLOW_ACCESS) || call == CALL_QUEUE_CREATE ||
+	       call == CALL_QUEUE_DESTROY;
 }
 
 /** Milliseconds from @since to the newest time that the recorder wrote down. */

@@ -59,13 +59,16 @@ struct str run_failure(const struct run_try *t, struct arena *a)
 		text_printf(&said, " It said: " STR_FMT "%s", STR_ARG(t->words), str_ends(t->words, S(".")) ? "" : ".");
 	if (t->kernel.n)
 		text_printf(&said, " Kernel: " STR_FMT ".", STR_ARG(t->kernel));
-	const char *signal = t->signal > 0 ? sigabbrev_np((int)t->signal) : t->exit_code > 128 ? sigabbrev_np((int)t->exit_code - 128) : NULL;
+	const char *signal = t->signal > 0      ? sigabbrev_np((int)t->signal) :
+			     t->exit_code > 128 ? sigabbrev_np((int)t->exit_code - 128) :
+						  NULL;
 	if (str_is(t->ended, "runtime-hang"))
 		text_printf(&said, " " STR_FMT, STR_ARG(t->because));
 	if (signal && t->signal > 0)
 		text_printf(&said, " SIG%s ended it.", signal);
 	if (t->exit_code > 0)
-		text_printf(&said, signal ? " Status %lld: SIG%s ended what it started." : " Status %lld.", (long long)t->exit_code, signal);
+		text_printf(&said, signal ? " Status %lld: SIG%s ended what it started." : " Status %lld.",
+			    (long long)t->exit_code, signal);
 	struct str kept = arena_str(a, text_str(&said));
 	text_free(&said);
 	return kept;
@@ -142,7 +145,7 @@ static void say_try(struct sheet *s, const struct run_told *r, const struct run_
 	const struct {
 		const char *label;
 		struct str value;
-	} rows[] = { { "Evidence", t->because }, { "It said", t->words },        { "Cause", t->title },
+	} rows[] = { { "Evidence", t->because }, { "It said", t->words },         { "Cause", t->title },
 		     { "Beside it", t->beside }, { "Kernel", t->kernel },         { "Address", t->place },
 		     { "Lacking", t->lacking },  { "Bundle", t->bundle },         { "Ended too", t->left },
 		     { "Memory", t->holders },   { "Checkpoint", t->checkpoint }, { "Decision", t->reason },

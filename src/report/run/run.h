@@ -28,8 +28,8 @@ struct run_try {
 	int64_t memory_peak, memory_limit, oom_kills;
 	struct str group, counted_in; // directories: the control group of the try; the one that counts what the kernel killed
 	int64_t oom_before;           // its count before the start
-	struct str left;    // processes that were still there when the job had ended
-	struct str holders; // who has GPU memory afterwards
+	struct str left;              // processes that were still there when the job had ended
+	struct str holders;           // who has GPU memory afterwards
 	struct str checkpoint;
 	int64_t lost_ms; // of work since that checkpoint
 	// The decision:
@@ -42,10 +42,11 @@ struct run_try {
 struct run_told {
 	struct str id, host, boot_id, directory, command;
 	struct str launcher, job; // who started it; its number there
-	struct str family;        // the job's part in the names of its files, the same for all its ranks; empty: it is nobody's rank
-	struct str parent;        // the process that started unhang, as no other is called since the boot
+	struct str family; // the job's part in the names of its files, the same for all its ranks; empty: it is nobody's rank
+	struct str parent; // the process that started unhang, as no other is called since the boot
 	int64_t rank, world;
-	int64_t restarts, rounds; // how often Slurm put the job back into its queue; how often the launcher started its ranks again
+	int64_t restarts,
+		rounds; // how often Slurm put the job back into its queue; how often the launcher started its ranks again
 	int64_t began, pid, status; // status: -1 while it runs
 	struct str recorder;        // the library; empty: none
 	struct str recordings;      // directory, while it runs

@@ -347,7 +347,8 @@ bool copy_mark(struct job_copy *c)
 static void add_ring(const struct copy_ring *r, struct text *to)
 {
 	const uint64_t total = r->total;
-	const size_t n = total < KEPT ? (size_t)total : KEPT, at = (size_t)((total - n) % KEPT), first = n < KEPT - at ? n : KEPT - at;
+	const size_t n = total < KEPT ? (size_t)total : KEPT, at = (size_t)((total - n) % KEPT),
+		     first = n < KEPT - at ? n : KEPT - at;
 	text_add(to, (struct str){ r->bytes + at, first });
 	text_add(to, (struct str){ r->bytes, n - first });
 }
