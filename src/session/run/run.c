@@ -283,6 +283,8 @@ static void study_all(const struct job_study *s, struct study_texts *ret, FILE *
 	fflush(to);
 	if (bundle.n || said || contained || s->of->recordings > 0)
 		explain(s, bundle, ret, to);
+	if (!found.ended.n)
+		print_line(to, "ended", s->of->ended); // an answer, where there was nothing to find
 	arena_free(&a);
 }
 
