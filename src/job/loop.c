@@ -388,8 +388,9 @@ static int64_t pause_of(const struct supervisor *s, const struct job_try *a)
 /** The job is gone, and what it wrote is on its way. Where its reader is slow, the job would have waited for him; not one that was ended. */
 static void hand_on(struct supervisor *s, struct job_try *a)
 {
-	const int64_t end = a->kill_sent || s->asked || a->why != WHY_ITSELF ? now_ms() + LEFT_END_MS : INT64_MAX;
-	while (s->helper.copier > 0 && !copy_handed_on(&a->copy) && now_ms() < end && (end < INT64_MAX || !s->asked))
+	const bool forced = a->kill_sent || s->asked || a->why != WHY_ITSELF;
+	const int64_t end = forced ? now_ms() + LEFT_END_MS : s->deadline ? s->deadline : INT64_MAX;
+	while (s->helper.copier > 0 && !copy_handed_on(&a->copy) && now_ms() < end && (forced || !s->asked))
 		loop_wait(s, a, ENDING_MS);
 }
 
