@@ -332,7 +332,7 @@ int64_t suspect_packets(const char *directory, int64_t rank)
 	for (size_t i = 0; rank >= 0 && i < paths.list.len; i++) {
 		struct rec_header h;
 		struct recorded_pace p;
-		_cleanup_close_ int fd = open(paths.list.data[i], O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+		_cleanup_close_ int fd = open(paths.list.data[i].path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 		if (fd >= 0 && recording_head(fd, &h) && h.rank == rank && recording_pace(fd, &p))
 			packets = (packets < 0 ? 0 : packets) + (int64_t)p.written;
 	}
