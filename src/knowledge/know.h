@@ -7,6 +7,7 @@
 #include "knowledge/condition.h"
 #include "knowledge/know_gpu.h"
 #include "knowledge/know_head.h"
+#include "knowledge/know_run.h"
 #include "knowledge/template.h"
 
 enum know_level { LEVEL_INFO, LEVEL_WARNING, LEVEL_ERROR };
@@ -255,27 +256,6 @@ struct know_action {
 	enum know_fit fit;
 	struct know_next *next_steps; // before those of the cause: what must not be lost
 	struct know_next *then_steps; // behind them, where their condition holds
-};
-
-/** What unhang run does after a try has failed: a row of its table. */
-enum know_follow { FOLLOW_STOP, FOLLOW_RESTART };
-struct know_escalation {
-	struct know_head head;
-	struct condition *when;
-	enum know_follow action;
-	int level;   // of the next try; 0: as it is
-	bool filter; // more is recorded of the suspect kernel only
-	bool agent;  // with the debug agent
-	bool repeat; // with what --on-repeat says
-	struct str reason, propose;
-};
-
-/** The line of a job's output that says why it failed; of the blocks the first that fits is taken. */
-struct know_last_words {
-	struct know_head head;
-	struct str means;
-	struct know_list *match, *unless; // patterns
-	bool behind;                      // not that line, but the next of its writer that is not indented
 };
 
 /** What --apply writes for a kernel word. WRITES_NOTHING: the files are made from something else, so the user has to do it. */

@@ -1,0 +1,26 @@
+// What unhang run knows of failures.
+#pragma once
+
+#include "knowledge/condition.h"
+#include "knowledge/know_head.h"
+
+/** What unhang run does after a try has failed: a row of its table. */
+enum know_follow { FOLLOW_STOP, FOLLOW_RESTART };
+struct know_escalation {
+	struct know_head head;
+	struct condition *when;
+	enum know_follow action;
+	int level;   // of the next try; 0: as it is
+	bool filter; // more is recorded of the suspect kernel only
+	bool agent;  // with the debug agent
+	bool repeat; // with what --on-repeat says
+	struct str reason, propose;
+};
+
+/** The line of a job's output that says why it failed; of the blocks the first that fits is taken. */
+struct know_last_words {
+	struct know_head head;
+	struct str means;
+	struct know_list *match, *unless; // patterns
+	bool behind;                      // not that line, but the next of its writer that is not indented
+};
