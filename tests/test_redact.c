@@ -239,6 +239,7 @@ static void a_bug_report_keeps_what_is_known(void **state)
 		{ ALLOW_VALUES, "Uid:\t28443\t0", "Uid:\tname-1\t0" },
 		{ ALLOW_VALUES, "6.12.0-zarniwoop", "6.12.0-name-1" },
 		{ ALLOW_COMMAND, "/opt/zarniwoop/python3\nrun.zarniwoop\n-p\nswordfish\nwhat does it say\n12345678", "python3\nrun.name-1\n-p\nname-2\nname-3\nname-4" },
+		{ ALLOW_COMMAND, "python3\n-m\nvllm\n-p\ntimeout\n-P\n1234\n-n", "python3\n-m\nvllm\n-p\nname-1\n-P\nname-2\n-n" },
 		{ ALLOW_VARIABLES, "HSA_XNACK=1\nHEART=gold\nRANK=3\n", "HSA_XNACK=1\nRANK=3\n" },
 		{ ALLOW_MODULES, "# for zarniwoop\noptions amdgpu gpu_recovery=1 zarniwoop=1", "\noptions amdgpu gpu_recovery=1 " },
 		{ ALLOW_PATHS, "/opt/rocm/heartofgold.conf", "/opt/rocm/name-1xxxxx.conf" },

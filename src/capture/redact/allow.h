@@ -66,5 +66,3 @@ void allow_word(struct allowed *a, struct str word, enum allow_numbers numbers, 
 bool allow_tells(const struct allowed *a, struct str line);
 /** The words of a line, with all that stands between them. */
 void allow_words(struct allowed *a, struct str line, enum allow_numbers numbers, struct text *to);
-/** Notes that a line was left out. */
-void allow_drop(struct allowed *a, struct str line);

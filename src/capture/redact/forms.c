@@ -102,7 +102,8 @@ static bool matters(const struct allowed *a, struct str text)
 	return begins_well(text) || str_find(text, S("+0x")) >= 0 || know_match(a->know, text, &m);
 }
 
-void allow_drop(struct allowed *a, struct str line)
+/** Notes that a line was left out. */
+static void drop(struct allowed *a, struct str line)
 {
 	struct manifest_replaced *count = &a->redactor->counts[REDACT_LINE];
 	count->names += line.n > 0;
@@ -129,7 +130,7 @@ static void log_line(struct allowed *a, struct str line, struct text *to)
 	else if (allow_tells(a, text))
 		allow_words(a, text, NUMBERS_SHORT, to);
 	else
-		allow_drop(a, str_trim(text));
+		drop(a, str_trim(text));
 }
 
 /** `regGRBM_STATUS  0x0`: a register at the front, and the words behind it. */
@@ -157,7 +158,7 @@ static void field_line(struct allowed *a, struct str line, struct text *to)
 
 // --- paths ---
 
-static bool in_path(char c) { return char_word(c) || (c & 0x80) || char_among(c, "/.+-_@~#=:,%"); }
+static bool in_path(char c) { return char_word(c) || (c & 0x80) || char_among(c, "/.+-@~%"); }
 
 /** A name, as long as it was; what it ends with tells what it is. */
 static void put_component(struct allowed *a, struct str name, struct text *to)
@@ -265,7 +266,7 @@ static void put_value(struct allowed *a, struct str value, struct text *to)
 /** The program's name, options that knowledge names with their values, and other words that it has. */
 static void command(struct allowed *a, struct str all, char end, struct text *to)
 {
-	bool of_option = false, first = true;
+	bool of_option = false, of_letter = false, first = true;
 	for (size_t at = 0; at < all.n; first = false) {
 		struct str rest = str_from(all, at), word = str_split(&rest, end);
 		const size_t whole = word.n;
@@ -278,14 +279,15 @@ static void command(struct allowed *a, struct str all, char end, struct text *to
 		} else if (option) {
 			text_add(to, str_cut(word, name.n + (name.n < word.n)));
 			put_value(a, value, to);
+		} else if (of_letter) { // it may be a password, whatever the word
+			redact_put_name(a->redactor, word, false, to);
 		} else if (of_option) {
 			put_value(a, word, to);
-		} else if (first || !allow_known(a, word)) {
-			allow_word(a, first ? word : str_cut(word, word.n), NUMBERS_SHORT, false, to);
 		} else {
-			text_add(to, word);
+			allow_word(a, word, NUMBERS_SHORT, false, to);
 		}
 		of_option = option && name.n == whole;
+		of_letter = letter && word.p[1] != 'm'; // python -m vllm
 		at += whole;
 		text_add(to, str_cut(str_from(all, at), 1));
 		at++;
@@ -304,7 +306,7 @@ static void variables(struct allowed *a, struct str all, char end, struct text *
 	while (all.n) {
 		struct str one = str_split(&all, end), value = one, name = str_split(&value, '=');
 		if (name.n == one.n || !(know_variable(a->know, name) || is_of_job(name))) {
-			allow_drop(a, one);
+			drop(a, one);
 			continue;
 		}
 		text_add(to, str_cut(one, name.n + 1));
@@ -325,7 +327,7 @@ static void parameter(struct allowed *a, struct str module, struct str word, str
 	} else if (name.n == word.n && allow_known(a, word)) {
 		text_add(to, word);
 	} else {
-		allow_drop(a, word);
+		drop(a, word);
 	}
 	arena_free(&room);
 }
@@ -352,7 +354,7 @@ static void module_line(struct allowed *a, struct str line, struct text *to)
 {
 	struct str rest = str_trim(line), what = str_word(&rest);
 	if (!what.n || what.p[0] == '#') {
-		allow_drop(a, what);
+		drop(a, what);
 		return;
 	}
 	allow_word(a, what, NUMBERS_SHORT, false, to);
