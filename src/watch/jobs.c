@@ -158,7 +158,7 @@ static void tell_explained(struct watcher *w, struct watch_case *c)
 static uint64_t room_of(const struct watcher *w)
 {
 	struct statvfs v;
-	return fstatvfs(w->place, &v) ? 0 : (uint64_t)v.f_bavail * v.f_frsize;
+	return fstatvfs(w->disk, &v) ? 0 : (uint64_t)v.f_bavail * v.f_frsize;
 }
 
 bool jobs_lack_room(struct str said)

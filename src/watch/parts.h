@@ -73,7 +73,7 @@ struct watcher {
 	struct engine *engine;
 	struct evidence_reader *evidence;
 	int hand;                       // what has rights (hand.h)
-	int place;                      // where incidents are stored: how much room there is; -1
+	int disk;                       // where incidents are stored: how much room there is; -1
 	int eye, pulse;                 // what they send; -1: there is none
 	struct text inbox, pulse_inbox; // from the eye, and from the pulse
 	int64_t eye_began, eye_again;   // when the newest eye was started, and when another one is to be; -1: not

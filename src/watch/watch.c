@@ -446,7 +446,7 @@ static void mind(int hand, void *ctx)
 			     .know = m->know,
 			     .hand = hand,
 			     .root = !geteuid(),
-			     .place = -1,
+			     .disk = -1,
 			     .eye = -1,
 			     .pulse = -1,
 			     .job.fd = -1 };
@@ -455,7 +455,7 @@ static void mind(int hand, void *ctx)
 	struct uh_error *err = settings_load(&w.settings, m->options->config, m->options->tell, m->options->ctx, &mistakes);
 	if (!err && !mistakes) {
 		hand_override(&w.settings, m->options);
-		w.place = open(w.settings.state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		w.disk = open(w.settings.state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		gethostname(w.host, sizeof(w.host) - 1);
 		str_copy(w.boot_id, sizeof(w.boot_id),
 			 str_trim(small_file("/proc/sys/kernel/random/boot_id", boot, sizeof(boot))));
