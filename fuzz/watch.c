@@ -9,7 +9,6 @@
 #include "watch/pulse/holds.h"
 #include "watch/pulse/pulse.h"
 #include "watch/settings.h"
-#include "watch/uevent.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

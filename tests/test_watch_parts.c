@@ -24,7 +24,6 @@
 #include "watch/pulse/holds.h"
 #include "watch/pulse/pulse.h"
 #include "watch/settings.h"
-#include "watch/uevent.h"
 
 /** In memory of exactly its size, so that a sanitizer sees each byte too far. */
 static char *exact(const char *bytes, size_t n)

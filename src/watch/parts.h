@@ -168,6 +168,10 @@ void cases_adopt(struct watcher *w);
 /** Notes on the disk up to where all that was read is stored. */
 void restart_keep(struct watcher *w, int64_t now);
 
+// state.c
+/** Writes state.json, which is valid for a while: whoever reads it later knows that nobody watches. */
+void state_write(struct watcher *w);
+
 // suspicions.c: hangs that nobody reports
 /** Takes votes: the first line is the GPU's PCI address. @deep: of a look. */
 void votes_take(struct watcher *w, struct str text, bool deep, int64_t now);

@@ -17,9 +17,8 @@
 #include "watch/eye.h"
 #include "watch/parts.h"
 #include "watch/pulse/pulse.h"
-#include "watch/uevent.h"
 
-enum { READ_AT_ONCE = 64 << 10, EYE_AGAIN_MS = 5000, STATE_AGAIN_MS = 60000, STATE_VALID_S = 180 };
+enum { READ_AT_ONCE = 64 << 10, EYE_AGAIN_MS = 5000 };
 
 // --- what the eye sees ---
 
@@ -223,73 +222,6 @@ static void check_pulse(struct watcher *w, int64_t now)
 	}
 }
 
-// --- state.json ---
-
-/** What the votes make of what a look saw: waves of a program that is stopped, or waits for another, stand too. */
-static void tell_progress(struct watched_gpu *g, const struct watched_progress *p)
-{
-	const bool excused = p->pace != PACE_UNKNOWN && p->pace < PACE_SUSPECTED;
-	const bool idle = p->pace == PACE_UNKNOWN && !g->unwell && str_is(g->health, pace_name(PACE_IDLE));
-	g->pace = str_z(pace_name(idle ? PACE_IDLE : p->pace));
-	g->waits_for = str_z(p->says);
-	if (!excused || !g->unwell)
-		return;
-	g->unwell = false;
-	g->health = S("busy");
-	g->says = (struct str){ 0 };
-}
-
-/** A GPU that is not to be used stays unwell, however well it looks. */
-static void tell_case(struct watched_gpu *g, const struct stored *i)
-{
-	if (!i->gpu.n || !str_eq(g->pci, i->gpu) || !case_lasts(i))
-		return;
-	g->unwell = true;
-	g->says = g->says.n ? g->says : i->title;
-}
-
-static void write_state(struct watcher *w)
-{
-	const struct stored *open[CASES_MOST];
-	_cleanup_free_ struct watched_gpu *gpus = mem_alloc(GPUS_MOST * sizeof(*gpus));
-	char *text = NULL;
-	size_t n = 0;
-	struct watch_state s = { .host = str_z(w->host),
-				 .boot_id = str_z(w->boot_id),
-				 .written = (int64_t)time(NULL),
-				 .valid_until = (int64_t)time(NULL) + (w->stop ? 0 : STATE_VALID_S),
-				 .looked = w->looked,
-				 .lost = w->lost,
-				 .unread = text_str(&w->unread),
-				 .uncounted = text_str(&w->uncounted),
-				 .gpus = gpus,
-				 .ngpus = w->ngpus,
-				 .open = open };
-	for (size_t i = 0; i < w->cases.len; i++)
-		if (w->cases.data[i]->known && !str_is(w->cases.data[i]->stored.state, "closed"))
-			open[s.nopen++] = &w->cases.data[i]->stored;
-	for (size_t i = 0; i < w->ngpus; i++) {
-		gpus[i] = w->gpus[i];
-		for (size_t k = 0; k < w->nprogress; k++)
-			if (str_is(gpus[i].pci, w->progress[k].pci))
-				tell_progress(&gpus[i], &w->progress[k]);
-		for (size_t k = 0; k < s.nopen; k++)
-			tell_case(&gpus[i], open[k]);
-	}
-	FILE *out = open_memstream(&text, &n);
-	if (!out)
-		return;
-	report_state(&s, out);
-	fclose(out);
-	struct text why = { 0 };
-	if (!hand_ask(w->hand, HAND_STATE, (struct str){ text, n }, &why, NULL))
-		voice_problem(&w->voice, why.p);
-	text_free(&why);
-	free(text);
-	w->state_old = false;
-	w->state_due = now_ms() + STATE_AGAIN_MS;
-}
-
 // --- the loop ---
 
 static int milliseconds_to(int64_t when, int64_t now) { return when < 0 ? -1 : when <= now ? 0 : (int)(when - now); }
@@ -361,7 +293,7 @@ static void step(struct watcher *w)
 	jobs_start(w, now);
 	holds_follow(w, now);
 	if ((w->state_old || now >= w->state_due) && w->ready)
-		write_state(w);
+		state_write(w);
 	w->stop |= w->options->until_quiet && is_quiet(w);
 	if (w->ready)
 		restart_keep(w, now);
@@ -416,7 +348,7 @@ static void run(struct watcher *w)
 	loop(w, signals);
 	voice_notify(&w->voice, "STOPPING=1");
 	if (w->ready && !w->options->until_quiet)
-		write_state(w); // which says that nobody watches any more
+		state_write(w); // which says that nobody watches any more
 	jobs_stop(w);
 	cleanup_close(&w->eye);
 	cleanup_close(&w->pulse);
