@@ -72,4 +72,5 @@ struct emu_behaviour emu_behaviour(const struct emu_machine *m, const struct emu
 struct str emu_devcoredump(const struct emu_gpu *g) { return text_str(&g->devcoredump); }
 
 size_t emu_messages(const struct emu_machine *m) { return m->messages.len; }
+size_t emu_overwritten(const struct emu_machine *m) { return m->overwritten; }
 struct emu_message emu_message(const struct emu_machine *m, size_t index) { return m->messages.data[index]; }

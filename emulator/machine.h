@@ -325,6 +325,7 @@ struct emu_machine {
 	VEC(struct emu_process *) processes;
 	VEC(struct emu_process_queue) queues;
 	VEC(struct emu_message) messages;
+	unsigned overwritten; // messages that were before those
 	const struct emu_block *mqds; // which word of an MQD is what
 	size_t nmqds;
 };

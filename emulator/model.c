@@ -49,6 +49,12 @@ static bool read_kernel(struct cursor *c, void *machine)
 	return true;
 }
 
+static bool read_overwritten(struct cursor *c, void *machine)
+{
+	enum { MOST = 1 << 20 };
+	return cursor_unsigned(c, "messages", MOST, &((struct emu_machine *)machine)->overwritten);
+}
+
 static const struct emu_statement scenario_statements[] = {
 	{ "title", read_title },
 	{ "expect", read_expect },
@@ -56,6 +62,7 @@ static const struct emu_statement scenario_statements[] = {
 	{ "user", read_user },
 	{ "no-debugfs", read_no_debugfs },
 	{ "kernel", read_kernel },
+	{ "overwritten", read_overwritten },
 	{ 0 },
 };
 

@@ -122,6 +122,8 @@ struct emu_message {
 };
 enum { EMU_UPTIME = 1000 };
 size_t emu_messages(const struct emu_machine *m);
+/** How many the kernel wrote before the first of them, and has no more. */
+size_t emu_overwritten(const struct emu_machine *m);
 struct emu_message emu_message(const struct emu_machine *m, size_t index);
 
 /** A process; who runs it tells its number. */

@@ -231,7 +231,8 @@ static int log_read(struct server *s, struct open_file *f, uint64_t at, size_t s
 	struct emu_message m = there ? emu_message(s->machine, f->log.next) : (struct emu_message){ 0 };
 	if (!there || m.time > EMU_UPTIME + server_time(s))
 		return f->flags & O_NONBLOCK ? EAGAIN : ANSWER_LATER;
-	text_printf(ret, "%u,%zu,%llu,-;", m.facility << FACILITY_SHIFT | m.level, f->log.next + 1,
+	text_printf(ret, "%u,%zu,%llu,-;", m.facility << FACILITY_SHIFT | m.level,
+		    emu_overwritten(s->machine) + f->log.next + 1,
 		    (unsigned long long)(m.time * 1e6 + 0.5));
 	emu_expand(s->machine, m.text, ret);
 	text_add(ret, S("\n"));

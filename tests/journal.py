@@ -3,13 +3,12 @@
 import json
 import os
 import re
-import subprocess
 import sys
 
+import journals
 import kernel_lines
 from tap import Tap, Unhang
 
-REMOTE = '/lib/systemd/systemd-journal-remote'
 BOOTS = ['%032x' % n for n in (0x1111, 0x2222, 0x3333)]
 HANG = [
     'amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=100, emitted seq=102',
@@ -23,32 +22,16 @@ START = 1_700_000_000_000_000
 
 
 def fields(number, boot, message, transport='kernel'):
-    """Of a record as journald makes it. Transport `daemon`: what a program wrote into the kernel's log."""
-    usec = 5_000_000 + number * 100_000
-    device = kernel_lines.device_of(message) if transport == 'kernel' else None
-    return {
-        '__CURSOR': f's=1;i={number}', '__REALTIME_TIMESTAMP': START + boot * 3_600_000_000 + usec, '__MONOTONIC_TIMESTAMP': usec, '_BOOT_ID': BOOTS[boot],
-        '_TRANSPORT': 'kernel' if transport == 'daemon' else transport, '_SOURCE_MONOTONIC_TIMESTAMP': usec - 500, 'PRIORITY': 3,
-        'SYSLOG_FACILITY': 3 if transport == 'daemon' else 0, '_HOSTNAME': 'node1', 'MESSAGE': message,
-        **({'_KERNEL_SUBSYSTEM': device[0], '_KERNEL_DEVICE': device[1]} if device else {}),
-    }
+    return journals.fields(number, BOOTS[boot], START + boot * 3_600_000_000, 5_000_000 + number * 100_000 - journals.LATER, message, transport)
 
 
-def record(number, boot, message, transport='kernel'):
-    """As `journalctl -o export` has it: a value with a newline stands behind its length."""
-    text = b''
-    for key, value in fields(number, boot, message, transport).items():
-        value = str(value).encode()
-        text += key.encode() + (b'\n' + len(value).to_bytes(8, 'little') + value if b'\n' in value else b'=' + value) + b'\n'
-    return text + b'\n'
+def record(*one):
+    return journals.export(fields(*one))
 
 
 def make_journal(directory, boots):
-    directory.mkdir(parents=True)
-    text = b''.join(record(n, boot, message, transport) for boot, messages in boots
-                   for n, (message, transport) in enumerate(messages))
-    subprocess.run([REMOTE, '-o', directory / 'system.journal', '-'], input=text, check=True, capture_output=True)
-    return directory / 'system.journal'
+    return journals.write(directory, b''.join(record(n, boot, message, transport) for boot, messages in boots
+                                              for n, (message, transport) in enumerate(messages)))
 
 
 def kernel(messages):
@@ -102,7 +85,7 @@ def test_true(tap, unhang):
 
 def main():
     unhang, tap = Unhang(sys.argv[1]), Tap()
-    if not os.path.exists(REMOTE):
+    if not os.path.exists(journals.REMOTE):
         tap.skip('journal', 'systemd-journal-remote is not installed')
         tap.end()
     root = unhang.directory / 'root'

@@ -12,6 +12,7 @@ import sys
 import jsonschema
 
 import emulated
+import journals
 import kernel_lines
 import tap
 from watched import Machine, words
@@ -391,6 +392,82 @@ def test_absent(t, unhang):
     t.same([words(m.until("sleep 2")[len(told):]), len(m.incidents())], [[], 1], "and what was stored before it, and removed since, does not come back")
 
 
+BOOTS = ["%032x" % n for n in (0x1111, 0x2222)]
+DAY = 86_400_000_000
+
+
+def dashed(boot):
+    return "-".join((boot[:8], boot[8:12], boot[12:16], boot[16:20], boot[20:]))
+
+
+def journal_of(m, records):
+    """A journal of (boot, day that it began, lines as of fault(), transport), and what puts it where the emulated machine has it."""
+    text, number = b"", 0
+    for boot, day, lines, transport in records:
+        for line in lines.splitlines():
+            seconds, _, message = line.strip().split(" ", 2)
+            number += 1
+            text += journals.export(journals.fields(number, boot, day * DAY, round(float(seconds) * 1e6), message, transport))
+    journals.write(m.top / "journal", text)
+    return f"ln -s {m.top}/journal /var/log/journal/$(cat /etc/machine-id)"
+
+
+def test_overwritten(t, unhang):
+    """What the kernel overwrote while no watch ran is read from the journal, and where that lacks it, this is told."""
+    if not (os.path.exists(journals.REMOTE) and os.path.isdir("/var/log/journal") and os.path.exists("/etc/machine-id")):
+        t.skip("what was overwritten", "there is no systemd-journal-remote, or no journal")
+        return
+    here = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip().replace("-", "")
+    lines = {name: fault(seconds, process=name, pid=pid) for name, seconds, pid in
+             (("alpha", 890, 71), ("beta", 940, 72), ("gamma", 980, 73), ("mallory", 945, 74), ("mallet", 946, 75))}
+    forged = [(here, 20000, lines["mallory"], "daemon"), (here, 20000, lines["mallet"], "stdout")]
+    all_of_it = [(here, 20000, lines[name], "kernel") for name in ("alpha", "beta", "gamma")] + forged
+    lacks_one = [(here, 20000, lines["alpha"] + "".join(lines["beta"].splitlines(True)[:-1]), "kernel")]
+    for name, records, stored, overruns in (("all", all_of_it, ["alpha", "beta", "gamma"], 0), ("some", lacks_one, ["alpha", "beta", "gamma"], 1),
+                                            ("no", None, ["alpha", "gamma"], 1), ("damaged", all_of_it, None, 1)):
+        m = Machine(unhang, "overwritten", HEALTHY + "messages\n" + lines["alpha"])
+        notes = note_hooks(m)
+        m.once()
+        m.scenario.write_text("scenario\n    overwritten 8\n" + HEALTHY + "messages\n" + lines["gamma"])
+        first = journal_of(m, records) if records else ":"
+        if name == "damaged":
+            (m.top / "journal" / "system.journal").write_bytes((m.top / "journal" / "system.journal").read_bytes()[:70000])
+        told = m.run(f"{first}; {m.command('--once')}").stdout.decode()
+        again = m.run(f"{first}; {m.command('--once')}").stdout.decode()
+        found = sorted(i["job"] for i in m.incidents())
+        t.ok(found == stored or (not stored and {"alpha", "gamma"} <= set(found)), f"overwritten, {name} in the journal: each fault is stored once, with its name", str(found))
+        heard = {line.split()[3] for line in notes.read_text().splitlines() if line.split()[2] == "open"}
+        t.same(heard, set(found), "and told to hooks")
+        t.same([told.count("overwrote"), again.count("overwrote")], [overruns, 0], "and it is said once where some are lost")
+        m.scenario.write_text("scenario\n    overwritten 16\n" + HEALTHY + "messages\n" + fault(990, process="delta", pid=76))
+        m.run(m.command("--once"))
+        t.same(m.state()["log_overruns"], 1, "state.json counts it")
+
+
+def test_boots(t, unhang):
+    """What the kernel wrote in earlier boots, after the watch had ended, is read from the journal."""
+    if not (os.path.exists(journals.REMOTE) and os.path.isdir("/var/log/journal") and os.path.exists("/etc/machine-id")):
+        t.skip("earlier boots", "there is no systemd-journal-remote, or no journal")
+        return
+    m = Machine(unhang, "boots", HEALTHY + "messages\n" + fault(980, process="delta", pid=84))
+    notes = note_hooks(m)
+    (m.top / "state").mkdir()
+    (m.top / "state" / "place").write_text(f"boot {dashed(BOOTS[0])}\nsequence 4\nmicroseconds 890000300\n")
+    records = [(BOOTS[0], 20000, fault(890, process="alpha", pid=81) + fault(940, process="beta", pid=82), "kernel"), (BOOTS[1], 20001, fault(20, process="gamma", pid=83), "kernel"),
+               (pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip().replace("-", ""), 20002, fault(980, process="delta", pid=84), "kernel")]
+    first = journal_of(m, records)
+    told = m.run(f"{first}; {m.command('--once')}").stdout.decode().splitlines()
+    found = {i["job"]: i for i in m.incidents()}
+    t.same([sorted(found), len(m.incidents()), words(told).count("opened")], [["beta", "delta", "gamma"], 3, 3], "boots: what came behind the place is stored once, in each boot")
+    t.same([found[name]["boot_id"] for name in ("beta", "gamma") if name in found], [dashed(boot) for boot in BOOTS], "under its boot")
+    t.same([found[name]["began"][:16] for name in ("beta", "gamma") if name in found], ["2024-10-04T00:15", "2024-10-05T00:00"], "at its time")
+    t.same([[found[name]["state"], found[name].get("closed_by")] for name in ("beta", "gamma") if name in found], [["closed", "the machine was started again"]] * 2, "and is over")
+    heard = sorted((line.split()[3], line.split()[2]) for line in notes.read_text().splitlines())
+    t.ok({(name, state) for name in ("beta", "gamma") for state in ("open", "closed")} | {("delta", "open")} <= set(heard), "hooks hear of it", str(heard))
+    m.run(f"{first}; {m.command('--once')}")
+    t.same(len(m.incidents()), 3, "and it does not come again")
+
+
 def test_hooks_again(t, unhang):
     """A watch that is killed while a hook runs has it run again, with the same revision."""
     m = Machine(unhang, "hooks-again", HEALTHY + "messages\n" + fault(999.5))
@@ -633,7 +710,7 @@ def main():
     if not emulated.possible(unhang):
         t.skip("unhang watch on emulated machines", "this machine can make none")
         t.end()
-    for test in (test_once, test_quiet_machine, test_all_clear, test_closed, test_as_it_happens, test_storm, test_quota, test_places, test_second, test_explained_again, test_forged, test_kills, test_processes, test_absent, test_hooks_again, test_rights, test_deaf, test_journal, test_bad_places):
+    for test in (test_once, test_quiet_machine, test_all_clear, test_closed, test_as_it_happens, test_storm, test_quota, test_places, test_second, test_explained_again, test_forged, test_kills, test_processes, test_absent, test_overwritten, test_boots, test_hooks_again, test_rights, test_deaf, test_journal, test_bad_places):
         test(t, unhang)
     test_silent(t, unhang, os.path.abspath(sys.argv[3]))
     test_full_disk(t, unhang, os.path.abspath(sys.argv[2]))

@@ -31,6 +31,8 @@ struct journal_api {
 	typeof(sd_journal_seek_tail) *seek_tail;
 	typeof(sd_journal_seek_head) *seek_head;
 	typeof(sd_journal_seek_monotonic_usec) *seek_monotonic;
+	typeof(sd_journal_seek_cursor) *seek_cursor;
+	typeof(sd_journal_get_cursor) *get_cursor;
 	typeof(sd_journal_get_data) *get_data;
 	typeof(sd_journal_get_monotonic_usec) *get_monotonic;
 	typeof(sd_journal_get_realtime_usec) *get_realtime;
@@ -56,6 +58,8 @@ static struct uh_error *journal_load(struct journal_api *api)
 		{ "sd_journal_seek_tail", &api->seek_tail },
 		{ "sd_journal_seek_head", &api->seek_head },
 		{ "sd_journal_seek_monotonic_usec", &api->seek_monotonic },
+		{ "sd_journal_seek_cursor", &api->seek_cursor },
+		{ "sd_journal_get_cursor", &api->get_cursor },
 		{ "sd_journal_get_data", &api->get_data },
 		{ "sd_journal_get_monotonic_usec", &api->get_monotonic },
 		{ "sd_journal_get_realtime_usec", &api->get_realtime },
@@ -163,6 +167,8 @@ struct journal_wanted {
 	const struct named *named; // one file
 	bool count;                // the boots only
 	int boot;
+	const char *from_boot, *or_boot; // from a time on, over all boots
+	int64_t from_us;
 };
 
 /** As for every file that was named, what was opened is judged by its descriptor. */
@@ -185,6 +191,18 @@ static struct uh_error *journal_open(const struct journal_api *api, const struct
 			  uh_error_os(-r, "the journal in %s/var/log/journal%s", w->root, err ? " (not there)" : "");
 }
 
+static void match_boot(const struct journal_api *api, sd_journal *j, sd_id128_t id)
+{
+	struct text match = { 0 };
+	text_printf(&match, "_BOOT_ID=");
+	for (size_t i = 0; i < sizeof(id.bytes); i++)
+		text_printf(&match, "%02x", id.bytes[i]);
+	api->flush_matches(j);
+	api->add_match(j, "_TRANSPORT=kernel", 0);
+	api->add_match(j, match.p, 0);
+	text_free(&match);
+}
+
 static struct uh_error *one_boot(const struct journal_api *api, sd_journal *j, int boot, int to)
 {
 	_cleanup_free_ sd_id128_t *boots = mem_alloc(BOOTS_MAX * sizeof(*boots));
@@ -194,20 +212,50 @@ static struct uh_error *one_boot(const struct journal_api *api, sd_journal *j, i
 				    "systemd-journal");
 	if (boot > 0 || (size_t)-boot >= n)
 		return uh_error_new("the journal knows %zu boots; there is no boot %d", n, boot);
-	struct text match = { 0 };
-	sd_id128_t id = boots[n - 1 - (size_t)-boot];
-	text_printf(&match, "_BOOT_ID=");
-	for (int i = 0; i < 16; i++)
-		text_printf(&match, "%02x", id.bytes[i]);
-	api->flush_matches(j);
-	api->add_match(j, "_TRANSPORT=kernel", 0);
-	api->add_match(j, match.p, 0);
+	match_boot(api, j, boots[n - 1 - (size_t)-boot]);
 	api->seek_head(j);
 	char name[64];
 	snprintf(name, sizeof(name), "journal (boot %d)", boot);
 	send_records(api, j, name, to);
-	text_free(&match);
 	return NULL;
+}
+
+/** Dashes may stand between its digits. */
+static bool boot_of_text(const char *text, sd_id128_t *ret)
+{
+	size_t n = 0;
+	for (*ret = (sd_id128_t){ 0 }; *text; text++) {
+		const char *digits = "0123456789abcdef", *digit = strchr(digits, *text);
+		if (*text == '-')
+			continue;
+		if (!digit || n == 2 * sizeof(ret->bytes))
+			return false;
+		ret->bytes[n / 2] = (uint8_t)(ret->bytes[n / 2] << 4 | (digit - digits));
+		n++;
+	}
+	return n == 2 * sizeof(ret->bytes);
+}
+
+/** The next record is the first of that boot from @us on, or else its last one; behind it come all later boots. A file that does not know
+ * the boot would begin at its own head, so that the place is looked up among the boot's own records. false: nobody knows it. */
+static bool go_to(const struct journal_api *api, sd_journal *j, const char *boot, int64_t us)
+{
+	sd_id128_t id;
+	_cleanup_free_ char *cursor = NULL;
+	if (!boot_of_text(boot, &id))
+		return false;
+	match_boot(api, j, id);
+	api->seek_monotonic(j, id, us > 0 ? (uint64_t)us : 0);
+	if (api->next(j) <= 0) {
+		api->seek_tail(j);
+		if (api->previous(j) <= 0)
+			return false;
+	}
+	if (api->get_cursor(j, &cursor) < 0)
+		return false;
+	api->flush_matches(j);
+	api->add_match(j, "_TRANSPORT=kernel", 0);
+	return api->seek_cursor(j, cursor) >= 0;
 }
 
 static struct uh_error *read_journal(const struct journal_wanted *w, int to)
@@ -227,6 +275,9 @@ static struct uh_error *read_journal(const struct journal_wanted *w, int to)
 		api.add_match(j, "_TRANSPORT=kernel", 0);
 		api.seek_head(j);
 		send_records(&api, j, w->named->path, to);
+	} else if (w->from_boot) {
+		if (go_to(&api, j, w->from_boot, w->from_us) || go_to(&api, j, w->or_boot, 0))
+			send_records(&api, j, "journal", to);
 	} else {
 		err = one_boot(&api, j, w->boot, to);
 	}
@@ -317,6 +368,12 @@ int source_journal_boots(const char *root)
 struct uh_error *source_journal(const char *root, int boot, const struct source_visitor *v)
 {
 	const struct journal_wanted w = { .root = root, .boot = boot };
+	return journal_run(&w, NULL, v, NULL);
+}
+
+struct uh_error *source_journal_since(const char *boot, int64_t us, const char *or_boot, const struct source_visitor *v)
+{
+	const struct journal_wanted w = { .from_boot = boot, .from_us = us, .or_boot = or_boot };
 	return journal_run(&w, NULL, v, NULL);
 }
 

@@ -46,6 +46,13 @@ struct source_record source_kmsg_record(struct str record)
 	return out;
 }
 
+uint64_t source_kmsg_sequence(struct str record)
+{
+	int64_t n;
+	str_split(&record, ',');
+	return str_number(str_split(&record, ','), &n) && n > 0 ? (uint64_t)n : 0;
+}
+
 static void visit(const char *name, struct str record, double began, const struct source_visitor *v)
 {
 	struct source_record out = source_kmsg_record(record);

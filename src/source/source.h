@@ -60,12 +60,17 @@ void source_bytes(const char *name, struct str bytes, const struct source_visito
 
 /** The kernel's messages in the journal of the boot @boot (0: this one, -1: the one before). @root NULL: this machine. */
 struct uh_error *source_journal(const char *root, int boot, const struct source_visitor *v);
+/** The same of this machine from @us of the kernel's clock in the boot of this id on, of that boot and all later ones; where the journal does
+ * not know it, from the beginning of @or_boot on. */
+struct uh_error *source_journal_since(const char *boot, int64_t us, const char *or_boot, const struct source_visitor *v);
 #define SOURCE_JOURNAL_MAGIC "LPKSHHRH" // with which a journal file begins
 struct uh_error *source_journal_file(const struct named *n, const char *path, const struct source_visitor *v);
 /** Number of boots the journal knows, newest last; 0 where there is no journal. */
 int source_journal_boots(const char *root);
 /** What a record of /dev/kmsg says: `priority,sequence,microseconds,flags;text`, and lines of notes. A time that is none is -1. */
 struct source_record source_kmsg_record(struct str record);
+/** The number of such a record in its boot; 0: it has none. */
+uint64_t source_kmsg_sequence(struct str record);
 struct uh_error *source_kmsg(const char *path, const struct source_visitor *v);
 /** The same of one that is open already, without blocking; read here, by a process that may hang. */
 void source_kmsg_here(int fd, const char *path, const struct source_visitor *v);

@@ -23,12 +23,15 @@ int64_t watch_kernel_ms(const struct watcher *w) { return now_ms() + w->clock_ms
 static struct str id_of(struct watcher *w, struct arena *a, int64_t first_us, struct str sign)
 {
 	struct str when = arena_printf(a, "%lld", (long long)first_us);
-	uint64_t id = str_hash(str_hash(STR_HASH_BEGIN, str_z(w->host)), str_z(w->boot_id));
+	uint64_t id = str_hash(str_hash(STR_HASH_BEGIN, str_z(w->host)), str_z(w->log_boot));
 	return arena_printf(a, "%016llx", (unsigned long long)str_hash(str_hash(id, when), sign));
 }
 
+/** Of a time in the boot whose records are read now. */
 static int64_t wall(const struct watcher *w, int64_t kernel_us)
 {
+	if (strcmp(w->log_boot, w->boot_id) != 0)
+		return (w->log_began_us + kernel_us) / 1000000;
 	return (int64_t)time(NULL) - (watch_kernel_ms(w) - kernel_us / 1000) / 1000;
 }
 
@@ -140,7 +143,8 @@ static bool take(struct watcher *w, struct watch_case *c, struct incident *i)
 
 void case_want_capture(struct watcher *w, struct watch_case *c)
 {
-	bool recent = watch_kernel_ms(w) / 1000 - c->stored.last_us / 1000000 < RECENT_S;
+	bool recent = str_is(c->stored.boot_id, w->boot_id) &&
+		      watch_kernel_ms(w) / 1000 - c->stored.last_us / 1000000 < RECENT_S;
 	if (c->stored.bundle.n || c->taken.n)
 		c->capture = CAPTURE_DONE;
 	else if (!w->settings.capture)
@@ -169,7 +173,7 @@ static void begin(struct watcher *w, struct watch_case *c, struct str sign)
 		c->stored.id = id;
 		c->stored.state = c->stored.state.n ? c->stored.state : S("open");
 		c->stored.host = str_z(w->host);
-		c->stored.boot_id = str_z(w->boot_id);
+		c->stored.boot_id = arena_str(&c->arena, str_z(w->log_boot));
 		c->stored.origin = c->stored.origin.n ? c->stored.origin : S("log");
 		c->stored.began = wall(w, c->stored.first_us);
 	}
@@ -427,6 +431,11 @@ void cases_looked(struct watcher *w, int64_t now, bool answered)
 		const bool unexplained = c->taken.n && !c->stored.bundle.n;
 		if (!c->check || now < c->check || c->capture == CAPTURE_WANTED || unexplained || c->hooks_wanted)
 			continue;
+		if (!str_is(c->stored.boot_id, w->boot_id)) {
+			c->check = 0;
+			case_close_boot(w, c);
+			continue;
+		}
 		if (answered && is_well(w, c) && !case_lasts(&c->stored)) {
 			case_close(w, c, S("the GPU is well, and nothing new was reported"));
 			continue;

@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/lower.h"
 #include "base/save.h"
+#include "watch/gap.h"
 
 enum { UEVENT_ROOM = 256 << 10, UEVENTS_KERNEL = 1, AGAIN_MS = 10000, ERRORS_MOST = 16 };
 
@@ -73,16 +74,34 @@ static int open_uevents(void)
 	return fd;
 }
 
+/** Its first record, which shows whether there were others before it. */
+static void read_first(int log, struct text *ret)
+{
+	char *room = text_room(ret, EYE_FRAME_MOST);
+	ssize_t n = log < 0 ? 0 : read(log, room, EYE_FRAME_MOST);
+	while (n < 0 && (errno == EPIPE || errno == EINTR))
+		n = read(log, room, EYE_FRAME_MOST);
+	ret->n = n > 0 ? (size_t)n : 0;
+}
+
 static void watch(int to, const void *ctx)
 {
-	(void)ctx;
+	struct text first = { 0 };
+	struct gap gap;
 	prctl(PR_SET_NAME, "unhang-eye");
 	signal(SIGHUP, SIG_IGN);
 	child_keep_only(to);
 	_cleanup_close_ int log = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	const int why = errno;
 	_cleanup_close_ int events = open_uevents();
+	read_first(log, &first);
+	const bool missing = first.n && gap_begin(ctx, text_str(&first), &gap);
 	lower_privileges(LOWER_NOGROUP); // what is open stays open
+	if (missing)
+		gap_send(&gap, to);
+	if (first.n)
+		eye_send(to, EYE_RECORD, text_str(&first));
+	text_free(&first);
 	if (log < 0)
 		send_text(to, EYE_FAILED, strerror(why));
 	else if (!send_records(to, log))
@@ -105,7 +124,7 @@ static void watch(int to, const void *ctx)
 	}
 }
 
-bool eye_begin(struct child *ret) { return child_begin_free(watch, NULL, ret); }
+bool eye_begin(const struct store_place *from, struct child *ret) { return child_begin_free(watch, from, ret); }
 
 bool eye_take(struct str *bytes, struct eye_frame *ret, bool *ret_wrong)
 {

@@ -7,6 +7,8 @@
 
 enum eye_kind {
 	EYE_RECORD, // of the kernel's log, as /dev/kmsg gives it
+	EYE_KEPT,   // a record that the kernel overwrote while nobody read: the journal has it (gap.h)
+	EYE_GAP,    // such records that the journal has not got either
 	EYE_LOST,   // records were overwritten before they were read
 	EYE_READY,  // all that was in the log at the start was sent
 	EYE_UEVENT, // a message of the kernel: a device came, went or changed
@@ -24,7 +26,9 @@ struct eye_frame {
 
 enum { EYE_FRAME_MOST = 8 << 10 }; // of a text; records and uevents of the kernel are no longer
 
-bool eye_begin(struct child *ret);
+struct store_place;
+/** @from: up to where the log was read before. */
+bool eye_begin(const struct store_place *from, struct child *ret);
 /** Sends a frame to who reads @to; ends the process where nobody does. */
 void eye_send(int to, enum eye_kind kind, struct str text);
 /** Takes the next frame off @bytes. false: it is not whole yet; *@ret_wrong: it is none. */

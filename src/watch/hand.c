@@ -231,13 +231,15 @@ static bool serve(struct hand *h, enum hand_task task, struct str text, struct t
 {
 	struct arena a = { 0 };
 	struct stored stored = { 0 };
+	struct store_place place;
 	struct child *c;
 	struct watch_voice voice = { .journal = -1, .hand = -1, .notify = getenv("NOTIFY_SOCKET") };
 	bool record = stored_parse(text, &a, &stored), good = false;
 	switch (task) {
 	case HAND_EYE:
 		child_kill(&h->eye, KILL_MS);
-		good = started(eye_begin(&h->eye), &h->eye, why, ret_fd);
+		place = store_place_parse(text, &place) ? place : (struct store_place){ 0 };
+		good = started(eye_begin(&place, &h->eye), &h->eye, why, ret_fd);
 		break;
 	case HAND_PULSE:
 		child_kill(&h->pulse, KILL_MS);

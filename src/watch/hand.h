@@ -6,7 +6,7 @@
 #include "watch/watch.h"
 
 enum hand_task {
-	HAND_EYE,     // starts the eye
+	HAND_EYE,     // starts the eye; the text is the place up to which the log was read
 	HAND_PULSE,   // starts the pulse
 	HAND_LOOK,    // starts a job: looks at the GPUs; the text of each job is the record of an incident
 	HAND_CAPTURE, // the same: saves the evidence

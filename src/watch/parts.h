@@ -86,6 +86,8 @@ struct watcher {
 	int64_t clock_ms; // what to add to now_ms() for the kernel's clock
 	uint64_t lost;
 	struct text unread, uncounted; // why the log is not read, and progress not counted; empty: it is
+	char log_boot[64];             // of the records that are read now: an earlier boot's are those of the journal
+	int64_t log_began_us;          // when that earlier boot began, since 1970
 	struct store_place place;      // up to where the log was stored when it began
 	struct store_place read, kept; // up to where it was read, and up to where the disk says that all is stored
 	int64_t keep_due;              // when that is to be written again
@@ -161,6 +163,8 @@ void case_copy(struct watch_case *c, const struct stored *from);
 const struct stored *restart_found(const struct watcher *w, struct str id, const struct stored *now);
 /** Whether an earlier run has stored and told it, and its vacuum removed it since. */
 bool restart_knows(const struct watcher *w, const struct stored *i);
+/** Closes what an earlier boot had, unless a new boot does not mend it. */
+void case_close_boot(struct watcher *w, struct watch_case *c);
 /** What is stored as closed ends, while the log is read once more, where it ended then: what came later is another. */
 void cases_replay(struct watcher *w, double seconds);
 /** All that was in the log was read: what is stored but was not met again is gone on with. */

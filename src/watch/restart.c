@@ -18,7 +18,7 @@ const struct stored *restart_found(const struct watcher *w, struct str id, const
 			return w->before.list.data[n];
 	for (size_t n = 0; n < w->before.list.len; n++) {
 		const struct stored *s = w->before.list.data[n];
-		if (str_is(s->boot_id, w->boot_id) && str_eq(s->gpu, now->gpu) && s->first_us <= now->first_us &&
+		if (str_is(s->boot_id, w->log_boot) && str_eq(s->gpu, now->gpu) && s->first_us <= now->first_us &&
 		    now->first_us <= s->last_us && !case_is_others(s, now->pid))
 			return s;
 	}
@@ -27,7 +27,7 @@ const struct stored *restart_found(const struct watcher *w, struct str id, const
 
 bool restart_knows(const struct watcher *w, const struct stored *i)
 {
-	return str_is(str_z(w->place.boot_id), w->boot_id) && i->last_us <= w->place.microseconds;
+	return str_is(str_z(w->place.boot_id), w->log_boot) && i->last_us <= w->place.microseconds;
 }
 
 /** Its end was not told to the hooks, or they were killed with the watch meanwhile. */
@@ -38,7 +38,7 @@ void cases_replay(struct watcher *w, double seconds)
 	struct incident *i;
 	for (size_t n = 0; n < w->before.list.len; n++) {
 		const struct stored *s = w->before.list.data[n];
-		if (!str_is(s->state, "closed") || !str_is(s->boot_id, w->boot_id) || (double)s->last_us / 1e6 >= seconds)
+		if (!str_is(s->state, "closed") || !str_is(s->boot_id, w->log_boot) || (double)s->last_us / 1e6 >= seconds)
 			continue;
 		for (size_t k = 0; (i = engine_open(w->engine, k)) != NULL; k++)
 			if ((int64_t)(i->begin.seconds * 1e6) == s->first_us) {
@@ -52,6 +52,12 @@ void cases_replay(struct watcher *w, double seconds)
 static bool outlasts_boot(const struct stored *i)
 {
 	return case_lasts(i) && (str_is(i->action, "replace") || str_is(i->action, "power-cycle"));
+}
+
+void case_close_boot(struct watcher *w, struct watch_case *c)
+{
+	if (!outlasts_boot(&c->stored))
+		case_close(w, c, S("the machine was started again"));
 }
 
 void cases_adopt(struct watcher *w)
@@ -72,8 +78,11 @@ void cases_adopt(struct watcher *w)
 		if (c->hooks_wanted)
 			continue;
 		if (!str_is(s->boot_id, w->boot_id)) {
-			if (!outlasts_boot(s))
-				case_close(w, c, S("the machine was started again"));
+			c->hooks_wanted = s->hooks < 1 && !str_is(s->state, "suspected");
+			c->check = c->hooks_wanted; // it is closed when they were told of it
+			w->look_wanted |= c->hooks_wanted;
+			if (!c->hooks_wanted)
+				case_close_boot(w, c);
 			continue;
 		}
 		if (!str_is(s->state, "suspected"))

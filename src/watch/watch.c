@@ -15,6 +15,7 @@
 #include "base/door/lock.h"
 #include "base/lower.h"
 #include "watch/eye.h"
+#include "watch/gap.h"
 #include "watch/parts.h"
 #include "watch/pulse/pulse.h"
 
@@ -24,36 +25,54 @@ enum { READ_AT_ONCE = 64 << 10, EYE_AGAIN_MS = 5000 };
 
 static void on_event(void *ctx, const struct event *e) { engine_event(((struct watcher *)ctx)->engine, e); }
 
-/** priority,sequence,... */
-static uint64_t sequence_of(struct str record)
+/** What follows is of this boot: with another one ends all that is open. */
+static void turn_to(struct watcher *w, struct str boot_id)
 {
-	int64_t n;
-	str_split(&record, ',');
-	return str_number(str_split(&record, ','), &n) && n > 0 ? (uint64_t)n : 0;
+	if (str_is(boot_id, w->log_boot))
+		return;
+	evidence_record(w->evidence, NULL, NULL);
+	engine_end(w->engine);
+	evidence_record(w->evidence, "/dev/kmsg", NULL);
+	str_copy(w->log_boot, sizeof(w->log_boot), boot_id);
+}
+
+static void take_line(struct watcher *w, struct source_record *line)
+{
+	line->boot_id = str_z(w->log_boot);
+	if (!w->ready)
+		cases_replay(w, line->boot_seconds);
+	evidence_record(w->evidence, "/dev/kmsg", line);
 }
 
 static void take_record(struct watcher *w, struct str record)
 {
 	enum { MS = 1000, US = 1000000 };
-	const uint64_t sequence = sequence_of(record);
+	const uint64_t sequence = source_kmsg_sequence(record);
 	if (sequence && sequence <= w->read.sequence) // a new eye begins where the log does
 		return;
-	const bool gap = !w->read.sequence && w->place.sequence && sequence > w->place.sequence + 1 &&
-			 str_is(str_z(w->place.boot_id), w->boot_id);
-	if (gap) {
-		w->lost++;
-		voice_warn(&w->voice, "The kernel overwrote messages while no watch ran. unhang explain reads the journal.");
-	}
 	struct source_record out = source_kmsg_record(record);
 	int64_t ms = (int64_t)(out.boot_seconds * MS);
 	w->read.sequence = sequence;
 	w->read.microseconds = (int64_t)(out.boot_seconds * US);
-	out.boot_id = str_z(w->boot_id);
 	if (w->ready && out.boot_seconds >= 0 && ms > watch_kernel_ms(w))
 		w->clock_ms = ms - now_ms();
-	if (!w->ready)
-		cases_replay(w, out.boot_seconds);
-	evidence_record(w->evidence, "/dev/kmsg", &out);
+	turn_to(w, str_z(w->boot_id));
+	take_line(w, &out);
+}
+
+/** It begins some minutes before the place, so that what belongs together is known; a mind that goes on has these. */
+static void take_kept(struct watcher *w, struct str text)
+{
+	enum { US = 1000000 };
+	struct kept_record kept;
+	if (!kept_parse(text, &kept) || kept.boot_id.n >= sizeof(w->log_boot))
+		return;
+	const int64_t us = (int64_t)(kept.record.boot_seconds * US);
+	if (w->read.sequence && (!str_is(kept.boot_id, w->boot_id) || us <= w->read.microseconds))
+		return;
+	turn_to(w, kept.boot_id);
+	w->log_began_us = kept.wall_us - us;
+	take_line(w, &kept.record);
 }
 
 static void set_clock(struct watcher *w, double seconds)
@@ -91,12 +110,21 @@ static void take_frame(struct watcher *w, const struct eye_frame *f)
 	case EYE_RECORD:
 		take_record(w, f->text);
 		break;
+	case EYE_KEPT:
+		take_kept(w, f->text);
+		break;
+	case EYE_GAP:
+		w->lost++;
+		w->state_old = true;
+		voice_warn(&w->voice, "The kernel overwrote messages while nobody read them, and the journal lacks some.");
+		break;
 	case EYE_LOST:
 		w->lost++;
 		w->state_old = true;
 		voice_problem(&w->voice, "The kernel wrote messages faster than they were read; some are lost.");
 		break;
 	case EYE_READY:
+		turn_to(w, str_z(w->boot_id));
 		w->ready = true;
 		if (!w->log_failed)
 			set_unread(w, &w->unread, (struct str){ 0 });
@@ -151,11 +179,11 @@ static bool take_frames(struct watcher *w, int fd, struct text *inbox)
 }
 
 /** Has the hand start it. -1: it could not. */
-static int begin(struct watcher *w, enum hand_task task)
+static int begin(struct watcher *w, enum hand_task task, struct str text)
 {
 	struct text why = { 0 };
 	int fd = -1;
-	if (hand_ask(w->hand, task, (struct str){ 0 }, &why, &fd))
+	if (hand_ask(w->hand, task, text, &why, &fd))
 		fcntl(fd, F_SETFL, O_NONBLOCK);
 	else
 		voice_problem(&w->voice, why.p);
@@ -165,10 +193,13 @@ static int begin(struct watcher *w, enum hand_task task)
 
 static void open_eye(struct watcher *w)
 {
+	struct text place = { 0 };
+	store_place_text(w->read.sequence ? &w->read : &w->place, &place);
 	text_clear(&w->inbox);
 	w->log_failed = false;
 	w->eye_began = now_ms();
-	w->eye = begin(w, HAND_EYE);
+	w->eye = begin(w, HAND_EYE, text_str(&place));
+	text_free(&place);
 	w->eye_again = w->eye < 0 ? w->eye_began + EYE_AGAIN_MS : -1;
 }
 
@@ -191,7 +222,7 @@ static void open_pulse(struct watcher *w)
 	text_clear(&w->pulse_inbox);
 	if (!w->settings.silent || w->options->until_quiet)
 		return;
-	w->pulse = begin(w, HAND_PULSE);
+	w->pulse = begin(w, HAND_PULSE, (struct str){ 0 });
 	if (w->pulse < 0)
 		w->pulse_due = now_ms() + EYE_AGAIN_MS;
 }
@@ -338,6 +369,7 @@ static void run(struct watcher *w)
 	set_clock(w, source_uptime());
 	store_place_load(w->settings.state_dir, &w->place);
 	str_copy(w->read.boot_id, sizeof(w->read.boot_id), str_z(w->boot_id));
+	str_copy(w->log_boot, sizeof(w->log_boot), str_z(w->boot_id));
 	door_end();                      // nobody reads through it while nothing happens
 	lower_privileges(LOWER_NOGROUP); // before the first byte of a stranger's
 	w->look_wanted = w->state_old = true;
