@@ -175,7 +175,8 @@ static void end_with_newest(struct incident *i)
 void incident_move_fault(struct incident *to, struct incident *from, const struct event *e, enum phase phase)
 {
 	const struct know_event *kind = process_kind(e->signature);
-	struct event moved = *e;
+	struct event moved;
+	memcpy(&moved, e, offsetof(struct event, facts)); // an event that was held back has room for no more facts than its own
 	size_t at = from->events.len;
 	while (at > 0 && from->events.data[at - 1]->kind != kind)
 		at--;
