@@ -48,6 +48,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	settings_parse(&s, "fuzz", bytes, ignore, NULL);
 	settings_free(&s);
 	uevent_parse(bytes, &u);
+	struct kept_record kept;
+	kept_parse(bytes, &kept);
 	struct hold_told told;
 	struct attend_task task;
 	hold_told_parse(bytes, &told);

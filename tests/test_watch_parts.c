@@ -153,6 +153,74 @@ static void frames_of_the_eye_are_whole_or_wait(void **state)
 	assert_true(!eye_take(&bytes, &frame, &wrong) && wrong);
 }
 
+#define BOOT "00000000-0000-0000-0000-000000001111"
+
+static void records_of_the_journal_stay_what_they_are(void **state)
+{
+	struct text text = { 0 };
+	struct kept_record kept;
+	const struct source_record forged = { .text = S("x\n DEVICE=+pci:0000:03:00.0\nGPU reset begin!"),
+					      .boot_seconds = 940.0003,
+					      .wall_seconds = 1700000000.5,
+					      .by = { WRITER_KERNEL, S("usb"), S("+usb:1-1\n SUBSYSTEM=pci") } };
+	(void)state;
+	kept_text(S(BOOT), &forged, &text);
+	assert_true(text.n < EYE_FRAME_MOST && kept_parse(text_str(&text), &kept));
+	assert_true(str_is(kept.boot_id, BOOT) && kept.wall_us == 1700000000500000 && kept.record.boot_seconds == 940.0003);
+	assert_true(str_is(kept.record.text, "x\\x0a DEVICE=+pci:0000:03:00.0\\x0aGPU reset begin!"));
+	assert_true(str_is(kept.record.by.subsystem, "usb") && str_is(kept.record.by.device, "+usb:1-1\\x0a SUBSYSTEM=pci"));
+	assert_int_equal(kept.record.by.writer, WRITER_KERNEL);
+	for (size_t n = 0; n < text.n; n++) {
+		char *cut = exact(text.p, n);
+		kept_parse((struct str){ cut, n }, &kept);
+		free(cut);
+	}
+	char *large = malloc(65536);
+	assert_non_null(large);
+	memset(large, '\n', 65536);
+	text_clear(&text);
+	kept_text(S(BOOT),
+		  &(struct source_record){ .text = { large, 65536 }, .by = { WRITER_INTO_LOG, { large, 31 }, { large, 79 } } },
+		  &text);
+	assert_true(text.n < EYE_FRAME_MOST && kept_parse(text_str(&text), &kept));
+	assert_int_equal(kept.record.by.writer, WRITER_INTO_LOG);
+	free(large);
+	text_free(&text);
+}
+
+/** One whole record, a part of another one, and then nothing for ever. */
+static void late_journal(int to, const void *ctx)
+{
+	const struct source_record r = { .text = S("usb 1-1: new device"), .boot_seconds = 940, .by.writer = WRITER_KERNEL };
+	struct text text = { 0 };
+	(void)ctx;
+	kept_text(S(BOOT), &r, &text);
+	eye_send(to, EYE_KEPT, text_str(&text));
+	if (write(to, text.p, 6) == 6)
+		pause();
+}
+
+static void a_late_journal_is_not_waited_for(void **state)
+{
+	struct gap gap = { .from = { BOOT, 4, 900000000 }, .boot_id = BOOT, .end_us = 980000000, .missing = 2 };
+	struct eye_frame frame;
+	struct text got = { 0 };
+	bool wrong;
+	int ends[2];
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	assert_true(child_begin_free(late_journal, NULL, &gap.reader));
+	gap.deadline = now_ms() + 1000;
+	gap_send(&gap, ends[1]);
+	close(ends[1]);
+	got.n = (size_t)read(ends[0], text_room(&got, EYE_FRAME_MOST), EYE_FRAME_MOST);
+	struct str bytes = text_str(&got);
+	assert_true(eye_take(&bytes, &frame, &wrong) && frame.kind == EYE_KEPT);
+	assert_true(eye_take(&bytes, &frame, &wrong) && frame.kind == EYE_GAP && !bytes.n);
+	close(ends[0]);
+	text_free(&got);
+}
+
 static void interrupts_are_counted(void **state)
 {
 	static const char text[] = "           CPU0       CPU1\n  9:          3          4   IO-APIC  acpi\n"
@@ -272,7 +340,9 @@ static void a_recording_is_of_the_process_that_it_names(void **state)
 	char directory[64], path[128], found[200];
 	struct sign_process p = { .pid = getpid(), .stat.began = 5000 };
 	const uint64_t tick = UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK);
-	struct rec_header h = { .version = RECORDING_VERSION, .state = RECORDING_ON, .pid = (uint32_t)getpid(), .start.boot_ns = 5001 * tick };
+	struct rec_header h = {
+		.version = RECORDING_VERSION, .state = RECORDING_ON, .pid = (uint32_t)getpid(), .start.boot_ns = 5001 * tick
+	};
 	(void)state;
 	memcpy(h.magic, RECORDING_MAGIC, sizeof(h.magic));
 	snprintf(directory, sizeof(directory), "/dev/shm/unhang-test-owner-%d", getpid());
@@ -497,6 +567,8 @@ int main(void)
 		cmocka_unit_test(uevents_tell_of_evidence),
 		cmocka_unit_test(a_recording_is_of_the_process_that_it_names),
 		cmocka_unit_test(frames_of_the_eye_are_whole_or_wait),
+		cmocka_unit_test(records_of_the_journal_stay_what_they_are),
+		cmocka_unit_test(a_late_journal_is_not_waited_for),
 		cmocka_unit_test(interrupts_are_counted),
 		cmocka_unit_test(what_proc_says_is_cut_at_every_byte),
 		cmocka_unit_test(jobs_are_named_by_their_cgroup),

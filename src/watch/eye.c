@@ -12,7 +12,6 @@
 #include "base/cleanup.h"
 #include "base/lower.h"
 #include "base/save.h"
-#include "watch/gap.h"
 
 enum { UEVENT_ROOM = 256 << 10, UEVENTS_KERNEL = 1, AGAIN_MS = 10000, ERRORS_MOST = 16 };
 

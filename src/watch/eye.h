@@ -4,10 +4,12 @@
 
 #include "base/child.h"
 #include "base/str.h"
+#include "source/source.h"
+#include "store/store.h"
 
 enum eye_kind {
 	EYE_RECORD, // of the kernel's log, as /dev/kmsg gives it
-	EYE_KEPT,   // a record that the kernel overwrote while nobody read: the journal has it (gap.h)
+	EYE_KEPT,   // a record that the kernel overwrote while nobody read: the journal has it
 	EYE_GAP,    // such records that the journal has not got either
 	EYE_LOST,   // records were overwritten before they were read
 	EYE_READY,  // all that was in the log at the start was sent
@@ -26,7 +28,6 @@ struct eye_frame {
 
 enum { EYE_FRAME_MOST = 8 << 10 }; // of a text; records and uevents of the kernel are no longer
 
-struct store_place;
 /** @from: up to where the log was read before. */
 bool eye_begin(const struct store_place *from, struct child *ret);
 /** Sends a frame to who reads @to; ends the process where nobody does. */
@@ -44,3 +45,31 @@ struct uevent {
 bool uevent_parse(struct str bytes, struct uevent *ret);
 /** Whether it tells that evidence appeared: a device core, or a GPU that the driver gave up. */
 bool uevent_matters(const struct uevent *u);
+
+// gap.c: what the kernel wrote and overwrote while nobody read. The journal may have it, of the boot in which reading ended and of those
+// since.
+/** A record of the journal, as the eye hands it on: the boot and the time of the day, and behind them what /dev/kmsg had of it. */
+struct kept_record {
+	struct str boot_id;
+	int64_t wall_us; // < 0: unknown
+	struct source_record record;
+};
+/** @boot_id: as /proc has it, with dashes. */
+void kept_text(struct str boot_id, const struct source_record *r, struct text *to);
+/** false: it is none. */
+bool kept_parse(struct str text, struct kept_record *ret);
+
+struct gap {
+	struct store_place from;
+	char boot_id[64];    // of this boot
+	int64_t end_us;      // up to where, in this boot: /dev/kmsg has what came later
+	uint64_t missing;    // records of this boot
+	struct child reader; // of the journal
+	int64_t deadline;    // of it, by now_ms()
+};
+
+/** Begins to read what lies between the place up to which all was read and the first record that /dev/kmsg has. It needs the rights to
+ * read the journal. false: nothing is missing, or nobody reads. */
+bool gap_begin(const struct store_place *from, struct str first, struct gap *ret);
+/** Hands on what the journal has, and tells where that is not all. It waits until the deadline at most. */
+void gap_send(struct gap *g, int to);

@@ -1,4 +1,4 @@
-#include "watch/gap.h"
+#include "watch/eye.h"
 
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -12,7 +12,8 @@ enum {
 	TEXT_MOST = 1800, // the kernel's own have 1 KB; each byte may take four
 	BOOT_DIGITS = 32,
 	SECOND_US = 1000000,
-	BACK_US = 600 * SECOND_US, // an incident may have begun before the place; and the journal's clock is not quite the kernel's
+	BACK_US = 600 *
+		  SECOND_US, // an incident may have begun before the place; and the journal's clock is not quite the kernel's
 };
 
 /** As a place keeps it. */
@@ -53,7 +54,7 @@ bool kept_parse(struct str text, struct kept_record *ret)
 
 // --- the reader of the journal ---
 
-struct reading {
+struct journal_reading {
 	int to;
 	const struct gap *gap;
 };
@@ -72,7 +73,7 @@ static struct str with_dashes(struct str id, char *room)
 
 static void on_record(void *ctx, const char *name, const struct source_record *r)
 {
-	const struct reading *reading = ctx;
+	const struct journal_reading *reading = ctx;
 	const struct gap *g = reading->gap;
 	char room[BOOT_DIGITS + 4];
 	struct text text = { 0 };
@@ -93,7 +94,7 @@ static void on_record(void *ctx, const char *name, const struct source_record *r
 static void read_journal(int to, const void *ctx)
 {
 	const struct gap *g = ctx;
-	struct reading reading = { to, g };
+	struct journal_reading reading = { to, g };
 	const struct source_visitor v = { .record = on_record, .ctx = &reading };
 	prctl(PR_SET_NAME, "unhang-journal");
 	child_keep_only(to);
@@ -107,7 +108,7 @@ bool gap_begin(const struct store_place *from, struct str first, struct gap *ret
 {
 	char room[64];
 	const uint64_t sequence = source_kmsg_sequence(first);
-	*ret = (struct gap){ .from = *from, .reader.fd = -1 };
+	*ret = (struct gap){ .from = *from, .reader.fd = -1, .deadline = now_ms() + JOURNAL_MS };
 	str_copy(ret->boot_id, sizeof(ret->boot_id),
 		 str_trim(small_file("/proc/sys/kernel/random/boot_id", room, sizeof(room))));
 	const struct source_record record = source_kmsg_record(first);
@@ -138,7 +139,7 @@ void gap_send(struct gap *g, int to)
 	uint64_t filled = 0;
 	bool wrong;
 	if (g->reader.pid > 0) {
-		child_wait(&g->reader, now_ms() + JOURNAL_MS, JOURNAL_MOST, &all); // what came in time counts
+		child_wait(&g->reader, g->deadline, JOURNAL_MOST, &all); // what came in time counts
 		child_kill(&g->reader, 0);
 	}
 	for (struct str rest = text_str(&all); eye_take(&rest, &frame, &wrong);) {

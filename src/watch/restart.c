@@ -36,9 +36,11 @@ static bool end_untold(const struct stored *i) { return str_is(i->state, "closed
 void cases_replay(struct watcher *w, double seconds)
 {
 	struct incident *i;
+	const double later =
+		seconds - (double)w->settings.settle / 1000; // the last sign has lines behind it that say more of it
 	for (size_t n = 0; n < w->before.list.len; n++) {
 		const struct stored *s = w->before.list.data[n];
-		if (!str_is(s->state, "closed") || !str_is(s->boot_id, w->log_boot) || (double)s->last_us / 1e6 >= seconds)
+		if (!str_is(s->state, "closed") || !str_is(s->boot_id, w->log_boot) || (double)s->last_us / 1e6 >= later)
 			continue;
 		for (size_t k = 0; (i = engine_open(w->engine, k)) != NULL; k++)
 			if ((int64_t)(i->begin.seconds * 1e6) == s->first_us) {

@@ -15,7 +15,6 @@
 #include "base/door/lock.h"
 #include "base/lower.h"
 #include "watch/eye.h"
-#include "watch/gap.h"
 #include "watch/parts.h"
 #include "watch/pulse/pulse.h"
 
@@ -434,6 +433,19 @@ static void mind(int hand, void *ctx)
 /** Whether a place may become good while the watch runs: it is full, or cannot be written now. */
 static bool may_pass(int error) { return error == EROFS || error == ENOSPC || error == EDQUOT || error == EIO; }
 
+/** One that was just killed may have had a child that had not yet closed what it inherited: that takes a moment to end. */
+static enum lock_end take_lock(int place, struct lock *ret)
+{
+	enum { PATIENCE_MS = 2000, STEP_MS = 50 };
+	const int64_t until = now_ms() + PATIENCE_MS;
+	enum lock_end end = lock_take(place, ret);
+	while (end == LOCK_HELD && now_ms() < until) {
+		poll(NULL, 0, STEP_MS);
+		end = lock_take(place, ret);
+	}
+	return end;
+}
+
 /** Two on one place would tell everything twice. */
 static struct uh_error *take_place(const char *directory, int *ret_lock)
 {
@@ -441,7 +453,7 @@ static struct uh_error *take_place(const char *directory, int *ret_lock)
 		return uh_error_os(errno, "incidents cannot be stored in %s", directory);
 	_cleanup_close_ int place = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct lock lock = LOCK_FREE;
-	if (place >= 0 && lock_take(place, &lock) == LOCK_HELD)
+	if (place >= 0 && take_lock(place, &lock) == LOCK_HELD)
 		return uh_error_new("another unhang watch stores its incidents in %s", directory);
 	*ret_lock = lock.fd;
 	return NULL;

@@ -40,7 +40,7 @@ struct watch_state {
 	int64_t written;      // seconds since 1970
 	int64_t valid_until;  // a watch that lives has written another by then
 	int64_t looked;       // when the GPUs were last looked at; 0: never
-	uint64_t lost;        // times that the kernel's log ran over before it was read
+	uint64_t lost;        // times that messages of the kernel were lost before they were read
 	struct str unread;    // why the kernel's log is not read; empty: it is
 	struct str uncounted; // why progress is not counted; empty: it is, or is not to be
 	const struct watched_gpu *gpus;
