@@ -117,7 +117,8 @@ class Unhang:
         self.directory = pathlib.Path(self.room.name)
         self.config = self.directory / "config"
         self.environment = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": str(self.directory),
-                            "XDG_CONFIG_HOME": str(self.config), "LC_ALL": "C.UTF-8", "TZ": "UTC", "UNHANG_CONTAINER": "no"}
+                            "XDG_CONFIG_HOME": str(self.config), "LC_ALL": "C.UTF-8", "TZ": "UTC", "UNHANG_CONTAINER": "no",
+                            "MALLOC_PERTURB_": "85"}  # what was freed is not what it was
         for name, value in os.environ.items():
             if name.endswith("SAN_OPTIONS"):
                 self.environment[name] = value

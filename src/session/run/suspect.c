@@ -132,7 +132,7 @@ static void tell(const struct suspect *s, struct arena *a, struct run_try *ret)
 		tell_fault(s, a, ret);
 	if (!s->packet)
 		return;
-	ret->kernel = packet_say(a, s->packet);
+	ret->kernel = arena_str(a, packet_say(a, s->packet)); // the recording is closed before it is told
 	ret->symbol = s->packet->kernel ? arena_str(a, s->packet->kernel->name) : (struct str){ 0 };
 	ret->packet = (int64_t)s->packet->id;
 	ret->launch = s->packet->kernel ? launch_of(s) : -1;
