@@ -2,6 +2,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "source/kfd/events.h"
 #include "store/store.h"
 #include "watch/attend.h"
 #include "watch/eye.h"
@@ -37,6 +38,22 @@ static void check_record(struct str bytes)
 	arena_free(&a);
 }
 
+/** What KFD tells is handed on and read in the same way. */
+static void check_kfd(struct str bytes)
+{
+	struct kfd_lines lines = { 0 };
+	struct kfd_told told = { .pci = S("0000:03:00.0"), .pid = 1, .process = S("x") }, again;
+	kfd_told_parse(bytes, &again);
+	while (kfd_event_take(&lines, &bytes, &told.event)) {
+		struct text text = { 0 };
+		kfd_told_text(&told, &text);
+		if (told.event.kind && (!kfd_told_parse(text_str(&text), &again) || again.event.number != told.event.number ||
+					!str_eq(again.event.text, told.event.text)))
+			abort();
+		text_free(&text);
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct str bytes = { (const char *)data, size };
@@ -66,6 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	progress_judge(&p, 2000);
 	if (pulse_interrupts(bytes, S("1\n22")) < -1)
 		abort();
+	check_kfd(bytes);
 	while (eye_take(&bytes, &frame, &wrong))
 		uevent_parse(frame.text, &u);
 	return 0;

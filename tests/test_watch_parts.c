@@ -17,6 +17,7 @@
 #include "base/child.h"
 #include "base/lower.h"
 #include "recorder/format.h"
+#include "source/kfd/events.h"
 #include "store/store.h"
 #include "watch/attend.h"
 #include "watch/eye.h"
@@ -129,6 +130,61 @@ static void uevents_tell_of_evidence(void **state)
 		uevent_parse((struct str){ cut, n }, &u);
 		free(cut);
 	}
+}
+
+static size_t take_kfd(struct str bytes, struct kfd_event *last)
+{
+	struct kfd_lines lines = { 0 };
+	struct kfd_event e;
+	size_t n = 0;
+	while (kfd_event_take(&lines, &bytes, &e)) {
+		n += e.kind != 0;
+		*last = e.kind ? e : *last;
+	}
+	return n;
+}
+
+static void kfd_tells_of_faults_and_resets(void **state)
+{
+	static const char all[] = "1 4d2:python3\n3 1 job hang on ring:gfx\n3 2\n1 4d3:a thread of ten\n2 3:4\n4 1\nx\n\n1 "
+				  "zz:x\n1 80000000:x\n1 5:";
+	struct kfd_event e = { 0 };
+	(void)state;
+	assert_int_equal(take_kfd(S("1 4d2:python3\n"), &e), 1);
+	assert_int_equal(e.number, 1234);
+	assert_true(str_is(e.text, "python3"));
+	assert_int_equal(take_kfd(str_z(all), &e), 4);
+	assert_int_equal(e.number, 1235);
+	// A name has fifteen bytes at most: what may be the rest of one is not believed, what cannot be is.
+	assert_int_equal(take_kfd(S("1 2:x\n3 1 RAS\n3 2 RAS error\n"), &e), 2);
+	assert_int_equal(e.number, 2);
+	assert_int_equal(take_kfd(S("1 2:\n3 1\n1 1:init\n3 2\n"), &e), 2);
+	assert_int_equal(take_kfd(S("1 2:fifteen letters\n3 1\n"), &e), 2);
+	for (size_t n = 0; n < sizeof(all); n++) {
+		char *cut = exact(all, n);
+		assert_true(take_kfd((struct str){ cut, n }, &e) <= 4);
+		free(cut);
+	}
+}
+
+static void what_kfd_told_is_whole_or_none(void **state)
+{
+	const struct kfd_told told = { S("0000:03:00.0"), { KFD_PAGE_FAULT, 1235, S("a thread") }, 1234, S("python3") };
+	struct kfd_told again;
+	struct text text = { 0 };
+	(void)state;
+	kfd_told_text(&told, &text);
+	assert_true(kfd_told_parse(text_str(&text), &again));
+	assert_true(str_eq(again.pci, told.pci) && str_eq(again.process, told.process) &&
+		    str_eq(again.event.text, told.event.text));
+	assert_true(again.pid == told.pid && again.event.kind == told.event.kind && again.event.number == told.event.number);
+	for (size_t n = 0; n < text.n; n++) {
+		char *cut = exact(text.p, n);
+		kfd_told_parse((struct str){ cut, n }, &again);
+		free(cut);
+	}
+	assert_false(kfd_told_parse(S("0000:03:00.0\n1\n"), &again));
+	text_free(&text);
 }
 
 static void frames_of_the_eye_are_whole_or_wait(void **state)
@@ -565,6 +621,8 @@ int main(void)
 		cmocka_unit_test(only_ids_are_ids),
 		cmocka_unit_test(mistakes_of_a_configuration_are_told),
 		cmocka_unit_test(uevents_tell_of_evidence),
+		cmocka_unit_test(kfd_tells_of_faults_and_resets),
+		cmocka_unit_test(what_kfd_told_is_whole_or_none),
 		cmocka_unit_test(a_recording_is_of_the_process_that_it_names),
 		cmocka_unit_test(frames_of_the_eye_are_whole_or_wait),
 		cmocka_unit_test(records_of_the_journal_stay_what_they_are),

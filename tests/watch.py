@@ -631,6 +631,47 @@ def test_forged(t, unhang):
         t.same([later["cause"]["class"], later["action"]["fault"]], wanted, "and so says its bundle")
 
 
+def kfd_tells(unhang, serving, name, text, log=""):
+    """A machine whose KFD tells @text, behind what its log tells; and what was asked of it. (None, []): that cannot be made here."""
+    m = Machine(unhang, name, f"{HEALTHY}\nprocess train\n    vram 0000:03:00.0 1G\n" + ("messages\n" + log if log else ""))
+    m.configure("quiet 30\nkfd-events yes")
+    (m.top / "text").write_text(text)
+    out, told = f"{m.top}/out", f"grep -q explained {m.top}/out"
+    wait = "n=0; until {0} || [ $n -gt 200 ]; do sleep 0.1; n=$((n+1)); done"
+    script = (f"export UNHANG_CONTAINER=no; mount --bind /dev/null /dev/kfd; {serving} {m.top}/text {m.top}/go {m.top}/asked {m.command()} >{out} 2>&1 & p=$!; "
+              + wait.format(f"grep -q mask {m.top}/asked || ! kill -0 $p") + "; " + (wait.format(told) + "; " if log else "") + f"touch {m.top}/go; "
+              + wait.format(f"grep -q sent {m.top}/asked && {told} || ! kill -0 $p") + f"; for q in $(pgrep -x unhang-kfd); do ls -l /proc/$q/fd | grep -c /dev/null; done >{m.top}/held; "
+              f"mkdir {m.top}/nobody; mount --bind {m.top}/nobody /sys/class/kfd/kfd/proc; " + wait.format(f"grep -q closed {m.top}/asked || ! kill -0 $p") + "; " + wait.format("[ $(pgrep -cx unhang-kfd) = 1 ] || ! kill -0 $p") + f"; pgrep -cx unhang-kfd >>{m.top}/held; "
+              f"kill -TERM $(pgrep -P $p -x unhang); wait $p; echo status $?")
+    run = m.run(script)
+    return (None, []) if b"status 77" in run.stdout else (m, (m.top / "asked").read_text().splitlines())
+
+
+KFD_LINES = ("1 2:train\n", "3 1 job hang on ring:gfx_0.0.0\n")
+# A thread may have a newline in its name, and so write a line of its own.
+KFD_FORGED = "1 2:x\n3 1 RAS\n"
+
+
+def test_kfd(t, unhang, serving):
+    """KFD's own events: a second way to hear of faults and resets."""
+    m, asked = kfd_tells(unhang, serving, "kfd", KFD_LINES[0])
+    if os.getuid() != 0 or not m:
+        t.skip("KFD's events", "system calls of others cannot be answered here")
+        return
+    t.same([len(asked), asked[1:]], [4, ["mask 8000000000000005", "sent", "closed"]], "KFD is asked for faults and resets of all processes, and let go when nobody computes")
+    t.same([[i["class"], i["origin"], i["job"]] for i in m.incidents()], [["gpu-page-fault-unmapped", "kfd", "train"]], "a fault that no line of the log tells of is an incident")
+    record = m.incidents()[0]
+    later = json.loads(unhang.run("explain", "--json", m.directory(record) / "bundle.tar.zst").stdout)["incidents"]
+    t.same([i["cause"]["class"] for i in later], ["gpu-page-fault-unmapped"], "and so says its bundle")
+    t.same((m.top / "held").read_text().split(), ["0", "0", "1"], "/dev/kfd is not held open, and who asked ends when nobody computes any more")
+    m, _ = kfd_tells(unhang, serving, "kfd-reset", KFD_LINES[1])
+    t.same([[i["class"], i["origin"]] for i in m.incidents()], [["gpu-reset-unexplained", "kfd"]], "so is a reset")
+    m, _ = kfd_tells(unhang, serving, "kfd-both", KFD_LINES[0] * 3, log=fault(1001, process="train", pid=2))
+    t.same([[i["origin"], i["title"]] for i in m.incidents()], [["log", "A shader of train (2) used unmapped memory: read of 0x7f3a00001000"]], "what both tell is one incident, once")
+    m, _ = kfd_tells(unhang, serving, "kfd-forged", KFD_FORGED)
+    t.same([[i["class"], i["pid"]] for i in m.incidents()], [["gpu-page-fault-unmapped", 2]], "a line in the name of a thread tells nothing")
+
+
 def test_configuration(t, unhang):
     def check(path):
         run = unhang.run("watch", "--check-config", "--config", path)
@@ -727,6 +768,7 @@ def main():
         test(t, unhang)
     test_silent(t, unhang, os.path.abspath(sys.argv[3]))
     test_full_disk(t, unhang, os.path.abspath(sys.argv[2]))
+    test_kfd(t, unhang, os.path.abspath(sys.argv[4]))
     t.end()
 
 

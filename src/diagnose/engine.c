@@ -351,6 +351,31 @@ void engine_event(struct engine *g, const struct event *e)
 		take_detail(g, i, e);
 }
 
+/** Whether @d is what @e tells: of the same GPU, at about the same time, and of the same process. */
+static bool is_same(const struct incident *i, const struct diag_event *d, const struct event *e)
+{
+	enum { APART = 10 }; // seconds
+	const struct fact *pid = event_fact(e, "pid");
+	return d->kind == e->signature->event && str_eq(i->gpu.device, e->device) && !later_than(e->time, d->last, APART) &&
+	       (!pid || str_eq(diag_value(d, "pid"), pid->value));
+}
+
+void engine_second(struct engine *g, const struct event *e)
+{
+	bool known = false;
+	for (size_t n = 0; n < g->nopen; n++) {
+		for (size_t k = 0; k < g->open[n]->events.len; k++) {
+			struct diag_event *d = g->open[n]->events.data[k];
+			if (!is_same(g->open[n], d, e))
+				continue;
+			known = true;
+			d->unattested = false;
+		}
+	}
+	if (!known)
+		engine_event(g, e);
+}
+
 void engine_end(struct engine *g)
 {
 	open_close_all(g);

@@ -23,6 +23,8 @@ struct engine *engine_new(const struct know *k, struct incident_sink sink);
 /** Which GPU it was, where the evidence does not say. */
 void engine_say_part(struct engine *g, const struct know_part *part);
 void engine_event(struct engine *g, const struct event *e);
+/** The same of a second channel, which nobody can forge: of what is known already it says that it is true, and no more. */
+void engine_second(struct engine *g, const struct event *e);
 /** Closes all open incidents: the source has ended, and the next one may be from another machine. */
 void engine_end(struct engine *g);
 /** For a watcher, who cannot wait until an incident closes: the nth that is open, or NULL; and the same concluded as far as it has come.

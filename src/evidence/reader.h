@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "evidence/event.h"
 #include "evidence/log/scan.h"
+#include "source/kfd/events.h"
 #include "source/source.h"
 
 enum { EVIDENCE_KINDS = 8 };
@@ -45,6 +46,9 @@ const char *evidence_refused(const struct evidence_reader *r);
 size_t evidence_count(const struct evidence_reader *r);
 const struct evidence *evidence_at(const struct evidence_reader *r, size_t index);
 void evidence_reader_free(struct evidence_reader *r);
+
+/** What KFD told, as an event without a time; its texts lie in @a. false: the user has retracted it. */
+bool kfd_told_event(const struct know *k, const struct kfd_told *t, struct arena *a, struct event *ret);
 
 /** What the bytes at the front of a source are not: text. NULL where they are. */
 const char *recognise_binary(struct str head);

@@ -46,17 +46,20 @@ static void say_holder(FILE *to, const char *process, const struct holders_task 
 {
 	char path[64], name[64], *room = mem_large(ENVIRON_ROOM);
 	struct arena a = { 0 };
-	struct str size = job_size_say(&a, (int64_t)vram_of(process));
+	const int64_t bytes = (int64_t)vram_of(process);
+	struct str size = job_size_say(&a, bytes);
 	if (!process_numbers_shared()) {
 		fprintf(to, "process %.20s of the host (" STR_FMT ")\n", process, STR_ARG(size));
 	} else {
 		snprintf(path, sizeof(path), "/proc/%.20s/comm", process);
 		struct str run = process_run(process, room, ENVIRON_ROOM),
 			   comm = str_trim(small_file(path, name, sizeof(name)));
-		fprintf(to, STR_FMT " (%.20s) " STR_FMT, STR_ARG(comm.n ? comm : S("process")), process, STR_ARG(size));
-		if (run.n && !str_is(run, t->run_id))
-			fprintf(to, ", left by the run " STR_FMT, STR_ARG(str_cut(run, 64)));
-		fputc('\n', to);
+		if (bytes || !str_is(comm, "unhang-kfd")) { // which only listens to KFD
+			fprintf(to, STR_FMT " (%.20s) " STR_FMT, STR_ARG(comm.n ? comm : S("process")), process, STR_ARG(size));
+			if (run.n && !str_is(run, t->run_id))
+				fprintf(to, ", left by the run " STR_FMT, STR_ARG(str_cut(run, 64)));
+			fputc('\n', to);
+		}
 	}
 	free(room);
 	arena_free(&a);

@@ -10,6 +10,7 @@
 #define STORE_TEXT "diagnosis.txt"
 #define STORE_CLOSE "close" // an operator asks a watch that runs to close it; the text is why
 
+#define STORE_ORIGIN_KFD "kfd"        // KFD told of it, and no line of the log
 #define STORE_ORIGIN_HOLD "recording" // a recorder told of a fault, before any line of the log did
 
 enum { STORE_ID = 16, STORE_LIST_MOST = 100000 };

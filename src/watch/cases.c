@@ -124,6 +124,8 @@ static bool take(struct watcher *w, struct watch_case *c, struct incident *i)
 	s->events = (int64_t)signs_of(i);
 	str_number(incident_owner(i), &s->pid);
 	case_set(c, &s->gpu, i->gpu.device);
+	if (!c->known && !i->events.data[0]->at.line) // no line of the log told of it
+		case_set(c, &s->origin, S(STORE_ORIGIN_KFD));
 	if (c->capture != CAPTURE_DONE || !s->class.n) { // what was captured tells more than the log alone
 		case_set(c, &s->class, i->cause->head.id);
 		case_set(c, &s->title, i->title);

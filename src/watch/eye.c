@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/lower.h"
 #include "base/save.h"
+#include "watch/kfd/follow.h"
 
 enum { UEVENT_ROOM = 256 << 10, UEVENTS_KERNEL = 1, AGAIN_MS = 10000, ERRORS_MOST = 16 };
 
@@ -83,8 +84,31 @@ static void read_first(int log, struct text *ret)
 	ret->n = n > 0 ? (size_t)n : 0;
 }
 
+/** Hands on what KFD told, behind what the log has of the same: that tells more. false: there is nobody who tells. */
+static bool send_kfd(int to, int from, struct text *inbox)
+{
+	struct eye_frame frame;
+	bool wrong;
+	ssize_t n = read(from, text_room(inbox, EYE_FRAME_MOST), EYE_FRAME_MOST);
+	if (n <= 0)
+		return n < 0 && errno == EINTR;
+	inbox->n += (size_t)n;
+	struct str bytes = text_str(inbox);
+	while (eye_take(&bytes, &frame, &wrong))
+		eye_send(to, frame.kind, frame.text);
+	memmove(inbox->p, bytes.p, bytes.n);
+	inbox->n = bytes.n;
+	return !wrong;
+}
+
+struct eye_start {
+	const struct store_place *from;
+	bool kfd;
+};
+
 static void watch(int to, const void *ctx)
 {
+	const struct eye_start *start = ctx;
 	struct text first = { 0 };
 	struct gap gap;
 	prctl(PR_SET_NAME, "unhang-eye");
@@ -94,7 +118,11 @@ static void watch(int to, const void *ctx)
 	const int why = errno;
 	_cleanup_close_ int events = open_uevents();
 	read_first(log, &first);
-	const bool missing = first.n && gap_begin(ctx, text_str(&first), &gap);
+	const bool missing = first.n && gap_begin(start->from, text_str(&first), &gap);
+	struct child kfd = { .fd = -1 };
+	struct text inbox = { 0 };
+	if (start->kfd)
+		kfd_follow_begin(&kfd);
 	lower_privileges(LOWER_NOGROUP); // what is open stays open
 	if (missing)
 		gap_send(&gap, to);
@@ -107,23 +135,28 @@ static void watch(int to, const void *ctx)
 		cleanup_close(&log);
 	int64_t again = now_ms() + AGAIN_MS;
 	send_text(to, EYE_READY, "");
-	struct pollfd wait[] = { { log, POLLIN, 0 }, { events, POLLIN, 0 }, { to, POLLERR, 0 } };
+	struct pollfd wait[] = { { log, POLLIN, 0 }, { events, POLLIN, 0 }, { to, POLLERR, 0 }, { kfd.fd, POLLIN, 0 } };
 	// A log that could not be read needs to be opened again, by one that still has the rights.
 	while (wait[0].fd >= 0 || now_ms() < again) {
-		if (poll(wait, 3, wait[0].fd < 0 ? AGAIN_MS : -1) < 0 && errno != EINTR)
+		if (poll(wait, 4, wait[0].fd < 0 ? AGAIN_MS : -1) < 0 && errno != EINTR)
 			return;
 		if (wait[2].revents)
 			return;
-		if (wait[0].revents && !send_records(to, log)) {
+		if ((wait[0].revents || (wait[0].fd >= 0 && wait[3].revents)) && !send_records(to, log)) {
 			wait[0].fd = -1;
 			again = now_ms() + AGAIN_MS;
 		}
 		if (wait[1].revents)
 			send_uevent(to, events);
+		if (wait[3].revents && !send_kfd(to, kfd.fd, &inbox))
+			wait[3].fd = -1;
 	}
 }
 
-bool eye_begin(const struct store_place *from, struct child *ret) { return child_begin_free(watch, from, ret); }
+bool eye_begin(const struct store_place *from, bool kfd, struct child *ret)
+{
+	return child_begin_free(watch, &(struct eye_start){ from, kfd }, ret);
+}
 
 bool eye_take(struct str *bytes, struct eye_frame *ret, bool *ret_wrong)
 {

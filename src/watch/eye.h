@@ -18,6 +18,7 @@ enum eye_kind {
 	EYE_VOTES,  // from the pulse: votes on the progress of a GPU; its PCI address is the first line
 	EYE_BEAT,   // from the pulse: it lives; the text is empty where nobody computes
 	EYE_HOLD,   // from the pulse: how a hold stands (pulse/holds.h)
+	EYE_KFD,    // an event of KFD (source/kfd/events.h)
 	EYE_KINDS
 };
 
@@ -28,8 +29,8 @@ struct eye_frame {
 
 enum { EYE_FRAME_MOST = 8 << 10 }; // of a text; records and uevents of the kernel are no longer
 
-/** @from: up to where the log was read before. */
-bool eye_begin(const struct store_place *from, struct child *ret);
+/** @from: up to where the log was read before. @kfd: KFD is asked, too. */
+bool eye_begin(const struct store_place *from, bool kfd, struct child *ret);
 /** Sends a frame to who reads @to; ends the process where nobody does. */
 void eye_send(int to, enum eye_kind kind, struct str text);
 /** Takes the next frame off @bytes. false: it is not whole yet; *@ret_wrong: it is none. */

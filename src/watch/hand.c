@@ -88,10 +88,23 @@ struct hand_job {
 	const struct stored *stored;
 };
 
-/** The votes, as a line of a log: the diagnosis reads it like any other. Its time is that since which nothing moved. */
+/** What KFD told and the log may not have. */
+static struct str kfd_note(struct arena *a, const struct stored *i)
+{
+	enum { US = 1000000 };
+	struct str what = i->pid ? arena_printf(a, "page fault of " STR_FMT " pid %lld",
+						STR_ARG(i->job.n ? i->job : S("process")), (long long)i->pid) :
+				   S("reset");
+	return arena_printf(a, "[%5lld.%06lld] unhang watch: amdgpu " STR_FMT ": KFD tells of a " STR_FMT "\n",
+			    (long long)(i->first_us / US), (long long)(i->first_us % US), STR_ARG(i->gpu), STR_ARG(what));
+}
+
+/** What no log has, as a line of one: the diagnosis reads it like any other. The time of votes is that since which nothing moved. */
 static struct str note_of(struct arena *a, const struct stored *i)
 {
 	enum { US = 1000000 };
+	if (str_is(i->origin, STORE_ORIGIN_KFD))
+		return kfd_note(a, i);
 	if (!i->votes.n)
 		return (struct str){ 0 };
 	const int64_t stood = i->stood > 0 && i->stood < i->last_us / US ? i->stood : 0, since = i->last_us - stood * US;
@@ -239,7 +252,7 @@ static bool serve(struct hand *h, enum hand_task task, struct str text, struct t
 	case HAND_EYE:
 		child_kill(&h->eye, KILL_MS);
 		place = store_place_parse(text, &place) ? place : (struct store_place){ 0 };
-		good = started(eye_begin(&place, &h->eye), &h->eye, why, ret_fd);
+		good = started(eye_begin(&place, h->settings.kfd_events, &h->eye), &h->eye, why, ret_fd);
 		break;
 	case HAND_PULSE:
 		child_kill(&h->pulse, KILL_MS);

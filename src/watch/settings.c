@@ -29,6 +29,7 @@ static const struct setting {
 	{ "bundles-per-hour", SETTING_NUMBER, offsetof(struct watch_settings, bundles_per_hour), 1, 32, NULL },
 	{ "settle-ms", SETTING_NUMBER, offsetof(struct watch_settings, settle), 10, 60000, NULL },
 	{ "silent-hangs", SETTING_YES, offsetof(struct watch_settings, silent), 0, 0, NULL },
+	{ "kfd-events", SETTING_YES, offsetof(struct watch_settings, kfd_events), 0, 0, NULL },
 	{ "may-block", SETTING_YES, offsetof(struct watch_settings, may_block), 0, 0, NULL },
 	{ "suspect-after", SETTING_NUMBER, offsetof(struct watch_settings, suspect_after), 0, 3600, NULL },
 	{ "hung-after", SETTING_NUMBER, offsetof(struct watch_settings, hung_after), 0, DAY, NULL },

@@ -19,6 +19,7 @@ struct watch_settings {
 	int64_t settle;           // milliseconds: a failure prints many lines; they are read before it is told
 	int64_t quiet;            // seconds without news, after which it is over, if the GPU is well
 	bool silent;              // look for hangs that the driver does not notice
+	bool kfd_events;          // ask KFD for faults and resets, too
 	bool may_block;           // read what may block even where a blocked read makes the kernel panic
 	int64_t suspect_after;    // seconds that votes stood still; 0: as knowledge/progress.know says
 	int64_t hung_after;       // the same for a hang that is certain

@@ -74,6 +74,19 @@ static void take_kept(struct watcher *w, struct str text)
 	take_line(w, &kept.record);
 }
 
+static void take_kfd(struct watcher *w, struct str text)
+{
+	struct arena a = { 0 };
+	struct kfd_told told;
+	struct event e;
+	if (kfd_told_parse(text, &told) && kfd_told_event(w->know, &told, &a, &e)) {
+		e.time = (struct stamp){ TIME_BOOT, (double)watch_kernel_ms(w) / 1000 };
+		e.boot_id = str_z(w->boot_id);
+		engine_second(w->engine, &e);
+	}
+	arena_free(&a);
+}
+
 static void set_clock(struct watcher *w, double seconds)
 {
 	w->clock_ms = seconds > 0 ? (int64_t)(seconds * 1000) - now_ms() : 0;
@@ -145,6 +158,9 @@ static void take_frame(struct watcher *w, const struct eye_frame *f)
 		break;
 	case EYE_HOLD:
 		holds_take(w, f->text, now_ms());
+		break;
+	case EYE_KFD:
+		take_kfd(w, f->text);
 		break;
 	case EYE_KINDS:
 		break;

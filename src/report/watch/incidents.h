@@ -14,7 +14,7 @@ struct stored {
 	struct str fingerprint; // by the log: the same for faults that are alike
 	struct str host, boot_id;
 	struct str gpu, unique_id, serial; // gpu: its PCI address
-	struct str origin;                 // log or look: who told of it first
+	struct str origin;                 // log, kfd, look, ...: who told of it first
 	struct str bundle;                 // taken, or why there is none; empty: not yet
 	struct str closed_by;              // what ended it
 	struct str job;                    // of the process that held the GPU: its name, Slurm job or pod
