@@ -92,6 +92,22 @@ def test_places(t, j):
     t.same(oct(file.stat().st_mode & 0o777), "0o640", "others do not read the crash diagnostics")
 
 
+def test_not_replaced(t, j):
+    """Whoever names a pipe, a link or (as root) a device loses nothing: not before the job, and not where the job puts one there."""
+    fifo, link, nowhere = (j.unhang.directory / f"not-replaced-{name}" for name in ("fifo", "link", "nowhere"))
+    os.mkfifo(fifo)
+    link.symlink_to("/proc/self/fd/2")
+    nowhere.symlink_to("/no/such/file")
+    for option in ("--status-file", "--crash-diagnostics"):
+        for path in (fifo, link, nowhere):
+            done = j.run(shell("echo started; exit 3"), option, path)
+            t.ok(done.returncode == tap.CANNOT and option in done.stderr.decode() and done.stderr.count(b"\n") == 1 and not done.stdout, f"{option} {path.name} is refused", done.stderr)
+        late = j.unhang.directory / f"late{option}"
+        done = j.run(shell(f"rm -f {late}; mkfifo {late}; exit 3"), option, late)
+        t.same((done.returncode, late.is_fifo()), (3, True), f"{option}: a pipe that the job puts there stays")
+    t.same((fifo.is_fifo(), link.is_symlink(), nowhere.is_symlink()), (True, True, True), "and all are still there")
+
+
 def test_refused(t, j):
     sticky = j.unhang.directory / "sticky"
     sticky.mkdir()
@@ -746,7 +762,7 @@ def main():
     j = Job(unhang)
     # With real programs these are in job_gpu.py.
     without = () if shutil.which("hipcc") else (test_left, test_terminal)
-    for test in (test_status, test_places, test_refused, test_output, test_copied, test_outlived, test_words, test_container, test_inherited, test_full, test_signals, test_limits, test_oom, test_group, test_tries, test_waits, test_ranks, test_first, test_killed, test_hangup, *without):
+    for test in (test_status, test_places, test_not_replaced, test_refused, test_output, test_copied, test_outlived, test_words, test_container, test_inherited, test_full, test_signals, test_limits, test_oom, test_group, test_tries, test_waits, test_ranks, test_first, test_killed, test_hangup, *without):
         test(t, j)
     t.end()
 

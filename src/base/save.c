@@ -129,6 +129,16 @@ static bool give_name(const struct save_place *p, const char *unfinished, bool r
 	       !unlinkat(p->dir, unfinished, 0);
 }
 
+struct uh_error *save_check(int dir, const char *path)
+{
+	struct stat st;
+	if (fstatat(dir, path, &st, AT_SYMLINK_NOFOLLOW) || S_ISREG(st.st_mode))
+		return NULL;
+	if (S_ISDIR(st.st_mode))
+		return uh_error_os(EISDIR, "%s", path);
+	return uh_error_new("%s is %s, which is not replaced; name a file", path, S_ISLNK(st.st_mode) ? "a link" : "no regular file");
+}
+
 static struct uh_error *save(int dir, const char *path, struct str bytes, mode_t mode, enum save_how how)
 {
 	_cleanup_(place_close) struct save_place p = { .dir = -1 };

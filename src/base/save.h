@@ -10,6 +10,9 @@
 /** Writes @bytes to a new file beside @path, makes sure that they are on the disk, and renames it to @path. If @path is a link, the link
  * is replaced, not the file that it leads to. The directory must exist. A relative @path begins at the directory @dir, or AT_FDCWD. */
 struct uh_error *save_file(int dir, const char *path, struct str bytes, mode_t mode);
+/** Whether a file that the user named may be saved as @path: an error if something else than a regular file is there. A device would be gone, and
+ * who reads a pipe, or the file behind a link, would get nothing. */
+struct uh_error *save_check(int dir, const char *path);
 /** As save_file(), but does not wait for the disk: what a kill of the program spares, a crash of the machine within the next seconds may
  * not. */
 struct uh_error *save_soon(int dir, const char *path, struct str bytes, mode_t mode);

@@ -77,6 +77,9 @@ static struct uh_error *save_report(const struct run_told *r, const char *path)
 {
 	const struct run_try *last = r->ntries ? r->tries[r->ntries - 1] : NULL;
 	const bool soon = !last || !last->ended.n || ended_well(last);
+	struct uh_error *err = save_check(AT_FDCWD, path);
+	if (err)
+		return err;
 	char *p = NULL;
 	size_t n = 0;
 	FILE *out = open_memstream(&p, &n);
@@ -84,7 +87,7 @@ static struct uh_error *save_report(const struct run_told *r, const char *path)
 		return uh_error_os(errno, "%s", path);
 	report_run(r, true, 0, out);
 	fclose(out);
-	struct uh_error *err = (soon ? save_soon : save_file)(AT_FDCWD, path, (struct str){ p, n }, 0640);
+	err = (soon ? save_soon : save_file)(AT_FDCWD, path, (struct str){ p, n }, 0640);
 	free(p);
 	return err;
 }

@@ -20,8 +20,12 @@ static struct uh_error *check_file(struct arena *a, const char *option, const ch
 		return NULL;
 	if (!*path)
 		return uh_error_new("%s needs the name of a file", option);
-	if (!stat(path, &st) && S_ISDIR(st.st_mode))
-		return uh_error_os(EISDIR, "%s %s", option, path);
+	struct uh_error *refused = save_check(AT_FDCWD, path);
+	if (refused) {
+		struct uh_error *err = uh_error_new("%s: %s", option, uh_error_message(refused));
+		uh_error_free(refused);
+		return err;
+	}
 	const char *directory = slash == path ? "/" : slash ? arena_z(a, (struct str){ path, (size_t)(slash - path) }) : ".";
 	if (stat(directory, &st))
 		return uh_error_os(errno, "%s %s", option, path);

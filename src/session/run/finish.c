@@ -56,7 +56,9 @@ static void write_diagnostics(const struct job_study *s, FILE *to)
 					     .ndumps = dumps.n < DUMPS_MOST ? dumps.n : DUMPS_MOST };
 	report_crash_diagnostics(&d, out);
 	fclose(out);
-	struct uh_error *err = save_file(AT_FDCWD, s->options->crash_diagnostics, (struct str){ p, n }, 0640);
+	struct uh_error *err = save_check(AT_FDCWD, s->options->crash_diagnostics);
+	if (!err)
+		err = save_file(AT_FDCWD, s->options->crash_diagnostics, (struct str){ p, n }, 0640);
 	if (err)
 		fprintf(to, "%s\n", uh_error_message(err));
 	uh_error_free(err);
