@@ -209,6 +209,29 @@ def socket_pair(j, command):
         return ours.recv(1000)
 
 
+NO_WAIT = """
+import fcntl, os, sys
+flags = fcntl.fcntl(1, fcntl.F_GETFL)
+fcntl.fcntl(1, fcntl.F_SETFL, flags | os.O_NONBLOCK)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+
+
+def test_left_alone(t, j):
+    """Pipes that nobody can be put between, or may: the job has them as they are."""
+    for most in (8, 11, 12, 13, 14, 16, 20, 32, 64, 65, 128):
+        ours, alone = bash(j, f"ulimit -n {most}; exec U sh -c 'echo out; echo err >&2; exit 5'", "--level", 0)
+        t.same((ours.returncode, ours.stdout, ours.stderr), (alone.returncode, alone.stdout, alone.stderr), f"{most} descriptors: all of the output is there")
+    t.same(saved(j), b"==> standard output <==\nout\n\n==> standard error <==\nerr\n", "where there are enough it is kept")
+    no_wait = j.unhang.write("no_wait.py", NO_WAIT)
+    fill = j.unhang.write("fill.py", "import os, sys\ntry:\n    for i in range(1000): os.write(1, bytes(4096))\nexcept BlockingIOError: sys.exit(11)\n")
+    reader, writer = os.pipe()
+    done = subprocess.run([sys.executable, no_wait, *j.arguments("--quiet"), "--", sys.executable, fill], stdout=writer, env=j.unhang.environment, timeout=PATIENCE)
+    os.close(reader)
+    os.close(writer)
+    t.same(done.returncode, 11, "a pipe that does not wait stays so")
+
+
 def test_outlived(t, j):
     """A process of the job that outlives unhang goes on to write, and what was written is kept."""
     read, write = os.pipe()
@@ -762,7 +785,7 @@ def main():
     j = Job(unhang)
     # With real programs these are in job_gpu.py.
     without = () if shutil.which("hipcc") else (test_left, test_terminal)
-    for test in (test_status, test_places, test_not_replaced, test_refused, test_output, test_copied, test_outlived, test_words, test_container, test_inherited, test_full, test_signals, test_limits, test_oom, test_group, test_tries, test_waits, test_ranks, test_first, test_killed, test_hangup, *without):
+    for test in (test_status, test_places, test_not_replaced, test_refused, test_output, test_copied, test_left_alone, test_outlived, test_words, test_container, test_inherited, test_full, test_signals, test_limits, test_oom, test_group, test_tries, test_waits, test_ranks, test_first, test_killed, test_hangup, *without):
         test(t, j)
     t.end()
 

@@ -129,6 +129,7 @@ struct copy_stream {
 struct job_copy {
 	struct copy_stream streams[COPIES];
 	bool same;        // both go to the same place
+	bool lacking;     // nobody could be put between the job and its pipe
 	pid_t pid, owner; // of the process that hands on, 0: there is none; of ours
 	int nudge;        // wakes it
 	struct copy_shared *shared;

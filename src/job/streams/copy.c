@@ -18,7 +18,8 @@
 #include "job/parts.h"
 
 enum { KEPT = JOB_OUTPUT_KEPT, PIECE = 64 << 10, HELD_MOST = 1 << 20, IDLE_MS = 20, KEEP_MS = 100 };
-enum { IN = 3, NUDGE = 5, FREE = 6, ABOVE = 64 }; // descriptors of the process that hands on
+// Descriptors of the process that hands on. From FREE on it opens five more: what it is given lies above them, so that it cannot fail later.
+enum { IN = 3, NUDGE = 5, FREE = 6, ABOVE = FREE + 5 };
 
 /** Both processes have it. */
 struct copy_ring {
@@ -156,20 +157,17 @@ static void hand_on_all(struct copy_shared *shared, struct way *ways, int nowher
 static bool settle(const int *ins, int nudge)
 {
 	sigset_t all;
-	int high[COPIES + 1];
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	prctl(PR_SET_NAME, "unhang-output");
 	setsid();
-	for (size_t i = 0; i <= COPIES; i++) // above the numbers that they shall have
-		high[i] = fcntl(i < COPIES ? ins[i] : nudge, F_DUPFD, ABOVE);
 	close(STDIN_FILENO);
 	for (int i = 0; i < COPIES; i++)
 		if (ins[i] < 0)
 			close(STDOUT_FILENO + i);
-		else if (dup2(high[i], IN + i) < 0)
+		else if (dup2(ins[i], IN + i) < 0)
 			return false;
-	return dup2(high[COPIES], NUDGE) >= 0 && !close_range(FREE, ~0u, 0) && !chdir("/");
+	return dup2(nudge, NUDGE) >= 0 && !close_range(FREE, ~0u, 0) && !chdir("/");
 }
 
 __attribute__((noreturn)) static void copier(const struct job_copy *c, const int *ins, int nudge, const char *directory)
@@ -218,7 +216,8 @@ static enum copy_kind kind_of(int fd, const struct stat *st)
 		return COPY_NOT;
 	if (S_ISREG(st->st_mode))
 		return COPY_FILE;
-	return S_ISFIFO(st->st_mode) && (flags & (O_ACCMODE | O_DIRECT)) == O_WRONLY && !is_shared(st) ? COPY_PIPE : COPY_NOT;
+	const int kind = flags & (O_ACCMODE | O_DIRECT | O_NONBLOCK); // a job that asked not to wait for its reader must not wait for us
+	return S_ISFIFO(st->st_mode) && kind == O_WRONLY && !is_shared(st) ? COPY_PIPE : COPY_NOT;
 }
 
 /** Where the next byte goes. */
@@ -230,16 +229,28 @@ static uint64_t place_in(int fd)
 	return !append && at >= 0 ? (uint64_t)at : !fstat(fd, &st) ? (uint64_t)st.st_size : 0;
 }
 
+/** A pipe whose reading end has a number from ABOVE on. false: there is no room for one. */
+static bool pipe_above(int ends[static 2])
+{
+	int low[2];
+	if (pipe2(low, O_CLOEXEC))
+		return false;
+	ends[0] = fcntl(low[0], F_DUPFD_CLOEXEC, ABOVE);
+	ends[1] = low[1];
+	close(low[0]);
+	return ends[0] >= 0;
+}
+
 /** A pipe as large as the one that it stands for. */
 static bool make_pipe(struct copy_stream *s, int outer, int *ret_in)
 {
-	int ends[2];
-	if (pipe2(ends, O_CLOEXEC))
-		return false;
-	fcntl(ends[1], F_SETPIPE_SZ, fcntl(outer, F_GETPIPE_SZ));
+	int ends[2] = { -1, -1 };
+	const bool good = pipe_above(ends);
 	*ret_in = ends[0];
 	s->for_job = ends[1];
-	return true;
+	if (good)
+		fcntl(ends[1], F_SETPIPE_SZ, fcntl(outer, F_GETPIPE_SZ));
+	return good;
 }
 
 static void look_at(struct job_copy *c, struct stat *st)
@@ -260,7 +271,7 @@ static void put_between(struct job_copy *c, const char *directory)
 	int ins[COPIES] = { -1, -1 }, nudge[2] = { -1, -1 };
 	void *shared = mmap(NULL, sizeof(*c->shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	c->shared = shared == MAP_FAILED ? NULL : shared;
-	bool good = c->shared && !pipe2(nudge, O_CLOEXEC);
+	bool good = c->shared && pipe_above(nudge);
 	for (int i = 0; i < COPIES && good; i++)
 		if (c->streams[i].kind == COPY_PIPE && !(i && c->same))
 			good = make_pipe(&c->streams[i], STDOUT_FILENO + i, &ins[i]);
@@ -273,13 +284,15 @@ static void put_between(struct job_copy *c, const char *directory)
 		copier(c, ins, nudge[0], directory);
 	}
 	c->nudge = nudge[1];
-	close(nudge[0]);
+	if (nudge[0] >= 0)
+		close(nudge[0]);
 	for (int i = 0; i < COPIES; i++)
 		if (ins[i] >= 0)
 			close(ins[i]);
 	if (c->pid < 0) {
 		copy_started(c);
 		copy_end(c);
+		c->lacking = true;
 	}
 }
 
@@ -327,7 +340,7 @@ void copy_end(struct job_copy *c)
 		close(c->nudge);
 	if (c->shared)
 		munmap(c->shared, sizeof(*c->shared));
-	*c = (struct job_copy){ .nudge = -1 };
+	*c = (struct job_copy){ .nudge = -1, .streams = { { .for_job = -1 }, { .for_job = -1 } } };
 }
 
 // --- what is known of it ---
