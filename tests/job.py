@@ -390,6 +390,18 @@ def test_signals(t, j):
     out, _ = job.communicate(timeout=PATIENCE)
     last = j.report()["tries"][-1]
     t.same((line, out, job.returncode, last["ended"], last["decision"]["do"]), ("got USR1\n", "got TERM\n", 9, "stopped", "stop"), "signals are passed on once, and the job answers them")
+    names = ("XCPU", "ALRM", "VTALRM", "PROF", "IO", "PWR", "STKFLT", "RTMIN", "RTMAX")
+    job = j.start(["bash", "-c", "".join(f"trap 'echo got {name}' {name}; " for name in names) + "echo ready; while read -t 0.05 x || (($? > 128)); do :; done; exit 6"], stdin=subprocess.PIPE)
+    job.stdout.readline()
+    lines = []
+    for name in names:
+        job.send_signal(16 if name == "STKFLT" else getattr(signal, f"SIG{name}"))
+        lines.append(job.stdout.readline())
+    job.communicate(timeout=PATIENCE)
+    t.same((lines, job.returncode), ([f"got {name}\n" for name in names], 6), "so are those that would end unhang")
+    done = subprocess.run([sys.executable, "-c", "import os, signal, sys; signal.setitimer(signal.ITIMER_REAL, 1); os.execv(sys.argv[1], sys.argv[1:])", *j.arguments("--quiet"), "--", "sleep", "1000"],
+                          env=j.unhang.environment, timeout=PATIENCE)
+    t.same(done.returncode, 128 + signal.SIGALRM, "an alarm that was set before unhang started is the job's")
     long = str(30000000 + os.getpid())
     job = j.start(shell(f"sleep {long} & echo ready; wait; true"), "--grace", PATIENCE * 10)
     job.stdout.readline()

@@ -55,8 +55,8 @@ static void forward(struct supervisor *s, struct job_try *a, const struct signal
 	}
 	if (!a || a->root_gone)
 		return;
-	// What the terminal sends the job has got as well: it is in our process group.
-	if (i->ssi_code <= 0)
+	// What the terminal sends the job has got as well: it is in our process group. An alarm that was set before our exec is ours alone.
+	if (i->ssi_code <= 0 || n == SIGALRM)
 		kill(a->root, n);
 	else if (n == SIGHUP && getsid(0) == getpid())
 		pass_hangup(s, a);

@@ -19,10 +19,21 @@ static const struct change changes[] = {
 enum { CHANGES = sizeof(changes) / sizeof(changes[0]) };
 _Static_assert((int)CHANGES == (int)SIGNALS_KEPT, "each change has a place where it is kept");
 
+/** What would end us, and the job with us, is the job's to answer. Ignored, it is so for both. */
+static void add_passed(sigset_t *ours)
+{
+	static const int passed[] = { SIGXCPU, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGPWR, SIGSTKFLT };
+	for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
+		sigaddset(ours, passed[i]);
+	for (int n = SIGRTMIN; n <= SIGRTMAX; n++)
+		sigaddset(ours, n);
+}
+
 void signals_take(struct signals *s)
 {
 	sigset_t ours;
 	sigemptyset(&ours);
+	add_passed(&ours);
 	for (size_t i = 0; i < CHANGES; i++)
 		if (changes[i].taken)
 			sigaddset(&ours, changes[i].signal);
