@@ -108,6 +108,30 @@ def test_not_replaced(t, j):
     t.same((fifo.is_fifo(), link.is_symlink(), nowhere.is_symlink()), (True, True, True), "and all are still there")
 
 
+def test_state(t, j):
+    """Nobody has a run write where he could not: not by a link in the place of its directory, nor by a directory of his that root uses."""
+    victim = j.unhang.directory / "victim"
+    (victim / "1").mkdir(parents=True)
+    files = [victim / name for name in ("run", "report.json", "1/output")]
+    for file in files:
+        file.write_text("as before")
+    swap = shell(f"echo text; cd {j.unhang.directory}/runs{j.n + 1} && set -- * && mv $1 old && ln -s {victim} $1; exit 3")
+    done = j.run(swap)
+    t.same((done.returncode, {file.read_text() for file in files}), (3, {"as before"}), "a link in the place of the directory of the run is not followed")
+    t.ok(b"taken the place" in done.stderr, "and that is told", done.stderr)
+    if os.geteuid():
+        t.skip("directories of others", "only root is refused them")
+        return
+    for owner, mode, words in ((65534, 0o755, "another user"), (0, 0o777, "by others"), (0, 0o775, "by others"), (0, 0o1777, None), (0, 0o755, None)):
+        place = j.unhang.directory / f"state-{owner}-{mode:o}"
+        place.mkdir()
+        place.chmod(mode)
+        os.chown(place, owner, owner)
+        done = j.run(shell("echo started"), "--quiet", "--state-dir", place)
+        wanted = (tap.CANNOT, b"", 1) if words else (0, b"started\n", 0)
+        t.ok((done.returncode, done.stdout, done.stderr.count(b"\n")) == wanted and (words or "") in done.stderr.decode(), f"--state-dir of user {owner}, {mode:o}: {'refused' if words else 'taken'}", done.stderr)
+
+
 def test_refused(t, j):
     sticky = j.unhang.directory / "sticky"
     sticky.mkdir()
@@ -797,7 +821,7 @@ def main():
     j = Job(unhang)
     # With real programs these are in job_gpu.py.
     without = () if shutil.which("hipcc") else (test_left, test_terminal)
-    for test in (test_status, test_places, test_not_replaced, test_refused, test_output, test_copied, test_left_alone, test_outlived, test_words, test_container, test_inherited, test_full, test_signals, test_limits, test_oom, test_group, test_tries, test_waits, test_ranks, test_first, test_killed, test_hangup, *without):
+    for test in (test_status, test_places, test_not_replaced, test_state, test_refused, test_output, test_copied, test_left_alone, test_outlived, test_words, test_container, test_inherited, test_full, test_signals, test_limits, test_oom, test_group, test_tries, test_waits, test_ranks, test_first, test_killed, test_hangup, *without):
         test(t, j)
     t.end()
 

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "store/record.h"
+#include "base/door/caller.h"
 #include "base/save.h"
 #include "job/parts.h"
 
@@ -111,7 +112,9 @@ struct uh_error *disk_note(const struct supervisor *s)
 		try_text(s->tries.data[i], &t);
 	}
 	const char *path = arena_printf(&a, "%s/run", s->directory).p;
-	struct uh_error *err = (soon ? save_soon : save_file)(AT_FDCWD, path, text_str(&t), 0640);
+	struct uh_error *err = disk_check(s);
+	if (!err)
+		err = (soon ? save_soon : save_file)(AT_FDCWD, path, text_str(&t), 0640);
 	text_free(&t);
 	arena_free(&a);
 	return err;
@@ -129,7 +132,8 @@ void disk_report(const struct supervisor *s)
 {
 	struct arena a = { 0 };
 	disk_status(s);
-	told(s, save_report(s->run, arena_printf(&a, "%s/report.json", s->directory).p));
+	if (disk_ours(s)) // else disk_note() says so
+		told(s, save_report(s->run, arena_printf(&a, "%s/report.json", s->directory).p));
 	arena_free(&a);
 }
 
@@ -182,15 +186,51 @@ static bool goes_on(const struct run_told *before, const struct run_told *now)
 	return now->rounds > before->rounds && str_eq(before->parent, now->parent) && str_eq(before->boot_id, now->boot_id);
 }
 
+/** Root writes where nobody else can put a link in the place of a directory. @st: of @path. */
+static struct uh_error *check_owner(const char *path, const struct stat *st)
+{
+	const bool open = st->st_mode & (S_IWGRP | S_IWOTH) && !(st->st_mode & S_ISVTX);
+	if (geteuid() || (!open && (!st->st_uid || st->st_uid == caller_uid())))
+		return NULL;
+	return uh_error_new("%s %s", path, open ? "can be changed by others" : "belongs to another user");
+}
+
+/** Opens the directory of the run, which is none that a link leads to. */
+static struct uh_error *open_directory(struct supervisor *s)
+{
+	struct stat st;
+	s->lock = open(s->directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (s->lock < 0 && (errno == ELOOP || errno == ENOTDIR))
+		return uh_error_os(errno, "%s", s->directory);
+	return s->lock >= 0 && !fstat(s->lock, &st) ? check_owner(s->directory, &st) : NULL;
+}
+
+struct uh_error *disk_check(const struct supervisor *s)
+{
+	struct stat ours, there;
+	if (s->lock < 0 || fstat(s->lock, &ours) || lstat(s->directory, &there))
+		return NULL; // where there is none, nothing can be written
+	const bool same = ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
+	return same ? NULL : uh_error_new("%s: another has taken the place of this directory", s->directory);
+}
+
+bool disk_ours(const struct supervisor *s)
+{
+	struct uh_error *err = disk_check(s);
+	uh_error_free(err);
+	return !err;
+}
+
 /** Makes the directory of this name ours, with the tries that are there. false: it is another's. */
 static bool take_directory(struct supervisor *s, struct str id, struct uh_error **ret_err)
 {
 	struct run_told before = { .status = -1 };
 	s->directory = arena_printf(s->arena, "%s/" STR_FMT, s->options->state_dir, STR_ARG(id)).p;
 	*ret_err = make_directories(s->directory);
+	if (!*ret_err)
+		*ret_err = open_directory(s);
 	if (*ret_err)
 		return true;
-	s->lock = open(s->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	// A file system without locks leaves us without knowing.
 	const bool lives = s->lock >= 0 && flock(s->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
 	if (!lives)
@@ -201,7 +241,7 @@ static bool take_directory(struct supervisor *s, struct str id, struct uh_error 
 		s->tries.len = 0;
 		return false;
 	}
-	struct supervisor other = { .options = s->options, .arena = s->arena, .run = &before, .directory = s->directory };
+	struct supervisor other = { .options = s->options, .arena = s->arena, .run = &before, .directory = s->directory, .lock = s->lock };
 	other.tries.data = s->tries.data;
 	other.tries.len = s->tries.len;
 	if (s->tries.len)
@@ -222,8 +262,9 @@ struct uh_error *disk_refuse(struct uh_error *cannot)
 struct uh_error *disk_begin(struct supervisor *s)
 {
 	const struct str base = s->run->id;
-	struct uh_error *cannot = NULL;
-	bool taken = take_directory(s, base, &cannot);
+	struct stat st;
+	struct uh_error *cannot = stat(s->options->state_dir, &st) ? NULL : check_owner(s->options->state_dir, &st);
+	bool taken = cannot || take_directory(s, base, &cannot);
 	for (int n = 2; n <= NAMES_MOST && !taken; n++) {
 		s->run->id = arena_printf(s->arena, STR_FMT "-%d", STR_ARG(base), n);
 		taken = take_directory(s, s->run->id, &cannot);

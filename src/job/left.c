@@ -183,7 +183,7 @@ void disk_complete(struct supervisor *s)
 		}
 		char *directory = arena_z(s->arena, arena_printf(s->arena, "%s/%s", s->options->state_dir, e->d_name));
 		struct supervisor other = {
-			.options = &none, .tell = s->tell, .arena = s->arena, .run = &r, .directory = directory
+			.options = &none, .tell = s->tell, .arena = s->arena, .run = &r, .directory = directory, .lock = -1
 		};
 		run_read(&other, directory, &r);
 		if (r.id.n && was_killed(&r, s->run, directory))

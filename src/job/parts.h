@@ -327,6 +327,9 @@ void run_take(struct str text, struct arena *a, struct run_told *r);
 struct uh_error *disk_note(const struct supervisor *s);
 /** The error that nothing can be written, for the user; NULL stays NULL. */
 struct uh_error *disk_refuse(struct uh_error *cannot);
+/** Whether the path of the run's directory still leads to it: who may change the directory above can put a link there. */
+struct uh_error *disk_check(const struct supervisor *s);
+bool disk_ours(const struct supervisor *s);
 void disk_report(const struct supervisor *s);
 void disk_status(const struct supervisor *s);
 void disk_save(const struct supervisor *s);

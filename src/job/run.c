@@ -176,7 +176,7 @@ static void study(struct supervisor *s, struct job_try *a)
 					 .deadline_ms = stood ? STOPPED_MS : STUDY_MS / 2,
 					 .options = s->options };
 	const struct helper_task task = { .hands = s->hands, .kind = HELPER_STUDY, .study = &study };
-	if (!failed || a->studied)
+	if (!failed || a->studied || !disk_ours(s))
 		return;
 	const struct str ended = t->ended, because = t->because;
 	loop_show(s, "saving and explaining the evidence");
@@ -207,7 +207,7 @@ static void study_words(struct supervisor *s, struct job_try *a)
 					 .output = true,
 					 .options = s->options };
 	const struct helper_task task = { .hands = s->hands, .kind = HELPER_STUDY, .study = &study };
-	if (a->studied && a->why == WHY_ITSELF && study.copy && loop_help(s, &task, DECIDE_MS))
+	if (a->studied && a->why == WHY_ITSELF && study.copy && disk_ours(s) && loop_help(s, &task, DECIDE_MS))
 		try_take(text_str(&s->helper.answer), s->arena, t);
 }
 
@@ -472,7 +472,7 @@ void job_complete(const char *state_dir, const struct job_hands *hands, void (*t
 	struct arena a = { 0 };
 	struct run_told run;
 	const struct job_options o = { .command = nothing, .state_dir = state_dir };
-	struct supervisor s = { .options = &o, .hands = hands, .tell = tell_line, .arena = &a, .run = &run };
+	struct supervisor s = { .options = &o, .hands = hands, .tell = tell_line, .arena = &a, .run = &run, .lock = -1 };
 	run_describe(&s);
 	disk_complete(&s);
 	text_free(&s.helper.answer);
