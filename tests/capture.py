@@ -246,6 +246,24 @@ def test_cut(t, unhang):
     t.no_complaints(wrong[:3], "a bundle that was cut gets an answer or a clear line")
 
 
+def test_damaged(t, unhang):
+    """A bundle that has lost what the GPU answered is no all-clear: neither of a hung GPU, nor of an idle one."""
+    wrong = []
+    for scenario in ("sdma-stuck", "idle"):
+        bundle = unhang.directory / f"damaged-{scenario}.tar.zst"
+        unhang.run("emulate", scenario, "--", unhang.binary, "capture", "--deadline", "120", "-o", bundle, timeout=300)
+        whole = members(bundle)
+        for track in ("machine", "gpus", "log"):
+            data = whole[f"answers/{track}"]
+            for how, left in {"missing": None, "empty": b"", "strange": b"unhang" * 99, "cut": data[:len(data) * 9 // 10]}.items():
+                entries = [(name, left if name == f"answers/{track}" else held, tarfile.REGTYPE) for name, held in whole.items() if name != f"answers/{track}" or left is not None]
+                run = unhang.run("explain", unhang.write("damaged.tar.zst", zstd(tar_of(entries))))
+                said = " ".join(run.stdout.decode().split())
+                if run.returncode == 0 or "Nothing has to be done" in said or "works now" in said or (scenario == "idle" and (run.returncode != 2 or (f"answers/{track}" if track != "log" else "kernel log") not in said + run.stderr.decode())):
+                    wrong.append(f"{scenario}, {track} {how}: {run.returncode}: {said[:300]} {run.stderr.decode()}")
+    t.no_complaints(wrong, "a bundle that has lost answers says so, and calls no GPU well")
+
+
 # --- nothing is lost ---
 
 def leftovers(folder):
@@ -494,7 +512,7 @@ def main():
     if not emulated.possible(unhang):
         t.skip("captures of emulated machines", "this machine cannot make them")
         t.end()
-    for test in (test_same, test_only_reads, test_blocks, test_dump, test_private, test_lacking, test_strangers, test_expert, test_redaction, test_bug_report):
+    for test in (test_damaged, test_same, test_only_reads, test_blocks, test_dump, test_private, test_lacking, test_strangers, test_expert, test_redaction, test_bug_report):
         test(t, unhang)
     t.end()
 

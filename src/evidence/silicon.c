@@ -374,6 +374,16 @@ static bool seen_queues(const struct look_round *r, const struct silicon_looked 
 	return seen;
 }
 
+/** Bad news stays true where answers are lost; good news does not. */
+static void judge_lacking(struct gpu_observation *v, struct str lacks)
+{
+	if (!lacks.n || v->unwell)
+		return;
+	v->known = false;
+	v->health = S("unknown");
+	v->unseen = lacks;
+}
+
 static void judge(struct look_round *r, struct silicon_looked *g)
 {
 	struct arena a = { 0 };
@@ -454,6 +464,7 @@ void silicon_read(const struct artefact_output *out, const struct silicon_option
 	for (size_t i = 0; i < r.n; i++) {
 		watch_contents(&r.gpus[i].watch);
 		judge(&r, &r.gpus[i]);
+		judge_lacking(r.gpus[i].view, o->lacks);
 	}
 	close_gpus(&r);
 	user_queues_free(&r.queues);

@@ -42,6 +42,7 @@ struct silicon_options {
 	struct tape *tape;             // as struct machine_at has it; NULL
 	const char *name;              // of the machine; NULL: this one
 	const struct devices *devices; // that were found already, and live longer than what is told; NULL
+	struct str lacks;              // which answers are lost: then no GPU is known to be well; empty
 };
 
 /** Looks at the GPUs of this machine: tells events, then the observation. What is in @v lives until machine_observation_free(). */

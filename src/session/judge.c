@@ -99,13 +99,15 @@ static void tell_late(struct uh_session *s, const struct unread *u)
 static void tell_unread(struct uh_session *s)
 {
 	const struct devices *d = &s->seen->devices;
-	if (!d->n && !d->unread.n)
+	if (s->lost.n)
+		unread(s, s->lost, "");
+	else if (!d->n && !d->unread.n)
 		unread(s, d->pci_known ? S("this machine has no AMD GPU") : S("/sys/bus/pci/devices cannot be listed"), "");
 	tell_late(s, &d->unread);
 	tell_late(s, &d->processes_unread);
 	for (size_t n = 0; n < s->seen->n; n++) {
 		const struct gpu_observation *g = &s->seen->gpus[n];
-		if (!g->looked || gpu_verdict(g) != UH_UNKNOWN)
+		if (!g->looked || gpu_verdict(g) != UH_UNKNOWN || s->lost.n)
 			continue;
 		tell_late(s, &g->device->unread);
 		if (g->unseen.n || !g->device->unread.n)

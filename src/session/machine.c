@@ -55,6 +55,11 @@ struct tape *machine_tape(struct uh_machine *m, const char *track)
 	return m->tape;
 }
 
+bool machine_whole(const struct uh_machine *m, const char *track)
+{
+	return !m || !tape_plays(m->tape) || tape_whole(m->tape, str_z(track));
+}
+
 void machine_find(struct uh_machine *m, const struct know *k, const char *track, struct found_devices *ret)
 {
 	*ret = (struct found_devices){ .tape = machine_tape(m, track), .borrowed = m && m->devices };

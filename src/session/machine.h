@@ -30,6 +30,9 @@ void found_devices_free(struct found_devices *f);
 /** Its tape at the beginning of a track; NULL of NULL, which is this machine. */
 struct tape *machine_tape(struct uh_machine *m, const char *track);
 
+/** Whether all that the look of @track was answered is there. A bundle may lack a part of it; a machine that is asked does not. */
+bool machine_whole(const struct uh_machine *m, const char *track);
+
 /** Options of a look whose targets may name a bundle: then that is the machine, and the other targets are what to look at in it. */
 struct machine_options {
 	struct uh_look_options options;

@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "host/host.h"
+#include "session/machine.h"
 #include "session/session.h"
 
 enum { BOOTS_BACK = 5, NOTES_MAX = 16, REFUSED_TOLD = 8 };
@@ -241,12 +242,21 @@ void uh_session_add_newest(struct uh_session *s, const char *root)
 		uh_session_add_crash_files(s, root);
 }
 
+/** Which answers that the look at the GPUs needs the bundle has lost; empty: none. */
+static struct str lost_answers(const struct uh_session *s)
+{
+	return !machine_whole(s->asked, "gpus")    ? S("answers/gpus in the bundle is missing, damaged or cut short") :
+	       !machine_whole(s->asked, "machine") ? S("answers/machine in the bundle is missing, damaged or cut short") :
+						     (struct str){ 0 };
+}
+
 struct uh_error *uh_session_add_machine(struct uh_session *s, const char *gpu)
 {
 	struct silicon_options o = { .gpu = gpu ? str_z(gpu) : (struct str){ 0 },
 				     .tape = machine_tape(s->asked, "machine"),
 				     .name = s->asked ? s->asked->path : NULL,
-				     .devices = s->asked ? s->asked->devices : NULL };
+				     .devices = s->asked ? s->asked->devices : NULL,
+				     .lacks = s->lost = lost_answers(s) };
 	char host[HOST_NAME_MAX + 1] = "";
 	if (gethostname(host, sizeof(host) - 1))
 		host[0] = 0;

@@ -19,6 +19,7 @@ struct uh_session {
 	VEC(struct str) kinds; // of evidence
 	VEC(struct note) notes;
 	const struct machine_observation *seen; // its GPUs, where they were looked at; else NULL
+	struct str lost;                        // which of its answers a bundle has lost; empty
 	bool this_boot;                         // what is read now is of this machine, since it was started
 	struct uh_machine *asked;               // in place of this machine; NULL
 	struct uh_machine *opened;              // the session's own; NULL

@@ -1,6 +1,7 @@
 // What of a bundle a session reads: the machine, its logs, and members that are evidence by themselves.
 #include <string.h>
 
+#include "session/machine.h"
 #include "session/session.h"
 
 bool session_plays(const struct uh_session *s) { return s->asked && tape_plays(s->asked->tape); }
@@ -53,7 +54,8 @@ void session_add_taped_logs(struct uh_session *s)
 	struct source_visitor v = session_visitor(s);
 	struct tape *tape = s->asked->tape;
 	s->log_wanted = s->this_boot = true;
-	s->log_read = tape_play_log(tape, TAPE_LOG_BOOT, &v) || tape_play_log(tape, TAPE_LOG_BUFFER, &v);
+	const bool played = tape_play_log(tape, TAPE_LOG_BOOT, &v) || tape_play_log(tape, TAPE_LOG_BUFFER, &v);
+	s->log_read = played && machine_whole(s->asked, BUNDLE_LOG);
 	engine_end(s->engine);
 	s->this_boot = false;
 	if (!s->ledger.incidents.len)
