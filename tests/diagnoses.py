@@ -437,6 +437,20 @@ def test_faults_of_processes(t, unhang):
     t.same(len(one(t, unhang, "behind a hang", "19 @ ring gfx_0.0.0 timeout, signaled seq=100, emitted seq=102\n" + before).incidents), 1, "and what follows a hang belongs to it")
 
 
+def test_names_of_strangers(t, unhang):
+    """A program chooses its name, and may choose the driver's own words and the pid of another."""
+    faulted, timed_out = fault(10, 0x7f0000001000, status_of(8, 3)), ring_timeout(10)
+    for name in ("x pid 1 thread ", "x pid 1 thread", " pid 999 thread", "pid 1 thread x"):
+        for kind, text in {"fault": re.sub(r"process python pid", f"process {name} pid", faulted), "timeout": timed_out.replace("process game.exe pid", f"process {name} pid"),
+                           "new fault": "10 @ [gfxhub0] no-retry page fault (src_id:0 ring:24 vmid:4 pasid:32770, for process {} pid 4242 thread evil pid 4242)\n10 @   in page starting at address 0x0000000000001000 from client 10\n".format(name)}.items():
+            a = one(t, unhang, f"{kind} of '{name}'", text).first
+            t.ok(a.values("pid") in ([], [4242], [900]) and "x" not in a.values("process"), f"{kind}: the name '{name}' accuses nobody else", f"{a.values('process')} {a.values('pid')}")
+    left_out = one(t, unhang, "dots", "10 @ [gfxhub] page fault (src_id:0 ring:24 vmid:4 pasid:32770)\n10 @  in process x pid 1 thread  pid 4242 thread ... pid 4243)\n").first
+    t.same((left_out.values("process"), left_out.values("pid")), ([], []), "nor does it with a thread whose name looks as if something were left out")
+    plain = [one(t, unhang, "plain", text).first for text in (faulted.replace("process python", "process my pid tool"), timed_out)]
+    t.same([(a.values("process"), a.values("pid")) for a in plain], [(["my pid tool"], [4242]), (["game.exe"], [900])], "a name that can be read in one way only is told")
+
+
 def test_precedence(t, unhang):
     for old, wanted in (("MES failed to response msg=3", "REMOVE_QUEUE"), ("MES failed to respond to msg=14", "MISC"), ("MES failed to response msg=20", "INVALIDATE_TLBS"),
                         ("MES(1) failed to respond to msg=INVALIDATE_TLBS", "INVALIDATE_TLBS"), ("MES failed to respond to msg=MISC (WAIT_REG_MEM)", "MISC")):
@@ -857,7 +871,7 @@ def test_text_report(t, unhang):
 
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
-    for test in (test_cases, test_fault_status, test_faults_of_processes, test_precedence, test_incidents, test_remedies, test_few_remedies, test_edges, test_machine, test_quiet, test_quotations, test_status_without_fields, test_begins_in_reset, test_firmware, test_user_knowledge, test_numbers, test_check, test_text_report):
+    for test in (test_cases, test_fault_status, test_faults_of_processes, test_names_of_strangers, test_precedence, test_incidents, test_remedies, test_few_remedies, test_edges, test_machine, test_quiet, test_quotations, test_status_without_fields, test_begins_in_reset, test_firmware, test_user_knowledge, test_numbers, test_check, test_text_report):
         test(t, unhang)
     t.end()
 

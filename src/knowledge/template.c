@@ -353,6 +353,43 @@ static size_t may_begin(struct str literal, struct str line, size_t at, struct m
 	return at < line.n ? at : SIZE_MAX;
 }
 
+/** Where a text stands before a number, as a program's name before its pid, whoever chose the text may have written the message's own
+ * words and a number into it. If the text can as well end behind @end, what the readings disagree about is unknown. @had: captures before
+ * the text's. */
+static void doubt_text(const struct template *t, size_t index, struct str line, size_t at, size_t end, size_t had, struct match *m)
+{
+	const struct piece *next = &t->pieces[index + 1];
+	if (!t->pieces[index].name.n || next->type != VALUE_INT)
+		return;
+	struct match other = *m;
+	other.gaps = false; // a reading that needs a gap or a slip is no better than the first
+	other.slips_left = 0;
+	while ((end = may_begin(next->literal, line, end + 1, &other)) != SIZE_MAX) {
+		other.ncaptures = had;
+		const bool fits = take(t, index, line, at, end, &other);
+		for (size_t i = had; fits && i < m->ncaptures; i++)
+			if (i >= other.ncaptures || m->captures[i].piece != other.captures[i].piece ||
+			    !str_eq(m->captures[i].text, other.captures[i].text))
+				m->captures[i].text.n = 0;
+	}
+	m->steps = other.steps;
+}
+
+static bool match_text_value(const struct template *t, size_t index, struct str line, size_t at, struct match *m)
+{
+	const size_t had = m->ncaptures;
+	for (size_t end = at; end <= line.n; end++) {
+		end = may_begin(t->pieces[index + 1].literal, line, end, m);
+		if (end == SIZE_MAX)
+			return false;
+		if (take(t, index, line, at, end, m)) {
+			doubt_text(t, index, line, at, end, had, m);
+			return true;
+		}
+	}
+	return false;
+}
+
 static bool match_value(const struct template *t, size_t index, struct str line, size_t at, struct match *m)
 {
 	const struct piece *piece = &t->pieces[index];
@@ -368,16 +405,7 @@ static bool match_value(const struct template *t, size_t index, struct str line,
 		end = at + pci_length(str_from(line, at));
 		return end != at && take(t, index, line, at, end, m);
 	case VALUE_TEXT:
-		if (last)
-			return take(t, index, line, at, line.n, m);
-		for (end = at; end <= line.n; end++) {
-			end = may_begin(t->pieces[index + 1].literal, line, end, m);
-			if (end == SIZE_MAX)
-				return false;
-			if (take(t, index, line, at, end, m))
-				return true;
-		}
-		return false;
+		return last ? take(t, index, line, at, line.n, m) : match_text_value(t, index, line, at, m);
 	default:
 		end = word_end(line, at);
 		if (last) {
