@@ -327,6 +327,21 @@ def test_steps_aside(t, job):
     t.same((ran.err, len(job.read(ran.pid, "--all")["queues"][0]["packets"])), ("", 20), "the tables of ROCm 7 are known, too")
 
 
+def test_cut(t, job, unhang):
+    """Of a recording that is not whole nobody says that all is well."""
+    ran = job.run("run", "launches=50")
+    whole, path = job.path(ran.pid).read_bytes(), job.where / "cut.recording"
+    for what, content in {"its head alone": whole[:32768], "a byte less": whole[:-1], "a damaged begin": b"\xff" * 8 + whole[8:], "nothing": b""}.items():
+        path.write_bytes(content)
+        run = unhang.run("explain", path)
+        t.ok(run.returncode == 2 and run.stderr.count(b"\n") == 1 and b"cut.recording" in run.stderr, f"explain, {what}: the answer is not known", run.stdout + run.stderr)
+        run = unhang.run("last", path)
+        t.ok(b"No queue was made" not in run.stdout and b"nothing at all" not in run.stdout, f"last, {what}: nobody knows what was launched", run.stdout + run.stderr)
+    path.write_bytes(whole[:-1])
+    t.same([q["launched"] for q in job.last(path)["recordings"][0]["queues"]], [50], "what is there is read")
+    path.unlink()
+
+
 def test_vacuum(t, job, where):
     folder = pathlib.Path(where) / "vacuum"
     folder.mkdir()
@@ -485,6 +500,7 @@ def main():
         test_supervisor_may_look(t, job)
         test_core(t, job, unhang)
         test_steps_aside(t, job)
+        test_cut(t, job, unhang)
         test_vacuum(t, job, where)
         test_ranks(t, job, where)
         test_schema(t, job)

@@ -94,6 +94,30 @@ static void test_cut(void **state)
 	free(bytes);
 }
 
+/** A file that ends before its pieces do is cut, and what is there is read; nobody knows what else was launched. */
+static void test_cut_is_told(void **state)
+{
+	(void)state;
+	char *bytes = sample_recording();
+	struct flight_recording *r = parse(bytes, SAMPLE_SIZE);
+	assert_null(recording_gap(r));
+	recording_free(r);
+	for (size_t n = SAMPLE_SIZE - 1; n >= RECORDING_HEAD; n = n == RECORDING_HEAD ? 0 : RECORDING_HEAD) {
+		r = parse(bytes, n);
+		assert_true(r->cut && recording_gap(r) && !recording_idle(r).idle);
+		assert_int_equal(r->nqueues, n > RECORDING_HEAD);
+		recording_free(r);
+	}
+	struct rec_header h;
+	memcpy(&h, bytes, sizeof(h));
+	h.torn_queues = 1;
+	memcpy(bytes, &h, sizeof(h));
+	r = parse(bytes, SAMPLE_SIZE);
+	assert_true(!r->cut && recording_gap(r));
+	recording_free(r);
+	free(bytes);
+}
+
 /** Every byte that says something, and some that are zero, with its bits turned; with checksums as they then are, and made right. */
 static void test_changed(void **state)
 {
@@ -219,7 +243,8 @@ static void test_seen_through(void **state)
 	// The last packet waits for signals: here for that of the sixth. It has no barrier bit.
 	bytes = unseen(IN_ORDER);
 	const uint64_t waits_for[2] = { SAMPLE_SIGNAL + 5, 0 };
-	memcpy(bytes + SAMPLE_QUEUE_AT + 256 + 7 * RECORD_SIZE + offsetof(struct rec_packet, kernel), waits_for, sizeof(waits_for));
+	memcpy(bytes + SAMPLE_QUEUE_AT + 256 + 7 * RECORD_SIZE + offsetof(struct rec_packet, kernel), waits_for,
+	       sizeof(waits_for));
 	sample_saw(bytes, 1, SAMPLE_SIGNAL + 7, 108);
 	expect(bytes, "EEEEEEUE");
 }
@@ -297,10 +322,11 @@ static void test_metadata(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_whole),   cmocka_unit_test(test_torn),
-					    cmocka_unit_test(test_lapped),  cmocka_unit_test(test_cut),
-					    cmocka_unit_test(test_changed), cmocka_unit_test(test_idle),
-					    cmocka_unit_test(test_seen),    cmocka_unit_test(test_seen_through),
-					    cmocka_unit_test(test_runs),    cmocka_unit_test(test_metadata) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_whole),        cmocka_unit_test(test_torn),
+					    cmocka_unit_test(test_lapped),       cmocka_unit_test(test_cut),
+					    cmocka_unit_test(test_cut_is_told),  cmocka_unit_test(test_changed),
+					    cmocka_unit_test(test_idle),         cmocka_unit_test(test_seen),
+					    cmocka_unit_test(test_seen_through), cmocka_unit_test(test_runs),
+					    cmocka_unit_test(test_metadata) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include "base/command.h"
 #include "code/object/bundle.h"
 #include "evidence/artefact.h"
+#include "evidence/recording/places.h"
 #include "evidence/recording/tell.h"
 #include "evidence/waves/gpu_core.h"
 #include "evidence/log/scan_file.h"
@@ -269,6 +270,8 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 		free(stream.bytes);
 		return elf_err;
 	}
+	if (!err && recording_named(str_z(s->name)))
+		err = uh_error_new("%s: a recording by its name, but its first bytes are damaged or missing", s->name);
 	if (err) {
 		free(stream.bytes);
 		return err;

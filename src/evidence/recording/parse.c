@@ -24,10 +24,31 @@ bool record_whole(const char *words, unsigned nwords, uint64_t upto, uint64_t *r
 
 static struct str text_in(const char *field, size_t size) { return (struct str){ field, strnlen(field, size) }; }
 
+/** Of a file that was cut, pieces that begin in it get their end back, as zeros: slots that were never used. */
+static void end_restore(struct flight_recording *r)
+{
+	enum { RESTORED_MOST = 64 << 20 };
+	size_t end = r->size;
+	for (size_t i = 0; i < RECORDING_EXTENTS; i++) {
+		struct rec_extent e;
+		memcpy(&e, r->bytes + RECORDING_EXTENTS_AT + i * sizeof(e), sizeof(e));
+		if (e.kind && e.offset < r->size && e.head < r->size - e.offset && e.size <= RESTORED_MOST &&
+		    e.offset + e.size > end)
+			end = e.offset + e.size;
+	}
+	if (end > r->size) {
+		r->cut = true;
+		r->bytes = mem_grow(r->bytes, r->size, end);
+		r->size = end;
+	}
+}
+
 /** Whether an extent lies in the file with all of its slots. A file that was cut has fewer extents. */
 static bool extent_in(const struct rec_extent *e, size_t size)
 {
-	if (!e->kind || e->offset < RECORDING_HEAD || e->offset > size || e->size > size - e->offset || e->head > e->size)
+	enum { KINDS_MOST = 255 }; // also of recorders to come
+	if (!e->kind || e->kind > KINDS_MOST || e->offset < RECORDING_HEAD || e->offset > size || e->size > size - e->offset ||
+	    e->head > e->size)
 		return false;
 	if (!e->stride || e->stride % 8 || e->head % 8 || e->offset % 8)
 		return false;
@@ -40,8 +61,10 @@ static size_t pieces_find(struct flight_recording *r, struct recording_piece *re
 	for (size_t i = 0; i < RECORDING_EXTENTS; i++) {
 		struct recording_piece p = { 0 };
 		memcpy(&p.extent, r->bytes + RECORDING_EXTENTS_AT + i * sizeof(p.extent), sizeof(p.extent));
-		if (!extent_in(&p.extent, r->size))
+		if (!extent_in(&p.extent, r->size)) {
+			r->cut = r->cut || p.extent.kind; // without one it was not finished
 			continue;
+		}
 		p.head = r->bytes + p.extent.offset;
 		p.slots = p.head + p.extent.head;
 		ret[n++] = p;
@@ -132,6 +155,7 @@ struct uh_error *recording_parse(const char *name, char *bytes, size_t size, str
 				   get_u32(bytes + offsetof(struct rec_header, version)), RECORDING_VERSION);
 	if (!err) {
 		header_take(r);
+		end_restore(r);
 		const size_t n = pieces_find(r, pieces);
 		const struct recording_piece *log = piece_of(pieces, n, EXTENT_LOG);
 		if (log)
@@ -148,6 +172,14 @@ struct uh_error *recording_parse(const char *name, char *bytes, size_t size, str
 	else
 		*ret = r;
 	return err;
+}
+
+const char *recording_gap(const struct flight_recording *r)
+{
+	return r->cut                             ? "the recording is cut off or damaged" :
+	       r->header.torn_queues              ? "there was no room to record a queue" :
+	       r->header.state == RECORDING_ASIDE ? "there was no room for a recording" :
+						    NULL;
 }
 
 void recording_free(struct flight_recording *r)

@@ -219,6 +219,6 @@ struct idle_gpu recording_idle(const struct flight_recording *r)
 			g.age = age < g.age ? age : g.age;
 		}
 	}
-	g.idle = g.idle && g.age >= still && r->header.state == RECORDING_ON;
+	g.idle = g.idle && g.age >= still && r->header.state == RECORDING_ON && !recording_gap(r);
 	return g;
 }

@@ -125,13 +125,14 @@ struct flight_recording {
 	size_t size;
 	struct rec_header header;
 	struct str host, program, command, boot_id, note, core;
+	bool cut;     // pieces of it lie behind the end of the file, or their places make no sense
 	bool alive;   // its process runs
 	uint64_t now; // ticks: of the last sample, or of this moment where it is alive
 	double rate;  // ticks of a second
 	uint64_t torn;
 	size_t nqueues, nkernels, ncode, nagents, npools, nthreads, nevents, nallocations, noperations;
 	struct recorded_queue *queues;
-	VEC(struct seen_signal) seen; // by signal, then by time
+	VEC(struct seen_signal) seen;    // by signal, then by time
 	struct recorded_kernel *kernels; // by object, then by time
 	struct recorded_code *code;
 	VEC(struct recorded_type) types; // while it is read
@@ -156,6 +157,8 @@ bool recording_begins(struct str head);
 /** Takes @bytes apart, which are the recording's from now on, also where there is an error. */
 struct uh_error *recording_parse(const char *name, char *bytes, size_t size, struct flight_recording **ret);
 void recording_free(struct flight_recording *r);
+/** Why not everything is in it, as half a sentence; NULL: it is whole. What is not in it may have been launched all the same. */
+const char *recording_gap(const struct flight_recording *r);
 
 /** Seconds from @ticks to the recording's end, or to now. */
 double recording_age(const struct flight_recording *r, uint64_t ticks);
@@ -165,7 +168,8 @@ double recording_time(const struct flight_recording *r, uint64_t ticks);
 uint64_t recording_now(const struct flight_recording *r);
 /** A program that has stopped launching: the GPU waits for it. */
 struct idle_gpu {
-	bool idle;         // nothing is in flight, and nothing was launched for some seconds before the end, which was not told
+	bool idle; // nothing is in flight, and nothing was launched for some seconds before the end, which was not told;
+		   // of a recording with a gap nobody knows
 	uint64_t launched; // packets; 0: none at all
 	double age;        // seconds since the last, or since the start
 };

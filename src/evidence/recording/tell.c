@@ -284,6 +284,9 @@ struct uh_error *recording_read(const struct artefact_output *out, const struct 
 	if (err)
 		return err;
 	recording_tell(out, r);
+	const char *gap = recording_gap(r);
+	if (gap)
+		err = uh_error_new("%s: not all that was launched is known: %s; what is there was read", s->name, gap);
 	recording_free(r);
-	return NULL;
+	return err;
 }

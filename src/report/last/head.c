@@ -71,6 +71,7 @@ void walk_head(struct recording_sheet *w, const struct recording_seen *seen)
 	put_time(w, "started", r->header.start.ticks);
 	put_time(w, "last", r->now);
 	sheet_put(s, "torn", v_number(r->torn));
+	sheet_put(s, "gap", v_known(recording_gap(r) ? str_z(recording_gap(r)) : (struct str){ 0 }));
 	sheet_put(s, "lost_names", v_number(r->header.lost_names));
 	sheet_put(s, "lost_allocations", v_number(r->lost_allocations));
 	sheet_put(s, "allocations", v_number(r->nallocations));

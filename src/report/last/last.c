@@ -259,9 +259,13 @@ static void walk_queues(struct recording_sheet *w)
 		shown++;
 	}
 	sheet_close(s, ']');
-	if (!r->nqueues)
+	const char *gap = recording_gap(r);
+	if (gap)
+		sheet_say(s, r->nqueues ? "Not all that it launched is known: %s.\n" : "What it launched is not known: %s.\n",
+			  gap);
+	else if (!r->nqueues)
 		sheet_say(s, "No queue was made.\n");
-	else if (idle)
+	if (idle)
 		sheet_say(s, "%zu queue%s without packets, or destroyed: --all shows them.\n", idle, idle == 1 ? "" : "s");
 }
 
@@ -317,10 +321,9 @@ static void walk_threads(struct recording_sheet *w)
 /** The allocations that were made last before a call that does not return. */
 static void walk_last_allocations(struct recording_sheet *w)
 {
-	static const struct column line[] = { { "what", "  " },
-					      { "age", ", " },
-					      { "ago", " " },
-					      { "thread.tid", ", by thread " } };
+	static const struct column line[] = {
+		{ "what", "  " }, { "age", ", " }, { "ago", " " }, { "thread.tid", ", by thread " }
+	};
 	struct sheet *s = &w->sheet;
 	size_t n = 0, from = w->r->nevents;
 	bool waits = false;
