@@ -369,6 +369,29 @@ def test_forged_recordings(t, job):
         t.ok("is not believed" in told and told.count("\n") == 1, "a file of the stranger's in a directory of the victim's does not count", told)
 
 
+def test_last_is_not_silenced(t, job):
+    """A stranger's files neither hide root's recording nor stand before it."""
+    def last():
+        asked = room.run(job.unhang.binary, "last", "--json", environment=job.unhang.environment)
+        return asked, [r["user"] for r in json.loads(asked.stdout)["recordings"]] if asked.returncode == 0 else None
+    with Apart(SMALL * 64) as room:
+        if not room.possible:
+            return t.skip("strangers' recordings that cannot be read", "no file system can be mounted here")
+        path = job.where / "own.recording"
+        job.run("run", "launches=20", UNHANG_RECORDING=str(path))
+        whole = path.read_bytes()
+        older = forge(room, STRANGER, "older.1.recording", whole)
+        os.utime(older, (1, 1))
+        forge(room, STRANGER, "empty.1.recording", b"")
+        asked, users = last()
+        t.ok(users == [STRANGER] and asked.stderr.count("\n") == 1 and "empty.1.recording" in asked.stderr, "an empty recording is passed over with one line", asked.stderr)
+        forge(room, 0, "own.1.recording", whole)
+        future = forge(room, STRANGER, "future.1.recording", whole)
+        os.utime(future, (2**32, 2**32))
+        asked, users = last()
+        t.same((users, asked.stderr), ([0], ""), "root's own comes before a stranger's, whatever time that has")
+
+
 def main():
     t, unhang = tap.Tap(), tap.Unhang(os.path.abspath(sys.argv[1]))
     where = tempfile.mkdtemp(prefix="unhang-test-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
@@ -386,6 +409,7 @@ def main():
             test_directories_of_strangers(t, job)
             test_run_among_strangers(t, job)
             test_forged_recordings(t, job)
+            test_last_is_not_silenced(t, job)
         else:
             t.skip("strangers and small file systems", "only root can make them")
     finally:

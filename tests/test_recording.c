@@ -243,8 +243,7 @@ static void test_seen_through(void **state)
 	// The last packet waits for signals: here for that of the sixth. It has no barrier bit.
 	bytes = unseen(IN_ORDER);
 	const uint64_t waits_for[2] = { SAMPLE_SIGNAL + 5, 0 };
-	memcpy(bytes + SAMPLE_QUEUE_AT + 256 + 7 * RECORD_SIZE + offsetof(struct rec_packet, kernel), waits_for,
-	       sizeof(waits_for));
+	memcpy(bytes + SAMPLE_QUEUE_AT + 256 + 7 * RECORD_SIZE + offsetof(struct rec_packet, kernel), waits_for, sizeof(waits_for));
 	sample_saw(bytes, 1, SAMPLE_SIGNAL + 7, 108);
 	expect(bytes, "EEEEEEUE");
 }

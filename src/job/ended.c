@@ -67,7 +67,12 @@ static void judge_status(const struct supervisor *s, struct job_try *a)
 	t->ended = WEXITSTATUS(a->status) ? S("exit") : S("done");
 	t->because = arena_printf(s->arena, "It ended by itself with status %d%s.", WEXITSTATUS(a->status),
 				  passed_on(s->arena, WEXITSTATUS(a->status)));
-	if (!WEXITSTATUS(a->status) && s->options->recorder && t->level && !a->votes.packets) {
+	if (WEXITSTATUS(a->status) || !s->options->recorder || !t->level || a->votes.packets)
+		return;
+	if (a->votes.gap) {
+		t->because = S("It ended by itself with status 0. What it launched is not known: there was no room to record a "
+			       "queue.");
+	} else {
 		t->ended = S("no-launch");
 		t->because = a->votes.recordings ?
 				     S("It ended with status 0, but launched nothing on a GPU.") :

@@ -98,6 +98,7 @@ struct votes {
 	int64_t moved; // when it last did
 	uint64_t packets;
 	unsigned recordings;
+	bool gap;              // a recording says that there was no room for all
 	bool in_flight;        // work is on a GPU
 	uint64_t clock;        // of the recorders, all together
 	int64_t ticked;        // when it last moved

@@ -12,6 +12,7 @@ struct queue_look {
 	unsigned recordings;
 	unsigned waiting,
 		working; // processes that have work on a GPU, or a call that does not return; that have a queue, and none on it
+	bool gap;        // see struct votes
 	bool calls;      // they are looked at
 	struct votes_call call;
 };
@@ -90,6 +91,7 @@ static void look_at_recording(struct votes *v, int directory, const char *name, 
 		answer(v, directory, name);
 	note_process(&v->computed, h.pid);
 	l->recordings++;
+	l->gap = l->gap || h.torn_queues || h.state == RECORDING_ASIDE;
 	l->clock += h.clocks[h.newest & 1].boot_ns;
 	const bool alive = lives(fd, &h), inside = alive && look_at_call(fd, &h, l);
 	if (!recording_pace(fd, &p))
@@ -122,6 +124,7 @@ void votes_look(struct votes *v, const char *directory, int64_t now)
 	v->clock = l.clock;
 	v->packets = l.packets;
 	v->recordings = l.recordings;
+	v->gap = l.gap;
 	v->in_flight = in_flight;
 	v->call = l.call;
 	v->calls_due = l.calls ? now + CALLS_MS : v->calls_due;

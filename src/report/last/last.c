@@ -321,9 +321,10 @@ static void walk_threads(struct recording_sheet *w)
 /** The allocations that were made last before a call that does not return. */
 static void walk_last_allocations(struct recording_sheet *w)
 {
-	static const struct column line[] = {
-		{ "what", "  " }, { "age", ", " }, { "ago", " " }, { "thread.tid", ", by thread " }
-	};
+	static const struct column line[] = { { "what", "  " },
+					      { "age", ", " },
+					      { "ago", " " },
+					      { "thread.tid", ", by thread " } };
 	struct sheet *s = &w->sheet;
 	size_t n = 0, from = w->r->nevents;
 	bool waits = false;

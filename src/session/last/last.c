@@ -92,6 +92,7 @@ static void read_all(const struct recording_paths *paths, struct last_seen *seen
 		     struct uh_error **ret_err)
 {
 	struct recording_seen *list = mem_alloc((paths->list.len + 1) * sizeof(*list));
+	size_t passed = 0;
 	for (size_t i = 0; i < paths->list.len && i < RECORDINGS_MOST; i++) {
 		const struct recording_path *p = &paths->list.data[i];
 		struct flight_recording *r;
@@ -99,12 +100,25 @@ static void read_all(const struct recording_paths *paths, struct last_seen *seen
 		struct uh_error *err = recording_open(p, &r, &owner);
 		if (!err) {
 			list[seen->n++] = (struct recording_seen){ str_z(p->path), r, owner, owner != getuid() };
+			if (paths->one)
+				break;
+			continue;
+		}
+		if (*ret_err && paths->one) { // a stranger may have thousands
+			passed++;
+			uh_error_free(err);
 			continue;
 		}
 		if (*ret_err)
 			teller->problem(teller->ctx, uh_error_message(*ret_err));
 		uh_error_free(*ret_err);
 		*ret_err = err;
+	}
+	if (passed) {
+		struct uh_error *first = *ret_err;
+		*ret_err = uh_error_new("%s; and %zu more recording%s could not be read", uh_error_message(first), passed,
+					passed == 1 ? "" : "s");
+		uh_error_free(first);
 	}
 	qsort(list, seen->n, sizeof(*list), by_rank);
 	seen->list = list;

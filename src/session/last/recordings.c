@@ -2,6 +2,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/door/door.h"
@@ -15,7 +17,7 @@ enum { MAPS_MOST = 16 << 20, DEADLINE_MS = 2000, FILES_USER = 3 };
 
 static void add(struct recording_paths *p, struct str path, int64_t owner)
 {
-	vec_push(&p->list, ((struct recording_path){ arena_z(&p->arena, path), owner }));
+	vec_push(&p->list, ((struct recording_path){ .path = arena_z(&p->arena, path), .owner = owner }));
 }
 
 static void add_places(struct recording_paths *p, struct recording_places *places)
@@ -138,26 +140,39 @@ static struct uh_error *find_process(struct recording_paths *p, int64_t pid)
 				      "");
 }
 
-static struct uh_error *keep_newest(struct recording_paths *p)
+/** This user's own first, whatever times others gave to their files; then the newest. */
+static int by_newest(const void *a, const void *b)
 {
-	const struct recording_path *newest = NULL;
-	struct timespec best = { 0 };
+	const struct recording_path *x = a, *y = b;
+	const bool own = x->owner == getuid(), other = y->owner == getuid();
+	const struct timespec *s = &x->changed, *t = &y->changed;
+	return own != other             ? other - own :
+	       s->tv_sec != t->tv_sec   ? (s->tv_sec < t->tv_sec ? 1 : -1) :
+	       s->tv_nsec != t->tv_nsec ? (s->tv_nsec < t->tv_nsec ? 1 : -1) :
+					  strcmp(x->path, y->path);
+}
+
+/** Puts them in the order in which they are tried. A time that is still to come counts as now. */
+static struct uh_error *order_newest(struct recording_paths *p)
+{
+	struct timespec now;
+	size_t n = 0;
+	clock_gettime(CLOCK_REALTIME, &now);
 	for (size_t i = 0; i < p->list.len; i++) {
 		struct opened found;
-		const struct recording_path *r = &p->list.data[i];
-		struct uh_error *err = door_look(&(struct named){ .path = r->path }, &found);
-		const struct timespec *t = &found.st.st_mtim;
-		if (!err && found.st.st_uid == r->owner &&
-		    (!newest || t->tv_sec > best.tv_sec || (t->tv_sec == best.tv_sec && t->tv_nsec > best.tv_nsec))) {
-			newest = r;
-			best = *t;
+		struct recording_path r = p->list.data[i];
+		struct uh_error *err = door_look(&(struct named){ .path = r.path }, &found);
+		if (!err && found.st.st_uid == r.owner) {
+			r.changed = found.st.st_mtim.tv_sec > now.tv_sec ? now : found.st.st_mtim;
+			p->list.data[n++] = r;
 		}
 		uh_error_free(err);
 	}
-	if (!newest)
+	p->list.len = n;
+	if (!n)
 		return uh_error_new("there is no recording in " RECORDINGS_ROOT "/unhang-%u", (unsigned)getuid());
-	p->list.data[0] = *newest;
-	p->list.len = 1;
+	qsort(p->list.data, n, sizeof(p->list.data[0]), by_newest);
+	p->one = true;
 	return NULL;
 }
 
@@ -168,7 +183,7 @@ struct uh_error *recordings_find(const char *target, struct recording_paths *ret
 	struct uh_error *err = NULL;
 	if (!target) {
 		add_default(ret);
-		return keep_newest(ret);
+		return order_newest(ret);
 	}
 	if (str_number(str_z(target), &pid) && pid > 0)
 		return find_process(ret, pid);
