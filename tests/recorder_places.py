@@ -392,6 +392,23 @@ def test_last_is_not_silenced(t, job):
         t.same((users, asked.stderr), ([0], ""), "root's own comes before a stranger's, whatever time that has")
 
 
+def test_no_room_for_a_queue(t, job):
+    """Nobody says that a job launched nothing whose queue had no room."""
+    with Apart(2 << 20) as room, tempfile.TemporaryDirectory() as state:
+        if not room.possible:
+            return t.skip("no room for a queue", "no file system can be mounted here")
+        program = (job.program, job.library, "run", "launches=5", "size=4096")
+        room.run(job.unhang.binary, "run", "--state-dir", state, "--status-file", f"{state}/status", "--", *program, environment=job.unhang.environment)
+        last = json.loads(pathlib.Path(state, "status").read_text())["tries"][-1]
+        t.ok(last["ended"] == "done" and "is not known: there was no room" in last["because"], "run: what it launched is not known", last)
+        room.run(*program, environment=plain(job))
+        recording = f"/dev/shm/unhang-0/{next(room.shm.glob('unhang-0/*.recording')).name}"
+        text = room.run(job.unhang.binary, "last", recording, environment=job.unhang.environment).stdout
+        t.ok("What it launched is not known: there was no room to record a queue." in text and "No queue was made" not in text, "last says so", text)
+        asked = room.run(job.unhang.binary, "explain", recording, environment=job.unhang.environment)
+        t.ok(asked.returncode == 2 and asked.stderr.count("\n") == 1 and "no room to record a queue" in asked.stderr, "explain does so, too", asked.stdout + asked.stderr)
+
+
 def main():
     t, unhang = tap.Tap(), tap.Unhang(os.path.abspath(sys.argv[1]))
     where = tempfile.mkdtemp(prefix="unhang-test-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
@@ -410,6 +427,7 @@ def main():
             test_run_among_strangers(t, job)
             test_forged_recordings(t, job)
             test_last_is_not_silenced(t, job)
+            test_no_room_for_a_queue(t, job)
         else:
             t.skip("strangers and small file systems", "only root can make them")
     finally:
