@@ -122,7 +122,7 @@ static bool put_down(uid_t user, gid_t group, uint64_t keep, bool already, bool 
 	bool left = root ? become(user, group, keep) : already;
 	prctl(PR_SET_PDEATHSIG, signal); // which the kernel forgets when a process becomes another user's
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	prctl(PR_SET_DUMPABLE, readable);
+	prctl(PR_SET_DUMPABLE, readable && !root); // others of nobody, hooks among them, must not look into it
 	filter_calls(REFUSED);
 	return left;
 }
