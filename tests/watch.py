@@ -83,6 +83,7 @@ def test_once(t, unhang):
     wrong = [e.message[:200] for e in emulated.validator("watch-state").iter_errors(m.state())]
     t.no_complaints(wrong, "state.json has the form of its schema")
     t.same([m.state()["gpus"][0]["unwell"], [i["id"] for i in m.state()["incidents"]]], [True, [one["id"]]], "and names what is open")
+    t.ok(m.state()["valid_until"] <= m.state()["written"], "which is not valid any longer, as nobody watches", str(m.state())[:300])
     before = (m.directory(one) / "bundle.tar.zst").stat().st_mtime_ns
     t.same(words(m.once()), [], "a second run tells nothing twice")
     t.same([i["id"] for i in m.incidents()], [one["id"]], "and finds the same incident again")
@@ -528,6 +529,29 @@ def test_rights(t, unhang):
     t.same([words((m.top / "out").read_text().splitlines()), lines[-2]], [["opened"], "status 0"], "one that is killed is replaced, and nothing is told twice")
 
 
+def test_left_behind(t, unhang):
+    """A hook that leaves a process running, in a session of its own, does not hold up what comes next."""
+    m = Machine(unhang, "left", HEALTHY + "messages\n" + fault(999.5))
+    let_in(m.top)
+    hook = m.top / "hooks" / "10-leaves"
+    hook.write_text("#!/bin/sh\nsetsid sleep 45 >/dev/null 2>&1 &\n")
+    hook.chmod(0o755)
+    m.configure("quiet 1\ncapture no")
+    told = m.until(f"grep -q closed {m.top}/out || [ $n -gt 200 ]")
+    t.same(words(told), ["opened", "closed"], "left behind: what a hook leaves running does not stop the watch")
+
+
+def test_stopped(t, unhang):
+    """Others of nobody can stop the mind: the watch ends nevertheless when it is to. They cannot look into it."""
+    m = Machine(unhang, "stopped", HEALTHY)
+    mind = "$(pgrep -P $p -x unhang-mind)"
+    said = m.run(f"{m.command()} >{m.top}/out 2>&1 & p=$!; until [ -s {m.top}/run/state.json ]; do sleep 0.1; done; stat -c %U /proc/{mind}/environ; kill -STOP {mind}; "
+                 f"(sleep 40; kill -9 $p) >/dev/null 2>&1 & k=$!; kill -TERM $p; wait $p; echo status $?; kill $k").stdout.decode().splitlines()
+    t.same(said[1:], ["status 0"], "stopped: SIGTERM ends a watch whose mind is stopped")
+    if os.getuid() == 0:
+        t.same(said[:1], ["root"], "and nobody's other processes do not look into it")
+
+
 def test_deaf(t, unhang):
     """Its reader of the log dies, or cannot read it for a while: that is told, and what is written meanwhile is read afterwards."""
     m = Machine(unhang, "deaf", HEALTHY + "messages\n" + fault(1003))
@@ -764,7 +788,7 @@ def main():
     if not emulated.possible(unhang):
         t.skip("unhang watch on emulated machines", "this machine can make none")
         t.end()
-    for test in (test_once, test_quiet_machine, test_all_clear, test_closed, test_as_it_happens, test_storm, test_quota, test_places, test_second, test_explained_again, test_forged, test_kills, test_processes, test_absent, test_just_killed, test_overwritten, test_boots, test_hooks_again, test_rights, test_deaf, test_journal, test_bad_places):
+    for test in (test_once, test_quiet_machine, test_all_clear, test_closed, test_as_it_happens, test_storm, test_quota, test_places, test_second, test_explained_again, test_forged, test_kills, test_processes, test_absent, test_just_killed, test_overwritten, test_boots, test_hooks_again, test_rights, test_left_behind, test_stopped, test_deaf, test_journal, test_bad_places):
         test(t, unhang)
     test_silent(t, unhang, os.path.abspath(sys.argv[3]))
     test_full_disk(t, unhang, os.path.abspath(sys.argv[2]))

@@ -430,7 +430,7 @@ void cases_looked(struct watcher *w, int64_t now, bool answered)
 		if (!c->known || c->done || str_is(c->stored.state, "closed"))
 			continue;
 		name_gpu(w, c);
-		const bool unexplained = c->taken.n && !c->stored.bundle.n;
+		const bool unexplained = c->taken.n && !c->stored.bundle.n && (!c->unexplained || c->explain_wanted);
 		if (!c->check || now < c->check || c->capture == CAPTURE_WANTED || unexplained || c->hooks_wanted)
 			continue;
 		if (!str_is(c->stored.boot_id, w->boot_id)) {

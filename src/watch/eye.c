@@ -138,8 +138,11 @@ static void watch(int to, const void *ctx)
 	struct pollfd wait[] = { { log, POLLIN, 0 }, { events, POLLIN, 0 }, { to, POLLERR, 0 }, { kfd.fd, POLLIN, 0 } };
 	// A log that could not be read needs to be opened again, by one that still has the rights.
 	while (wait[0].fd >= 0 || now_ms() < again) {
-		if (poll(wait, 4, wait[0].fd < 0 ? AGAIN_MS : -1) < 0 && errno != EINTR)
+		const int ready = poll(wait, 4, wait[0].fd < 0 ? AGAIN_MS : EYE_LIVES_MS);
+		if (ready < 0 && errno != EINTR)
 			return;
+		if (ready == 0)
+			send_text(to, EYE_LIVES, "");
 		if (wait[2].revents)
 			return;
 		if ((wait[0].revents || (wait[0].fd >= 0 && wait[3].revents)) && !send_records(to, log)) {

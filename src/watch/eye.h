@@ -19,6 +19,7 @@ enum eye_kind {
 	EYE_BEAT,   // from the pulse: it lives; the text is empty where nobody computes
 	EYE_HOLD,   // from the pulse: how a hold stands (pulse/holds.h)
 	EYE_KFD,    // an event of KFD (source/kfd/events.h)
+	EYE_LIVES,  // nothing happened, and it looks
 	EYE_KINDS
 };
 
@@ -27,6 +28,7 @@ struct eye_frame {
 	struct str text;
 };
 
+enum { EYE_LIVES_MS = 20000 };      // something comes from it at least that often
 enum { EYE_FRAME_MOST = 8 << 10 }; // of a text; records and uevents of the kernel are no longer
 
 /** @from: up to where the log was read before. @kfd: KFD is asked, too. */

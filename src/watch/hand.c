@@ -27,7 +27,7 @@
 #include "watch/pulse/pulse.h"
 #include "watch/tell.h"
 
-enum { MESSAGE_MOST = 192 << 10, KILL_MS = 200, AGAIN_S = 2 };
+enum { MESSAGE_MOST = 192 << 10, KILL_MS = 200, AGAIN_S = 2, STOP_MS = 5000 };
 
 /** Before each text, in both directions. */
 struct hand_head {
@@ -119,6 +119,7 @@ static void prepare(int fd)
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	child_keep_two(fd, STDERR_FILENO);
+	fcntl(fd, F_SETFD, FD_CLOEXEC); // what a hook leaves running must not hold the answer open
 	door_leave();
 }
 
@@ -346,9 +347,13 @@ static void take_signal(struct hand *h, int signals)
 		h->stop |= s.ssi_signo == SIGTERM || s.ssi_signo == SIGINT;
 		if (s.ssi_signo == SIGHUP)
 			reload(h);
-		if (s.ssi_signo != SIGCHLD && h->mind.pid)
+		if (s.ssi_signo != SIGCHLD && h->mind.pid) {
 			kill(h->mind.pid, (int)s.ssi_signo);
+			kill(h->mind.pid, SIGCONT); // others of nobody can stop it
+		}
 	}
+	if (h->stop && !h->stop_by)
+		h->stop_by = now_ms() + STOP_MS;
 }
 
 /** Children that have ended; the mind's end is told by its pipe. */
@@ -387,10 +392,12 @@ static bool serve_mind(struct hand *h, int signals)
 	bool gone = false;
 	while (!gone) {
 		struct pollfd on[] = { { signals, POLLIN, 0 }, { h->socket, POLLIN, 0 }, { h->mind.fd, POLLIN, 0 } };
-		poll(on, 3, -1);
+		const int64_t left = h->stop_by - now_ms();
+		poll(on, 3, !h->stop_by ? -1 : left > 0 ? (int)left : 0);
 		if (on[0].revents)
 			take_signal(h, signals);
 		reap(h);
+		gone = h->stop_by && now_ms() >= h->stop_by; // a mind that is stopped, or stuck, is killed
 		if (on[1].revents && !answer(h))
 			gone = true;
 		gone |= on[2].revents;

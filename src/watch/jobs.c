@@ -189,10 +189,29 @@ static void end_capture(struct watcher *w, struct watch_case *c, bool good)
 		tell_explained(w, c);
 }
 
-static void end_explain(struct watcher *w, struct watch_case *c)
+/** Without an explanation the record has no bundle, so that the next start explains it. Who waits for news is told of the incident. */
+static void end_unexplained(struct watcher *w, struct watch_case *c)
 {
-	take_answer(c, text_str(&w->job.answer));
+	struct text line = { 0 };
+	text_printf(&line, "The bundle of incident " STR_FMT " was not explained%s", STR_ARG(c->stored.id),
+		    c->unexplained ? "." : "; that is tried once more.");
+	voice_problem(&w->voice, line.p);
+	text_free(&line);
+	c->explain_wanted = !c->unexplained;
+	c->hooks_wanted |= c->unexplained && !str_is(c->stored.state, "closed") && c->stored.hooks < 1;
+	c->unexplained = true;
+}
+
+static void end_explain(struct watcher *w, struct watch_case *c, bool good)
+{
+	const struct str answer = text_str(&w->job.answer);
+	take_answer(c, answer);
 	c->dirty = true;
+	if (!good || str_starts(answer, S("problem ")) || str_find(answer, S("\nproblem ")) >= 0) {
+		end_unexplained(w, c);
+		return;
+	}
+	c->unexplained = false;
 	if (c->taken.n && !c->stored.bundle.n)
 		tell_explained(w, c);
 }
@@ -268,7 +287,7 @@ static void end(struct watcher *w, bool good, int64_t now)
 	else if (j->kind == JOB_LOOK)
 		end_look(w, good, now);
 	else if (j->kind == JOB_EXPLAIN)
-		end_explain(w, j->of);
+		end_explain(w, j->of, good);
 	else if (j->kind == JOB_HOOKS)
 		end_hooks(w, j->of, now);
 	while (text.n) {
@@ -305,8 +324,8 @@ void jobs_start(struct watcher *w, int64_t now)
 			continue;
 		c->explain_wanted = false;
 		start(w, JOB_EXPLAIN, c, now + EXPLAIN_MS);
-		if (w->job.kind == JOB_NONE) // what is known without it is told
-			end_explain(w, c);
+		if (w->job.kind == JOB_NONE)
+			end_explain(w, c, false);
 		return;
 	}
 	for (size_t n = 0; n < w->cases.len; n++) {

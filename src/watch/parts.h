@@ -27,6 +27,7 @@ struct watch_case {
 	bool dirty;          // what is on the disk is old
 	bool hooks_wanted;   // they are to be told of its state
 	bool explain_wanted; // its bundle is new; or it is over, and the log has more of it than its bundle. Before the hooks
+	bool unexplained;    // its bundle could not be explained: that is tried once more
 	bool done;           // nothing is left to do
 	enum case_capture capture;
 	struct str taken; // what came of the capture; in the record when it is explained, so that a restart explains it
@@ -77,6 +78,7 @@ struct watcher {
 	int eye, pulse;                 // what they send; -1: there is none
 	struct text inbox, pulse_inbox; // from the eye, and from the pulse
 	int64_t eye_began, eye_again;   // when the newest eye was started, and when another one is to be; -1: not
+	int64_t eye_due;                // when something must have come from it
 	bool log_failed;                // it said that it cannot read the log
 	int64_t pulse_due;              // when something must have come from the pulse; 0: never
 	bool ready;                     // what the log had at the start was read

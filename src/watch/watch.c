@@ -18,7 +18,7 @@
 #include "watch/parts.h"
 #include "watch/pulse/pulse.h"
 
-enum { READ_AT_ONCE = 64 << 10, EYE_AGAIN_MS = 5000 };
+enum { READ_AT_ONCE = 64 << 10, EYE_AGAIN_MS = 5000, EYE_SILENT_MS = 3 * EYE_LIVES_MS };
 
 // --- what the eye sees ---
 
@@ -156,6 +156,8 @@ static void take_frame(struct watcher *w, const struct eye_frame *f)
 		w->pulse_due = f->text.n ? now_ms() + PULSE_SILENT_MS : 0;
 		set_unread(w, &w->uncounted, (struct str){ 0 });
 		break;
+	case EYE_LIVES:
+		break;
 	case EYE_HOLD:
 		holds_take(w, f->text, now_ms());
 		break;
@@ -216,6 +218,7 @@ static void open_eye(struct watcher *w)
 	w->eye = begin(w, HAND_EYE, text_str(&place));
 	text_free(&place);
 	w->eye_again = w->eye < 0 ? w->eye_began + EYE_AGAIN_MS : -1;
+	w->eye_due = w->eye_began + EYE_SILENT_MS;
 }
 
 /** There will be another: at once, unless it ended as soon as it had begun. */
@@ -226,6 +229,16 @@ static void lose_eye(struct watcher *w)
 	w->eye_again = soonest > now ? soonest : now;
 	if (!w->log_failed) // else it said why
 		set_unread(w, &w->unread, S("The process that reads the kernel's log has ended; another one is started."));
+}
+
+/** An eye that is silent was stopped: others of nobody can do that. */
+static void check_eye(struct watcher *w, int64_t now)
+{
+	if (w->eye < 0 || now < w->eye_due)
+		return;
+	set_unread(w, &w->unread, S("The process that reads the kernel's log does not answer; another one is started."));
+	cleanup_close(&w->eye);
+	w->eye_again = now; // which ends the old one
 }
 
 /** Starts the pulse, or another one where the configuration has changed. */
@@ -351,7 +364,7 @@ static void loop(struct watcher *w, int signals)
 		int64_t now = now_ms();
 		int wait = shorter(milliseconds_to(cases_next(w, now), now), voice_watchdog(&w->voice, now));
 		wait = shorter(wait, w->job.kind == JOB_NONE ? -1 : milliseconds_to(w->job.deadline, now));
-		wait = shorter(wait, milliseconds_to(w->eye_again, now));
+		wait = shorter(wait, milliseconds_to(w->eye < 0 ? w->eye_again : w->eye_due, now));
 		wait = shorter(wait, milliseconds_to(holds_next(w), now));
 		wait = shorter(wait, milliseconds_to(closings_next(w, now), now));
 		wait = shorter(wait, milliseconds_to(w->state_due, now));
@@ -362,8 +375,11 @@ static void loop(struct watcher *w, int signals)
 		poll(on, 4, wait);
 		if (on[0].revents)
 			take_signal(w, signals);
+		if (on[1].revents)
+			w->eye_due = now_ms() + EYE_SILENT_MS;
 		if (on[1].revents && !take_frames(w, w->eye, &w->inbox))
 			lose_eye(w);
+		check_eye(w, now_ms());
 		if (on[3].revents && !take_frames(w, w->pulse, &w->pulse_inbox))
 			lose_pulse(w);
 		if (w->eye_again >= 0 && now_ms() >= w->eye_again)
@@ -394,7 +410,7 @@ static void run(struct watcher *w)
 	voice_notify(&w->voice, "READY=1");
 	loop(w, signals);
 	voice_notify(&w->voice, "STOPPING=1");
-	if (w->ready && !w->options->until_quiet)
+	if (w->ready)
 		state_write(w); // which says that nobody watches any more
 	jobs_stop(w);
 	cleanup_close(&w->eye);
