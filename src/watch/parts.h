@@ -175,6 +175,8 @@ void cases_adopt(struct watcher *w);
 void restart_keep(struct watcher *w, int64_t now);
 
 // state.c
+/** Makes the directory and takes its lock: two watches on one would tell everything twice. */
+struct uh_error *state_take(const char *directory, int *ret_lock);
 /** Writes state.json, which is valid for a while: whoever reads it later knows that nobody watches. */
 void state_write(struct watcher *w);
 

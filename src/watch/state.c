@@ -1,8 +1,13 @@
-// state.json: the GPUs and the open incidents, for machines.
+// Where the watch keeps what it knows: the lock on its directory, and state.json, the GPUs and the open incidents for machines.
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/door/lock.h"
 #include "watch/parts.h"
 
 enum { STATE_AGAIN_MS = 60000, STATE_VALID_S = 180 };
@@ -70,4 +75,32 @@ void state_write(struct watcher *w)
 	free(text);
 	w->state_old = false;
 	w->state_due = now_ms() + STATE_AGAIN_MS;
+}
+
+/** Whether a place may become good while the watch runs: it is full, or cannot be written now. */
+static bool may_pass(int error) { return error == EROFS || error == ENOSPC || error == EDQUOT || error == EIO; }
+
+/** One that was just killed may have had a child that had not yet closed what it inherited: that takes a moment to end. */
+static enum lock_end take_lock(int place, struct lock *ret)
+{
+	enum { PATIENCE_MS = 2000, STEP_MS = 50 };
+	const int64_t until = now_ms() + PATIENCE_MS;
+	enum lock_end end = lock_take(place, ret);
+	while (end == LOCK_HELD && now_ms() < until) {
+		poll(NULL, 0, STEP_MS);
+		end = lock_take(place, ret);
+	}
+	return end;
+}
+
+struct uh_error *state_take(const char *directory, int *ret_lock)
+{
+	if (mkdir(directory, 0755) && errno != EEXIST && !may_pass(errno))
+		return uh_error_os(errno, "incidents cannot be stored in %s", directory);
+	_cleanup_close_ int place = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct lock lock = LOCK_FREE;
+	if (place >= 0 && take_lock(place, &lock) == LOCK_HELD)
+		return uh_error_new("another unhang watch stores its incidents in %s", directory);
+	*ret_lock = lock.fd;
+	return NULL;
 }

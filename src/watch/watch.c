@@ -462,35 +462,6 @@ static void mind(int hand, void *ctx)
 	settings_free(&w.settings);
 }
 
-/** Whether a place may become good while the watch runs: it is full, or cannot be written now. */
-static bool may_pass(int error) { return error == EROFS || error == ENOSPC || error == EDQUOT || error == EIO; }
-
-/** One that was just killed may have had a child that had not yet closed what it inherited: that takes a moment to end. */
-static enum lock_end take_lock(int place, struct lock *ret)
-{
-	enum { PATIENCE_MS = 2000, STEP_MS = 50 };
-	const int64_t until = now_ms() + PATIENCE_MS;
-	enum lock_end end = lock_take(place, ret);
-	while (end == LOCK_HELD && now_ms() < until) {
-		poll(NULL, 0, STEP_MS);
-		end = lock_take(place, ret);
-	}
-	return end;
-}
-
-/** Two on one place would tell everything twice. */
-static struct uh_error *take_place(const char *directory, int *ret_lock)
-{
-	if (mkdir(directory, 0755) && errno != EEXIST && !may_pass(errno))
-		return uh_error_os(errno, "incidents cannot be stored in %s", directory);
-	_cleanup_close_ int place = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct lock lock = LOCK_FREE;
-	if (place >= 0 && take_lock(place, &lock) == LOCK_HELD)
-		return uh_error_new("another unhang watch stores its incidents in %s", directory);
-	*ret_lock = lock.fd;
-	return NULL;
-}
-
 struct uh_error *watch_run(const struct watch_options *o, const struct know *k, const struct watch_hands *hands)
 {
 	struct hand h = {
@@ -504,7 +475,7 @@ struct uh_error *watch_run(const struct watch_options *o, const struct know *k, 
 		struct mind_start start = { o, k };
 		hand_override(&h.settings, o);
 		door_end();
-		err = take_place(h.settings.state_dir, &h.lock);
+		err = state_take(h.settings.state_dir, &h.lock);
 		store_give(h.settings.state_dir);
 		if (!err)
 			err = hand_serve(&h, mind, &start);
