@@ -309,6 +309,40 @@ static void a_recording_stays_whole(void **state)
 	text_free(&now);
 }
 
+/** What a report does not know of a recording's names is gone, wherever they stand; what a table says of its size is not believed. */
+static void names_in_a_recording_go(void **state)
+{
+	enum { AT = RECORDING_HEAD, SLOTS = 3, ROOM = SLOTS * sizeof(struct rec_thread), SIZE = AT + ROOM };
+	struct know *k = know_load_update(NULL, &(struct know_problems){ 0 });
+	struct redactor r = { 0 };
+	struct allowed a;
+	(void)state;
+	allow_begin(&a, k, &r);
+	const struct rec_extent tables[] = {
+		{ .kind = EXTENT_THREADS, .offset = AT, .size = ROOM, .slots = SLOTS, .stride = sizeof(struct rec_thread) },
+		{ .kind = EXTENT_THREADS, .offset = AT, .size = UINT64_MAX, .stride = sizeof(struct rec_thread) },
+		{ .kind = EXTENT_THREADS, .offset = AT, .size = ROOM, .stride = UINT32_MAX, .head = ROOM - 8 },
+		{ .kind = EXTENT_THREADS, .offset = SIZE + 1, .size = 1 },
+	};
+	for (size_t first = 0; first < sizeof(tables) / sizeof(tables[0]); first++) {
+		_cleanup_free_ char *bytes = calloc(1, SIZE);
+		struct rec_thread *threads = (void *)(bytes + AT);
+		memcpy(bytes, RECORDING_MAGIC, sizeof(RECORDING_MAGIC) - 1);
+		memcpy(bytes + offsetof(struct rec_header, program), "zebratrain", 10);
+		memcpy(bytes + RECORDING_EXTENTS_AT, tables + first, sizeof(tables) - first * sizeof(tables[0]));
+		for (size_t i = 0; i < SLOTS; i++)
+			memcpy(threads[i].name, i == 1 ? "python3" : "zebratrain", i == 1 ? 7 : 10);
+		allow_recording(&a, bytes, SIZE);
+		if (first)
+			continue; // it was not read beyond its end
+		assert_null(memmem(bytes, SIZE, "zebra", 5));
+		assert_string_equal(threads[1].name, "python3");
+	}
+	allow_end(&a);
+	redactor_free(&r);
+	know_free(k);
+}
+
 /** A word of messages that a weak sign left alone is replaced when it turns out to be a name. */
 static void a_strong_sign_counts(void **state)
 {
@@ -396,6 +430,7 @@ int main(void)
 		cmocka_unit_test(what_is_kept_may_be_cut),
 		cmocka_unit_test(a_bug_report_keeps_what_is_known),
 		cmocka_unit_test(a_recording_stays_whole),
+		cmocka_unit_test(names_in_a_recording_go),
 		cmocka_unit_test(a_strong_sign_counts),
 		cmocka_unit_test(options_of_one_letter_stay),
 		cmocka_unit_test(a_name_has_one_counter),

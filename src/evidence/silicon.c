@@ -35,6 +35,7 @@ struct look_round {
 	struct user_queues queues;
 	size_t n;
 	struct silicon_looked *gpus;
+	struct str lacks; // as struct silicon_options has it
 };
 
 static struct tape *tape_of(const struct look_round *r) { return probe_tape(&r->view->devices.count); }
@@ -307,6 +308,8 @@ static void tell_verdict(struct look_round *r, struct silicon_looked *g, const s
 static struct str unseen(struct look_round *r, const struct silicon_looked *g)
 {
 	const struct gate *gate = &g->watch.gate;
+	if (r->lacks.n)
+		return r->lacks;
 	if (gate->open || !gate->why_not.n)
 		return (struct str){ 0 };
 	return arena_printf(&r->view->arena, "registers, waves and rings through debugfs were not read: " STR_FMT,
@@ -374,16 +377,6 @@ static bool seen_queues(const struct look_round *r, const struct silicon_looked 
 	return seen;
 }
 
-/** Bad news stays true where answers are lost; good news does not. */
-static void judge_lacking(struct gpu_observation *v, struct str lacks)
-{
-	if (!lacks.n || v->unwell)
-		return;
-	v->known = false;
-	v->health = S("unknown");
-	v->unseen = lacks;
-}
-
 static void judge(struct look_round *r, struct silicon_looked *g)
 {
 	struct arena a = { 0 };
@@ -404,7 +397,9 @@ static void judge(struct look_round *r, struct silicon_looked *g)
 	}
 	for (unsigned xcc = 0; xcc < g->watch.xccs; xcc++)
 		judge_xcc(r, g, &all[xcc], xcc, only_each);
-	g->view->known = seen_enough(g) && seen_queues(r, g);
+	if (r->lacks.n && !g->view->unwell) // bad news stays true where answers are lost; good news does not
+		g->view->health = S("unknown");
+	g->view->known = seen_enough(g) && seen_queues(r, g) && !r->lacks.n;
 	arena_free(&a);
 }
 
@@ -450,7 +445,7 @@ static void tell_machine(const struct artefact_output *out, const struct devices
 
 void silicon_read(const struct artefact_output *out, const struct silicon_options *o, struct machine_observation *v)
 {
-	struct look_round r = { .out = out, .view = v };
+	struct look_round r = { .out = out, .view = v, .lacks = o->lacks };
 	v->borrowed = o->devices;
 	if (v->borrowed)
 		v->devices = *o->devices;
@@ -464,7 +459,6 @@ void silicon_read(const struct artefact_output *out, const struct silicon_option
 	for (size_t i = 0; i < r.n; i++) {
 		watch_contents(&r.gpus[i].watch);
 		judge(&r, &r.gpus[i]);
-		judge_lacking(r.gpus[i].view, o->lacks);
 	}
 	close_gpus(&r);
 	user_queues_free(&r.queues);

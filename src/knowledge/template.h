@@ -53,6 +53,8 @@ bool template_may_begin(struct str literal, struct str line, size_t at);
 bool template_match(const struct template *t, struct str line, size_t at, struct match *ret);
 /** The same with a letter or two of its fixed words mistyped, or in other case. @at is inside of @line. */
 bool template_match_typed(const struct template *t, struct str line, size_t at, struct match *ret);
+/** Where @literal ends if it stands at @at with at most *@slips_left mistyped letters, which are taken off; else SIZE_MAX. */
+size_t literal_match_typed(struct str literal, struct str line, size_t at, unsigned *slips_left);
 /** Length of what stands at the front of @s for text that is left out (`...`, `[...]`), or 0. */
 size_t elision_length(struct str s);
 /** Whether @s is nothing but a sign that a value is left out or made unreadable: `...`, `XXXX`, `<redacted>`. */

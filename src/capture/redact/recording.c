@@ -10,6 +10,35 @@ static bool is_recording(const char *bytes, size_t n)
 	       !memcmp(bytes, RECORDING_MAGIC, sizeof(RECORDING_MAGIC) - 1);
 }
 
+static void allow_name(const struct allowed *a, char *name, size_t room)
+{
+	if (!allow_known(a, (struct str){ name, strnlen(name, room) }))
+		memset(name, 0, room);
+}
+
+/** The extent at @index; false: it is not within the file, or of another kind. */
+static bool extent_at(const char *bytes, size_t n, size_t index, enum extent_kind kind, struct rec_extent *ret)
+{
+	memcpy(ret, bytes + RECORDING_EXTENTS_AT + index * sizeof(*ret), sizeof(*ret));
+	return ret->kind == kind && ret->offset <= n && ret->size <= n - ret->offset && ret->head <= ret->size;
+}
+
+/** A program's first thread has the program's name. */
+static void allow_threads(const struct allowed *a, char *bytes, size_t n)
+{
+	struct rec_extent e;
+	for (size_t i = 0; i < RECORDING_EXTENTS; i++) {
+		if (!extent_at(bytes, n, i, EXTENT_THREADS, &e) || e.stride < sizeof(struct rec_thread))
+			continue;
+		for (uint64_t at = e.head; e.size - at >= sizeof(struct rec_thread); at += e.stride) {
+			allow_name(a, bytes + e.offset + at + offsetof(struct rec_thread, name),
+				   sizeof(((struct rec_thread *)0)->name));
+			if (e.stride > e.size - at)
+				break;
+		}
+	}
+}
+
 void allow_recording(struct allowed *a, char *bytes, size_t n)
 {
 	struct rec_header h;
@@ -21,9 +50,9 @@ void allow_recording(struct allowed *a, char *bytes, size_t n)
 	memset(h.note, 0, sizeof(h.note));
 	memset(h.dumps, 0, sizeof(h.dumps));
 	memset(h.core, 0, sizeof(h.core));
-	if (!allow_known(a, (struct str){ h.program, strnlen(h.program, sizeof(h.program)) }))
-		memset(h.program, 0, sizeof(h.program));
+	allow_name(a, h.program, sizeof(h.program));
 	memcpy(bytes, &h, sizeof(h));
+	allow_threads(a, bytes, n);
 }
 
 /** The entries of one log. What was torn before is not made whole: a reader ends there as before. */
@@ -54,9 +83,7 @@ void redact_seal_recording(const char *before, char *bytes, size_t n)
 	if (!is_recording(before, n))
 		return;
 	for (size_t i = 0; i < RECORDING_EXTENTS; i++) {
-		memcpy(&e, before + RECORDING_EXTENTS_AT + i * sizeof(e), sizeof(e));
-		if (e.kind != EXTENT_LOG || e.offset > n || e.size > n - e.offset || e.size < sizeof(struct rec_log) ||
-		    e.head < sizeof(used) || e.head > e.size)
+		if (!extent_at(before, n, i, EXTENT_LOG, &e) || e.size < sizeof(struct rec_log) || e.head < sizeof(used))
 			continue;
 		memcpy(&used, before + e.offset, sizeof(used));
 		const uint64_t room = e.size - e.head, from = e.offset + e.head;
