@@ -447,7 +447,8 @@ def test_strangers(t, unhang):
     t.ok(names.index("answers/machine") < names.index("recordings/"), "which comes first")
     t.ok(bundle.stat().st_size < 1 << 20 and states.get("recordings/") == "saved", "and recordings with holes are saved, in little room", f"{bundle.stat().st_size} {told}")
     if not tap.is_sanitized(unhang.binary):
-        need = largest([unhang.binary, "explain", bundle], unhang.environment)
+        # What fills fresh memory makes holes of it that are none.
+        need = largest([unhang.binary, "explain", bundle], {name: value for name, value in unhang.environment.items() if name != "MALLOC_PERTURB_"})
         t.ok(need < 300, "to explain it takes no more memory than it has bytes", f"{need} MB")
     held = sizes(bundle)
     t.same(sorted(size for name, size in held.items() if name.startswith("recordings/")), [64 << 20] + 4 * [500 << 20], "a recording in a bundle is as long as it was")
