@@ -12,19 +12,10 @@ import time
 import emulated
 import tap
 from bundles import manifest, members
-from watched import Machine, words
+from watched import FAULT, Machine, words
 
 ALL = bool(os.environ.get("UNHANG_TEST_ALL"))
 SOME = (2, 14)  # calls that are tried by `make test`
-FAULT = """gpu 0000:03:00.0
-    part gfx1100
-    shaders ses 1 cus 2
-
-messages
-    999.500 err   amdgpu 0000:03:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:24 vmid:3 pasid:32770)
-    999.501 err   amdgpu 0000:03:00.0: amdgpu:   in process python3 pid 4242 thread python3 pid 4242
-    999.502 err   amdgpu 0000:03:00.0: amdgpu:   in page starting at address 0x00007f5a00000000 from client 0x1b (UTCL2)
-"""
 
 
 def leftovers(folder):

@@ -9,19 +9,10 @@ import sys
 import emulated
 import tap
 from bundles import manifest
-from watched import Machine
+from watched import FAULT, Machine
 
 STRANGER = 4000
 PYTHON = "/usr/bin/python3"  # which a stranger can run
-FAULT = """gpu 0000:03:00.0
-    part gfx1100
-    shaders ses 1 cus 2
-
-messages
-    999.500 err   amdgpu 0000:03:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:24 vmid:3 pasid:32770)
-    999.501 err   amdgpu 0000:03:00.0: amdgpu:   in process python3 pid 4242 thread python3 pid 4242
-    999.502 err   amdgpu 0000:03:00.0: amdgpu:   in page starting at address 0x00007f5a00000000 from client 0x1b (UTCL2)
-"""
 # Locks all below a directory that this user can open, and tells how much that is.
 HOLD = """import fcntl, os, sys
 held = []
