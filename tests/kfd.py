@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The KFD without silicon: HIP programs, compiled here by hipcc, on ROCm's own runtime over our libhsakmt.so.1."""
+import fcntl
 import pathlib
 import re
 import shutil
@@ -38,11 +39,17 @@ class Programs:
         self.program, self.module, self.code = (unhang.directory / name for name in ("programs", "module.co", "code.co"))
 
     def compile(self):
-        """What hipcc says if it fails. The code objects lie in the program as a bundle, which can be loaded as a module too."""
-        done = subprocess.run(["hipcc", "--offload-arch=gfx90a", "-O1", "-o", self.program, HIP / "programs.cpp", "-lhsa-runtime64"],
-                              capture_output=True, text=True, timeout=240)
-        if done.returncode:
-            return done.stderr
+        """What hipcc says if it fails. The code objects lie in the program as a bundle, which can be loaded as a module too. It takes hipcc seconds, so the
+        first test that needs the program leaves it in the build directory for the others."""
+        source, kept, fresh = HIP / "programs.cpp", self.library.parent / "hip-programs", self.library.parent / "hip-programs.new"
+        with open(kept.with_suffix(".lock"), "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not kept.exists() or kept.stat().st_mtime < source.stat().st_mtime:
+                done = subprocess.run(["hipcc", "--offload-arch=gfx90a", "-O1", "-o", fresh, source, "-lhsa-runtime64"], capture_output=True, text=True)
+                if done.returncode:
+                    return done.stderr
+                fresh.rename(kept)
+        shutil.copy(kept, self.program)
         program = self.program.read_bytes()
         bundle = program[program.index(b"__CLANG_OFFLOAD_BUNDLE__"):]
         self.module.write_bytes(bundle)

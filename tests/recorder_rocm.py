@@ -324,7 +324,7 @@ class Diaries:
 
 def test_kills(t, r):
     """A kill at any instruction, under ROCm's own runtime and 16 producers. UNHANG_KILLS: so many instead of the few that a test can afford."""
-    kills = int(os.environ.get("UNHANG_KILLS", "24"))
+    kills = int(os.environ.get("UNHANG_KILLS", "12"))
     chance = random.Random(kills)
     modes = [("hsa-producers", r.programs.code)] * (kills - kills // 12) + [("producers",)] * (kills // 12)
     packets, torn, wrong, unread = 0, 0, [], []
@@ -397,7 +397,7 @@ def test_standing(t, r):
 
 def test_accused(t, r):
     """Killed at any moment, no kernel is called running that ended, and what the program saw to have ended is known."""
-    kills = int(os.environ.get("UNHANG_KILLS", "28"))
+    kills = int(os.environ.get("UNHANG_KILLS", "14"))
     chance = random.Random(kills)
     wrong, unknown, told = [], [], 0
     for n in range(kills):
