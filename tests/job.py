@@ -8,6 +8,7 @@ import pty
 import re
 import select
 import shutil
+import resource
 import signal
 import socket
 import struct
@@ -371,6 +372,35 @@ def test_full(t, j):
     command = [*j.arguments("--state-dir", disk / "runs", "--restart", 3, "--delay", 0), "--", *shell(f"echo x >> {started}; dd if=/dev/zero of={disk}/full bs=4k 2> /dev/null; exit 4")]
     done = subprocess.run([*inside, *command], capture_output=True, env=j.unhang.environment, timeout=PATIENCE)
     t.same((done.returncode, started.read_text()), (4, "x\n"), "one that becomes full: there is no other try, and the status is the job's")
+
+
+FORKS = """
+import os, signal
+try:
+    while os.fork(): pass
+except OSError: pass
+signal.pause()
+"""
+
+
+def test_no_process(t, j):
+    """A job that has used up its user's processes: nobody can be started to save the evidence, and still it is ended."""
+    home = j.unhang.directory / "crowded"
+    if os.getuid():
+        t.skip("a job that has used up the processes", "root can become somebody else")
+        return
+    home.mkdir()
+    os.chown(home, 54321, 54321)
+    j.unhang.directory.chmod(0o711)
+
+    def crowded():
+        os.setgroups([])
+        os.setgid(54321)
+        os.setuid(54321)
+        resource.setrlimit(resource.RLIMIT_NPROC, (30, 30))
+    command = [*j.arguments("--state-dir", home / "runs", "--status-file", home / "status", "--deadline", 1, "--grace", 1), "--", "/usr/bin/python3", "-c", FORKS]
+    done = subprocess.run(command, capture_output=True, env=j.unhang.environment, timeout=PATIENCE, preexec_fn=crowded)
+    t.same((done.returncode, json.loads((home / "status").read_text())["tries"][0]["ended"]), (143, "deadline"), "a job that has used up the processes is ended all the same")
 
 
 def still_there(word):
@@ -821,7 +851,7 @@ def main():
     j = Job(unhang)
     # With real programs these are in job_gpu.py.
     without = () if shutil.which("hipcc") else (test_left, test_terminal)
-    for test in (test_status, test_places, test_not_replaced, test_state, test_refused, test_output, test_copied, test_left_alone, test_outlived, test_words, test_container, test_inherited, test_full, test_signals, test_limits, test_oom, test_group, test_tries, test_waits, test_ranks, test_first, test_killed, test_hangup, *without):
+    for test in (test_status, test_places, test_not_replaced, test_state, test_refused, test_output, test_copied, test_left_alone, test_outlived, test_words, test_container, test_inherited, test_full, test_no_process, test_signals, test_limits, test_oom, test_group, test_tries, test_waits, test_ranks, test_first, test_killed, test_hangup, *without):
         test(t, j)
     t.end()
 

@@ -191,8 +191,9 @@ static void begin_saving(struct supervisor *s, struct job_try *a, int64_t millis
 	a->phase = PHASE_SAVES;
 	a->studied = true;
 	loop_show(s, "saving the evidence");
+	// Where no process can be started the answer is empty at once, and the job goes the same way to its end.
 	if (!helper_begin(&s->helper, &task, all_ms))
-		a->phase = PHASE_ENDS;
+		a->told->lacking = S("No process could be started to save the evidence.");
 }
 
 void loop_end(struct supervisor *s, struct job_try *a, enum job_why why)
@@ -226,7 +227,7 @@ static void use_hold(struct supervisor *s, struct job_try *a)
 		// Most of it is saved while the process is held. What takes longer may, as far as the grace goes: the process ends meanwhile.
 		begin_saving(s, a, s->options->grace_ms - SPARE_MS > left ? s->options->grace_ms - SPARE_MS : left,
 			     SAVE_MS + EXPLAIN_MS);
-		a->held = a->phase == PHASE_SAVES;
+		a->held = true;
 	}
 	if (!a->held)
 		votes_release(&a->votes);
