@@ -131,6 +131,8 @@ def test_state(t, j):
         done = j.run(shell("echo started"), "--quiet", "--state-dir", place)
         wanted = (tap.CANNOT, b"", 1) if words else (0, b"started\n", 0)
         t.ok((done.returncode, done.stdout, done.stderr.count(b"\n")) == wanted and (words or "") in done.stderr.decode(), f"--state-dir of user {owner}, {mode:o}: {'refused' if words else 'taken'}", done.stderr)
+    done = j.run(shell("echo started"), "--quiet", "--state-dir", j.unhang.directory / "state-65534-755", env={"UNHANG_CONTAINER": "yes"})
+    t.same((done.returncode, done.stdout), (0, b"started\n"), "in a container, a volume of the user who started it is taken")
 
 
 def test_refused(t, j):

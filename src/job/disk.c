@@ -12,6 +12,7 @@
 #include "base/door/caller.h"
 #include "base/save.h"
 #include "job/parts.h"
+#include "source/source.h"
 
 enum {
 	FILE_MOST = 4 << 20,
@@ -186,11 +187,12 @@ static bool goes_on(const struct run_told *before, const struct run_told *now)
 	return now->rounds > before->rounds && str_eq(before->parent, now->parent) && str_eq(before->boot_id, now->boot_id);
 }
 
-/** Root writes where nobody else can put a link in the place of a directory. @st: of @path. */
+/** Root writes where nobody else can put a link in the place of a directory. @st: of @path. A container's root is nobody's but its user's,
+ * whose directories it is given: there the owner is as good as root. */
 static struct uh_error *check_owner(const char *path, const struct stat *st)
 {
 	const bool open = st->st_mode & (S_IWGRP | S_IWOTH) && !(st->st_mode & S_ISVTX);
-	if (geteuid() || (!open && (!st->st_uid || st->st_uid == caller_uid())))
+	if (geteuid() || (!open && (!st->st_uid || st->st_uid == caller_uid() || source_in_container())))
 		return NULL;
 	return uh_error_new("%s %s", path, open ? "can be changed by others" : "belongs to another user");
 }
