@@ -336,6 +336,20 @@ def test_explained_again(t, unhang):
     t.same([[i["cause"]["class"] for i in said], "succeeded" in (m.directory(one) / "diagnosis.txt").read_text()], [["gfx-ring-timeout"], True], "and its diagnosis has what came last")
 
 
+def test_helper_killed(t, unhang):
+    """Who takes a bundle is killed when it is there, or who explains it: it is done once more, and in the end there is a diagnosis."""
+    m = Machine(unhang, "unexplained", HEALTHY + "messages\n" + fault(1003))
+    m.configure("quiet 3600")
+    one = f"{m.top}/state/incidents/*/"
+    others = "pgrep -P $p | while read c; do case $(cat /proc/$c/comm) in unhang-*) ;; *) echo $c ;; esac; done"
+    m.run(f"{m.command()} >{m.top}/out 2>&1 & p=$!; until ls {one}bundle.tar.zst >/dev/null 2>&1 || ! kill -0 $p; do :; done; "
+          f"n=0; until c=$({others}) && [ -n \"$c\" ] && kill -9 $c 2>/dev/null || [ -e {one}diagnosis.json ] || [ $n -gt 1000 ]; do n=$((n+1)); done; "
+          f"n=0; until [ -e {one}diagnosis.json ] || [ $n -gt 600 ]; do sleep 0.1; n=$((n+1)); done; kill -TERM $p; wait $p")
+    told = (m.top / "out").read_text()
+    explained = [p for p in (m.top / "state/incidents").glob("*/diagnosis.json") if json.loads(p.read_text())["incidents"]]
+    t.ok(explained, "a capture or an explanation that was killed is made again", told)
+
+
 def test_kills(t, unhang):
     """The watch is killed at random moments; what it began, the next one ends."""
     m = Machine(unhang, "kills", HEALTHY + "messages\n" + fault(1000.1))
@@ -552,6 +566,15 @@ def test_stopped(t, unhang):
         t.same(said[:1], ["root"], "and nobody's other processes do not look into it")
 
 
+def test_stopped_eye(t, unhang):
+    """Who stops the reader of the log silences the watch for a minute, not for good."""
+    m = Machine(unhang, "stopped-eye", HEALTHY + "messages\n" + fault(1003))
+    m.configure("quiet 3600\ncapture no")
+    m.run(f"{m.command()} >{m.top}/out 2>&1 & p=$!; until [ -s {m.top}/run/state.json ]; do sleep 0.1; done; kill -STOP $(pgrep -P $p -x unhang-eye); n=0; "
+          f"until grep -q opened {m.top}/out || [ $n -gt 1800 ]; do sleep 0.1; n=$((n+1)); done; kill -TERM $p; wait $p")
+    t.same(words((m.top / "out").read_text().splitlines()), ["opened"], "a reader of the log that is stopped is replaced, and what came meanwhile is told")
+
+
 def test_deaf(t, unhang):
     """Its reader of the log dies, or cannot read it for a while: that is told, and what is written meanwhile is read afterwards."""
     m = Machine(unhang, "deaf", HEALTHY + "messages\n" + fault(1003))
@@ -569,6 +592,8 @@ def test_deaf(t, unhang):
     after = unhang.run("incidents", "--state-dir", m.top / "state", "--run-dir", m.top / "run")
     t.ok(after.stdout.startswith(b"No unhang watch runs."), "which unhang incidents says", after.stdout.decode())
     emulated.document(t, unhang.run("incidents", "--json", "--state-dir", m.top / "state", "--run-dir", m.top / "run"), "incidents", "and its JSON, in the form of its schema")
+    if ALL:
+        test_stopped_eye(t, unhang)
     m = Machine(unhang, "deaf-for-a-while", HEALTHY.rstrip() + "\n    file kmsg from 2 fails EIO\n    file kmsg from 5 answers\nmessages\n" + fault(1003))
     m.configure("quiet 3600\ncapture no")
     told = m.until(f"grep -q opened {m.top}/out")
@@ -788,7 +813,7 @@ def main():
     if not emulated.possible(unhang):
         t.skip("unhang watch on emulated machines", "this machine can make none")
         t.end()
-    for test in (test_once, test_quiet_machine, test_all_clear, test_closed, test_as_it_happens, test_storm, test_quota, test_places, test_second, test_explained_again, test_forged, test_kills, test_processes, test_absent, test_just_killed, test_overwritten, test_boots, test_hooks_again, test_rights, test_left_behind, test_stopped, test_deaf, test_journal, test_bad_places):
+    for test in (test_once, test_quiet_machine, test_all_clear, test_closed, test_as_it_happens, test_storm, test_quota, test_places, test_second, test_explained_again, test_helper_killed, test_forged, test_kills, test_processes, test_absent, test_just_killed, test_overwritten, test_boots, test_hooks_again, test_rights, test_left_behind, test_stopped, test_deaf, test_journal, test_bad_places):
         test(t, unhang)
     test_silent(t, unhang, os.path.abspath(sys.argv[3]))
     test_full_disk(t, unhang, os.path.abspath(sys.argv[2]))

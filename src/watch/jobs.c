@@ -108,7 +108,8 @@ void quota_remember(struct watcher *w)
 
 static bool start_capture(struct watcher *w, struct watch_case *c, int64_t now)
 {
-	const struct str why_not = quota_take(w, &c->stored, now);
+	const struct str why_not =
+		c->taken.n ? (struct str){ 0 } : quota_take(w, &c->stored, now); // one that was killed is counted already
 	if (why_not.n) {
 		c->stored.bundle = why_not;
 		c->capture = CAPTURE_DONE;
@@ -176,12 +177,18 @@ static void want_again(struct watcher *w, struct watch_case *c)
 	c->capture = CAPTURE_WANTED;
 }
 
-/** Evidence first: the bundle of one is explained when no other waits to be taken. */
-static void end_capture(struct watcher *w, struct watch_case *c, bool good)
+/** Evidence first: the bundle of one is explained when no other waits to be taken. One that was killed is taken once more: it may have left
+ * all that it saved, and the next packs that. */
+static void end_capture(struct watcher *w, struct watch_case *c, bool good, int64_t now)
 {
+	const bool first = !c->taken.n;
 	take_answer(c, text_str(&w->job.answer));
 	if (!c->taken.n)
-		c->taken = good ? S("the capture ended without a word") : S("the capture did not end in time");
+		c->taken = good                   ? S("the capture ended without a word") :
+			   now >= w->job.deadline ? S("the capture did not end in time") :
+						    S("the capture was killed");
+	if (first && !good && now < w->job.deadline && !str_is(c->taken, "taken"))
+		return;
 	c->capture = CAPTURE_DONE;
 	c->explain_wanted = str_is(c->taken, "taken");
 	c->lacked = jobs_lack_room(c->taken) ? room_of(w) + room_more : 0;
@@ -283,7 +290,7 @@ static void end(struct watcher *w, bool good, int64_t now)
 	struct str text = text_str(&w->job.answer);
 	struct watch_job *j = &w->job;
 	if (j->kind == JOB_CAPTURE)
-		end_capture(w, j->of, good);
+		end_capture(w, j->of, good, now);
 	else if (j->kind == JOB_LOOK)
 		end_look(w, good, now);
 	else if (j->kind == JOB_EXPLAIN)
