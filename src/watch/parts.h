@@ -92,6 +92,7 @@ struct watcher {
 	int64_t log_began_us;          // when that earlier boot began, since 1970
 	struct store_place place;      // up to where the log was stored when it began
 	struct store_place read, kept; // up to where it was read, and up to where the disk says that all is stored
+	int64_t read_at;               // when the last record came
 	int64_t keep_due;              // when that is to be written again
 	VEC(struct watch_case *) cases;
 	struct stored_list before; // what was stored when it began

@@ -105,11 +105,13 @@ static bool all_stored(const struct watcher *w)
 	return true;
 }
 
-/** Seldom: what is read once more costs little. */
+/** Seldom: what is read once more costs little. Not in the middle of a message of several lines, whose first one is no case yet: it would
+ * count as stored. */
 void restart_keep(struct watcher *w, int64_t now)
 {
 	struct text text = { 0 }, why = { 0 };
-	if (w->read.sequence == w->kept.sequence || (now < w->keep_due && !w->stop) || !all_stored(w))
+	const bool early = now < w->keep_due && !w->stop, amid = now < w->read_at + w->settings.settle;
+	if (w->read.sequence == w->kept.sequence || early || amid || !all_stored(w))
 		return;
 	store_place_text(&w->read, &text);
 	if (hand_ask(w->hand, HAND_PLACE, text_str(&text), &why, NULL))

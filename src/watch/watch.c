@@ -53,6 +53,7 @@ static void take_record(struct watcher *w, struct str record)
 	int64_t ms = (int64_t)(out.boot_seconds * MS);
 	w->read.sequence = sequence;
 	w->read.microseconds = (int64_t)(out.boot_seconds * US);
+	w->read_at = now_ms();
 	if (w->ready && out.boot_seconds >= 0 && ms > watch_kernel_ms(w))
 		w->clock_ms = ms - now_ms();
 	turn_to(w, str_z(w->boot_id));
