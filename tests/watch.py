@@ -575,6 +575,16 @@ def test_stopped_eye(t, unhang):
     t.same(words((m.top / "out").read_text().splitlines()), ["opened"], "a reader of the log that is stopped is replaced, and what came meanwhile is told")
 
 
+def test_stopped_pulse(t, unhang):
+    """Who stops the process that counts progress, while nobody computes, is noticed too."""
+    m = Machine(unhang, "stopped-pulse", HEALTHY)
+    m.configure("quiet 3600")
+    m.run(f"{m.command()} >{m.top}/out 2>&1 & p=$!; until pgrep -P $p -x unhang-pulse; do sleep 0.1; done; sleep 1; kill -STOP $(pgrep -P $p -x unhang-pulse); n=0; "
+          f"until grep -q 'counted again' {m.top}/out || [ $n -gt 900 ]; do sleep 0.1; n=$((n+1)); done; kill -TERM $p; wait $p")
+    told = (m.top / "out").read_text()
+    t.ok("progress does not answer" in told and "counted again" in told, "a pulse that is stopped while nobody computes is replaced, and that is told", told)
+
+
 def test_deaf(t, unhang):
     """Its reader of the log dies, or cannot read it for a while: that is told, and what is written meanwhile is read afterwards."""
     m = Machine(unhang, "deaf", HEALTHY + "messages\n" + fault(1003))
@@ -594,6 +604,7 @@ def test_deaf(t, unhang):
     emulated.document(t, unhang.run("incidents", "--json", "--state-dir", m.top / "state", "--run-dir", m.top / "run"), "incidents", "and its JSON, in the form of its schema")
     if ALL:
         test_stopped_eye(t, unhang)
+        test_stopped_pulse(t, unhang)
     m = Machine(unhang, "deaf-for-a-while", HEALTHY.rstrip() + "\n    file kmsg from 2 fails EIO\n    file kmsg from 5 answers\nmessages\n" + fault(1003))
     m.configure("quiet 3600\ncapture no")
     told = m.until(f"grep -q opened {m.top}/out")

@@ -16,7 +16,7 @@ enum eye_kind {
 	EYE_UEVENT, // a message of the kernel: a device came, went or changed
 	EYE_FAILED, // the log cannot be read; the text says why
 	EYE_VOTES,  // from the pulse: votes on the progress of a GPU; its PCI address is the first line
-	EYE_BEAT,   // from the pulse: it lives; the text is empty where nobody computes
+	EYE_BEAT,   // from the pulse: it lives
 	EYE_HOLD,   // from the pulse: how a hold stands (pulse/holds.h)
 	EYE_KFD,    // an event of KFD (source/kfd/events.h)
 	EYE_LIVES,  // nothing happened, and it looks

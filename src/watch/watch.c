@@ -154,7 +154,7 @@ static void take_frame(struct watcher *w, const struct eye_frame *f)
 		suspicions_follow(w, now_ms());
 		break;
 	case EYE_BEAT:
-		w->pulse_due = f->text.n ? now_ms() + PULSE_SILENT_MS : 0;
+		w->pulse_due = now_ms() + PULSE_SILENT_MS;
 		set_unread(w, &w->uncounted, (struct str){ 0 });
 		break;
 	case EYE_LIVES:
@@ -246,14 +246,14 @@ static void check_eye(struct watcher *w, int64_t now)
 static void open_pulse(struct watcher *w)
 {
 	cleanup_close(&w->pulse);
+	w->pulse_due = 0;
 	hand_ask(w->hand, HAND_END, S("pulse"), NULL, NULL);
 	suspicions_forget(w);
 	text_clear(&w->pulse_inbox);
 	if (!w->settings.silent || w->options->until_quiet)
 		return;
 	w->pulse = begin(w, HAND_PULSE, (struct str){ 0 });
-	if (w->pulse < 0)
-		w->pulse_due = now_ms() + EYE_AGAIN_MS;
+	w->pulse_due = now_ms() + (w->pulse < 0 ? EYE_AGAIN_MS : PULSE_SILENT_MS);
 }
 
 static void lose_pulse(struct watcher *w)
@@ -263,7 +263,8 @@ static void lose_pulse(struct watcher *w)
 	set_unread(w, &w->uncounted, S("The process that counts progress has ended; another one is started."));
 }
 
-/** A pulse that is silent waits for the driver: that is a sign by itself. Another one is started when this one is gone, not before. */
+/** A pulse that is silent waits for the driver, which is a sign by itself, or was stopped. Another one is started when this one is gone, not
+ * before. */
 static void check_pulse(struct watcher *w, int64_t now)
 {
 	enum { AGAIN_MS = 60000 };
@@ -271,15 +272,14 @@ static void check_pulse(struct watcher *w, int64_t now)
 		return;
 	w->pulse_due = now + AGAIN_MS;
 	if (w->pulse >= 0) {
-		set_unread(w, &w->uncounted, S("The process that counts progress waits for the driver."));
+		set_unread(w, &w->uncounted,
+			   S("The process that counts progress does not answer: it was stopped, or waits for the driver."));
 		suspicions_forget(w);
 		w->look_wanted = true;
 	}
 	cleanup_close(&w->pulse);
-	if (hand_ask(w->hand, HAND_END, S("pulse"), NULL, NULL)) {
-		w->pulse_due = 0;
+	if (hand_ask(w->hand, HAND_END, S("pulse"), NULL, NULL))
 		open_pulse(w);
-	}
 }
 
 // --- the loop ---

@@ -113,12 +113,11 @@ static void watch(int to, const void *ctx)
 		gpus[i].interrupts = -1;
 	}
 	door_end();
-	for (int64_t told = 0, before = -1;;) {
+	for (int64_t told = -PULSE_BEAT_MS;;) {
 		bool works = signs_take(signs, now_ms());
-		if (works != before || (works && now_ms() - told >= PULSE_BEAT_MS)) {
-			eye_send(to, EYE_BEAT, works ? S("works") : S(""));
+		if (now_ms() - told >= PULSE_BEAT_MS) {
+			eye_send(to, EYE_BEAT, (struct str){ 0 });
 			told = now_ms();
-			before = works;
 		}
 		struct str interrupts = works ? small_file("/proc/interrupts", room, INTERRUPTS_ROOM) : (struct str){ 0 };
 		for (size_t i = 0; i < n; i++) {

@@ -7,8 +7,8 @@
 
 enum { PULSE_BEAT_MS = 10000, PULSE_SILENT_MS = 35000 };
 
-/** Starts it. It sends EYE_VOTES of a GPU when they changed, and each second while something stands; while somebody computes, EYE_BEAT at
- * least every ten seconds: one that is silent for longer than PULSE_SILENT_MS waits for the driver. */
+/** Starts it. It sends EYE_VOTES of a GPU when they changed, and each second while something stands, and EYE_BEAT about every ten
+ * seconds: one that is silent for longer than PULSE_SILENT_MS waits for the driver, or somebody has stopped it. */
 bool pulse_begin(const struct know *k, struct child *ret);
 
 /** How many interrupts of these numbers (one in a line) a text as /proc/interrupts has counted on all CPUs; -1: none of them is in it. */
