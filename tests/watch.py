@@ -303,6 +303,18 @@ def test_quota(t, unhang):
     t.same([i["bundle"] for i in m.incidents()], bundles, "a restart forgets none")
 
 
+def test_flood(t, unhang):
+    """A user whose programs fault all day does not hide an error of the hardware, nor give it his GPU."""
+    broken = "    1001.000000 err amdgpu 0000:43:00.0: amdgpu: uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!\n"
+    m = Machine(unhang, "flood", HEALTHY + HEALTHY.replace("03:", "43:") + "messages\n" + "".join(fault(900 + n, process=f"job{n}", pid=5000 + n) for n in range(100)) + broken)
+    m.configure("quiet 3600\ncapture no\nsettle-ms 200")
+    m.until(f"grep -q 'opened: .*43:00' {m.top}/out")
+    found = m.incidents()
+    t.same([sorted({(i["gpu"]["pci"][5:7], i["class"]) for i in found}), [i["state"] for i in found if i["gpu"]["pci"][5:7] == "43"]],
+           [[("03", "gpu-page-fault-unmapped"), ("43", "ras-uncorrectable-error")], ["open"]], "100 faults of programs: an error of the hardware is told, of its own GPU")
+    t.ok({i["closed_by"] for i in found if i["state"] == "closed"} == {"there are too many at once to follow each"}, "and the oldest faults give way", [i["closed_by"] for i in found])
+
+
 def test_places(t, unhang):
     """Directories that are named from where it was started are told from the root on."""
     m = Machine(unhang, "places", HEALTHY + "messages\n" + fault(999.5))
@@ -824,7 +836,7 @@ def main():
     if not emulated.possible(unhang):
         t.skip("unhang watch on emulated machines", "this machine can make none")
         t.end()
-    for test in (test_once, test_quiet_machine, test_all_clear, test_closed, test_as_it_happens, test_storm, test_quota, test_places, test_second, test_explained_again, test_helper_killed, test_forged, test_kills, test_processes, test_absent, test_just_killed, test_overwritten, test_boots, test_hooks_again, test_rights, test_left_behind, test_stopped, test_deaf, test_journal, test_bad_places):
+    for test in (test_once, test_quiet_machine, test_all_clear, test_closed, test_as_it_happens, test_storm, test_quota, test_flood, test_places, test_second, test_explained_again, test_helper_killed, test_forged, test_kills, test_processes, test_absent, test_just_killed, test_overwritten, test_boots, test_hooks_again, test_rights, test_left_behind, test_stopped, test_deaf, test_journal, test_bad_places):
         test(t, unhang)
     test_silent(t, unhang, os.path.abspath(sys.argv[3]))
     test_full_disk(t, unhang, os.path.abspath(sys.argv[2]))

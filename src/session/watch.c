@@ -51,10 +51,12 @@ static struct str report(struct uh_session *s, struct arena *a, bool json)
 	return kept;
 }
 
+/** Of another GPU, or of another process. */
 static bool is_others(const struct incident *i, const struct stored *c)
 {
 	int64_t pid;
-	return c->pid && str_number(incident_owner(i), &pid) && pid != c->pid;
+	return (c->gpu.n && i->gpu.device.n && !str_eq(c->gpu, i->gpu.device)) ||
+	       (c->pid && str_number(incident_owner(i), &pid) && pid != c->pid);
 }
 
 /** How far it is, in seconds, from the one that the watch stored: of the same GPU, with its first message; one that a look found lasts; one
@@ -64,7 +66,7 @@ static double distance(const struct incident *i, const struct stored *c)
 	const double near_s = 0.5, held_s = 6, first = (double)c->first_us / 1e6;
 	const bool held = str_is(c->origin, STORE_ORIGIN_HOLD);
 	double least = INFINITY;
-	if ((c->gpu.n && i->gpu.device.n && !str_eq(c->gpu, i->gpu.device)) || is_others(i, c))
+	if (is_others(i, c))
 		return INFINITY;
 	if (str_is(c->origin, "look"))
 		return i->now ? 0 : INFINITY;

@@ -315,36 +315,44 @@ static void end(struct watcher *w, bool good, int64_t now)
 /** It goes to the disk first. Where the disk is full nobody waits for it. */
 static bool to_be_written(const struct watch_case *c) { return c->dirty && !c->retry; }
 
-void jobs_start(struct watcher *w, int64_t now)
+/** The next for those that are the node's fault, or for the others. false: there is none. */
+static bool start_next(struct watcher *w, int64_t now, bool of_node)
 {
-	if (w->job.kind != JOB_NONE || !w->ready)
-		return;
 	for (size_t n = 0; n < w->cases.len; n++) {
 		struct watch_case *c = w->cases.data[n];
 		want_again(w, c);
-		if (c->known && c->capture == CAPTURE_WANTED && !to_be_written(c) && start_capture(w, c, now))
-			return;
+		if (case_lasts(&c->stored) == of_node && c->known && c->capture == CAPTURE_WANTED && !to_be_written(c) &&
+		    start_capture(w, c, now))
+			return true;
 	}
 	for (size_t n = 0; n < w->cases.len; n++) {
 		struct watch_case *c = w->cases.data[n];
-		if (!c->explain_wanted || to_be_written(c))
+		if (case_lasts(&c->stored) != of_node || !c->explain_wanted || to_be_written(c))
 			continue;
 		c->explain_wanted = false;
 		start(w, JOB_EXPLAIN, c, now + EXPLAIN_MS);
 		if (w->job.kind == JOB_NONE)
 			end_explain(w, c, false);
-		return;
+		return true;
 	}
 	for (size_t n = 0; n < w->cases.len; n++) {
 		struct watch_case *c = w->cases.data[n];
-		if (!c->hooks_wanted || to_be_written(c))
+		if (case_lasts(&c->stored) != of_node || !c->hooks_wanted || to_be_written(c))
 			continue;
 		c->hooks_wanted = false;
 		start(w, JOB_HOOKS, c, now + HOOKS_MS);
 		if (w->job.kind == JOB_NONE)
 			end_hooks(w, c, now);
-		return;
+		return true;
 	}
+	return false;
+}
+
+/** What the node is at fault for comes first: programs of a user may fault all day. */
+void jobs_start(struct watcher *w, int64_t now)
+{
+	if (w->job.kind != JOB_NONE || !w->ready || start_next(w, now, true) || start_next(w, now, false))
+		return;
 	if (w->look_wanted) {
 		w->look_wanted = false;
 		suspicions_look(w, now);

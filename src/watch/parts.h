@@ -10,7 +10,7 @@
 #include "watch/tell.h"
 #include "watch/watch.h"
 
-enum { CASES_MOST = 64, GPUS_MOST = 64, BUNDLES_MOST = 64 };
+enum { CASES_MOST = 96, GPUS_MOST = 64, BUNDLES_MOST = 64 };
 
 enum { PROGRESS_TOLD = 400, HUNG_CHECK_MS = 30000 };
 
@@ -157,6 +157,9 @@ void case_announce(struct watcher *w, struct watch_case *c, const char *what);
 void cases_close_asked(struct watcher *w, int64_t now);
 /** When that is to be asked for again; -1: nothing is open. */
 int64_t closings_next(const struct watcher *w, int64_t now);
+/** A user can make programs fault as fast as he likes. What is not the node's gives way, the oldest first: an error of the hardware must find
+ * a place, and nobody acts on a hundred faults of programs one by one. */
+void closings_make_room(struct watcher *w);
 void cases_sweep(struct watcher *w, int64_t now);
 void cases_free(struct watcher *w);
 

@@ -1,7 +1,7 @@
 // A watch that begins goes on with what an earlier one stored: the log is read once more, and each incident is found again.
 #include "watch/parts.h"
 
-enum { PLACE_AGAIN_MS = 60000 };
+enum { PLACE_AGAIN_MS = 60000, MESSAGE_MS = 300 }; // the kernel writes the lines of one message faster than that
 
 void case_copy(struct watch_case *c, const struct stored *from)
 {
@@ -110,7 +110,7 @@ static bool all_stored(const struct watcher *w)
 void restart_keep(struct watcher *w, int64_t now)
 {
 	struct text text = { 0 }, why = { 0 };
-	const bool early = now < w->keep_due && !w->stop, amid = now < w->read_at + w->settings.settle;
+	const bool early = now < w->keep_due && !w->stop, amid = now < w->read_at + MESSAGE_MS;
 	if (w->read.sequence == w->kept.sequence || early || amid || !all_stored(w))
 		return;
 	store_place_text(&w->read, &text);

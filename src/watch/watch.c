@@ -346,6 +346,7 @@ static void step(struct watcher *w)
 	if (w->ready) {
 		cases_follow(w, now);
 		cases_close_asked(w, now);
+		closings_make_room(w);
 		cases_sweep(w, now);
 	}
 	if (w->reload && w->job.kind == JOB_NONE)
