@@ -362,6 +362,21 @@ def test_helper_killed(t, unhang):
     t.ok(explained, "a capture or an explanation that was killed is made again", told)
 
 
+def test_hooks_killed(t, unhang):
+    """Who runs the hooks is killed in the first of them: all are run again."""
+    m = Machine(unhang, "runner", HEALTHY + "messages\n" + fault(1001))
+    m.configure("quiet 3600\ncapture no\nsettle-ms 200")
+    notes, first, runner = note_hooks(m), m.top / "hooks" / "05-waits", m.top / "runner"
+    runner.write_text("")
+    runner.chmod(0o666)
+    first.write_text(f"#!/bin/sh\n[ -s {runner} ] || {{ echo $PPID > {runner}; sleep 600; }}\n")
+    first.chmod(0o755)
+    m.run(f"{m.command()} >{m.top}/out 2>&1 & p=$!; until [ -s {runner} ] || ! kill -0 $p; do sleep 0.05; done; kill -9 $(cat {runner}); n=0; "
+          f"until [ -s {notes} ] || [ $n -gt 600 ]; do sleep 0.1; n=$((n+1)); done; kill -TERM $p; wait $p")
+    told = (m.top / "out").read_text()
+    t.ok(len(notes.read_text().splitlines()) == 1 and "they are run again" in told, "hooks whose runner was killed are run again", (notes.read_text(), told))
+
+
 def test_kills(t, unhang):
     """The watch is killed at random moments; what it began, the next one ends."""
     m = Machine(unhang, "kills", HEALTHY + "messages\n" + fault(1000.1))
@@ -836,7 +851,7 @@ def main():
     if not emulated.possible(unhang):
         t.skip("unhang watch on emulated machines", "this machine can make none")
         t.end()
-    for test in (test_once, test_quiet_machine, test_all_clear, test_closed, test_as_it_happens, test_storm, test_quota, test_flood, test_places, test_second, test_explained_again, test_helper_killed, test_forged, test_kills, test_processes, test_absent, test_just_killed, test_overwritten, test_boots, test_hooks_again, test_rights, test_left_behind, test_stopped, test_deaf, test_journal, test_bad_places):
+    for test in (test_once, test_quiet_machine, test_all_clear, test_closed, test_as_it_happens, test_storm, test_quota, test_flood, test_places, test_second, test_explained_again, test_helper_killed, test_hooks_killed, test_forged, test_kills, test_processes, test_absent, test_just_killed, test_overwritten, test_boots, test_hooks_again, test_rights, test_left_behind, test_stopped, test_deaf, test_journal, test_bad_places):
         test(t, unhang)
     test_silent(t, unhang, os.path.abspath(sys.argv[3]))
     test_full_disk(t, unhang, os.path.abspath(sys.argv[2]))

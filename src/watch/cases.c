@@ -145,8 +145,8 @@ static bool take(struct watcher *w, struct watch_case *c, struct incident *i)
 
 void case_want_capture(struct watcher *w, struct watch_case *c)
 {
-	bool recent = str_is(c->stored.boot_id, w->boot_id) &&
-		      watch_kernel_ms(w) / 1000 - c->stored.last_us / 1000000 < RECENT_S;
+	bool recent =
+		str_is(c->stored.boot_id, w->boot_id) && watch_kernel_ms(w) / 1000 - c->stored.last_us / 1000000 < RECENT_S;
 	if (c->stored.bundle.n || c->taken.n)
 		c->capture = CAPTURE_DONE;
 	else if (!w->settings.capture)

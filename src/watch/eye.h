@@ -28,7 +28,7 @@ struct eye_frame {
 	struct str text;
 };
 
-enum { EYE_LIVES_MS = 20000 };      // something comes from it at least that often
+enum { EYE_LIVES_MS = 20000 };     // something comes from it at least that often
 enum { EYE_FRAME_MOST = 8 << 10 }; // of a text; records and uevents of the kernel are no longer
 
 /** @from: up to where the log was read before. @kfd: KFD is asked, too. */

@@ -28,6 +28,8 @@
 #include "watch/tell.h"
 
 enum { MESSAGE_MOST = 192 << 10, KILL_MS = 200, AGAIN_S = 2, STOP_MS = 5000 };
+// The mind writes its state each minute. Others of nobody can stop it: it is replaced before that state has expired.
+enum { MIND_SILENT_MS = 150000 };
 
 /** Before each text, in both directions. */
 struct hand_head {
@@ -389,15 +391,18 @@ static void think(int fd, const void *ctx)
 static bool serve_mind(struct hand *h, int signals)
 {
 	struct text nothing = { 0 };
+	int64_t heard = now_ms();
 	bool gone = false;
 	while (!gone) {
 		struct pollfd on[] = { { signals, POLLIN, 0 }, { h->socket, POLLIN, 0 }, { h->mind.fd, POLLIN, 0 } };
-		const int64_t left = h->stop_by - now_ms();
-		poll(on, 3, !h->stop_by ? -1 : left > 0 ? (int)left : 0);
+		const int64_t left = (h->stop_by ? h->stop_by : heard + MIND_SILENT_MS) - now_ms();
+		poll(on, 3, left > 0 ? (int)left : 0);
 		if (on[0].revents)
 			take_signal(h, signals);
 		reap(h);
-		gone = h->stop_by && now_ms() >= h->stop_by; // a mind that is stopped, or stuck, is killed
+		heard = on[1].revents ? now_ms() : heard;
+		gone = now_ms() >=
+		       (h->stop_by ? h->stop_by : heard + MIND_SILENT_MS); // a mind that is stopped, or stuck, is killed
 		if (on[1].revents && !answer(h))
 			gone = true;
 		gone |= on[2].revents;
@@ -444,6 +449,7 @@ struct uh_error *hand_serve(struct hand *h, void (*mind)(int hand, void *ctx), v
 		close(ends[0]);
 		if (!begun)
 			return uh_error_new("no process can be started");
+		h->again = true;
 		if (!good && !h->stop)
 			nanosleep(&(struct timespec){ .tv_sec = AGAIN_S }, NULL);
 	}

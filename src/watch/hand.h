@@ -40,8 +40,8 @@ struct hand {
 	unsigned attended; // how often
 	int socket;        // to the mind
 	int lock;          // of the place where incidents are stored; its children close it
-	bool stop;
-	int64_t stop_by; // when the mind must have ended; 0: it need not
+	bool stop, again;  // again: a mind before this one crashed, or was killed
+	int64_t stop_by;   // when the mind must have ended; 0: it need not
 };
 
 /** Runs @mind in a child that has no rights, and serves it until it ends. One that crashes is started again, unless @h->stop. */

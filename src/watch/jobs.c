@@ -223,9 +223,17 @@ static void end_explain(struct watcher *w, struct watch_case *c, bool good)
 		tell_explained(w, c);
 }
 
-/** Behind them: a watch that is killed meanwhile runs them again. Who must not act twice drops a revision that it knows. */
-static void end_hooks(struct watcher *w, struct watch_case *c, int64_t now)
+/** Behind them: a watch that is killed meanwhile runs them again, as it does where who runs them was. Who must not act twice drops a revision
+ * that it knows. */
+static void end_hooks(struct watcher *w, struct watch_case *c, bool good, int64_t now)
 {
+	enum { TRIES = 2 };
+	if (!good && now < w->job.deadline && c->hook_tries++ < TRIES) {
+		voice_problem(&w->voice, "The process that runs the hooks was killed; they are run again.");
+		c->hooks_wanted = true;
+		return;
+	}
+	c->hook_tries = 0;
 	c->stored.hooks = str_is(c->stored.state, "closed") && c->stored.hooks ? 2 : 1;
 	c->dirty = true;
 	case_save(w, c, now);
@@ -296,7 +304,7 @@ static void end(struct watcher *w, bool good, int64_t now)
 	else if (j->kind == JOB_EXPLAIN)
 		end_explain(w, j->of, good);
 	else if (j->kind == JOB_HOOKS)
-		end_hooks(w, j->of, now);
+		end_hooks(w, j->of, good, now);
 	while (text.n) {
 		struct str line = str_split(&text, '\n');
 		if (!str_is(str_word(&line), "problem"))
@@ -342,7 +350,7 @@ static bool start_next(struct watcher *w, int64_t now, bool of_node)
 		c->hooks_wanted = false;
 		start(w, JOB_HOOKS, c, now + HOOKS_MS);
 		if (w->job.kind == JOB_NONE)
-			end_hooks(w, c, now);
+			end_hooks(w, c, true, now);
 		return true;
 	}
 	return false;

@@ -26,6 +26,7 @@ struct watch_case {
 	bool causeless;      // it was concluded, and has no cause that is worth telling
 	bool dirty;          // what is on the disk is old
 	bool hooks_wanted;   // they are to be told of its state
+	unsigned hook_tries; // how often who ran them was killed
 	bool explain_wanted; // its bundle is new; or it is over, and the log has more of it than its bundle. Before the hooks
 	bool unexplained;    // its bundle could not be explained: that is tried once more
 	bool done;           // nothing is left to do

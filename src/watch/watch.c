@@ -433,6 +433,7 @@ static void run(struct watcher *w)
 struct mind_start {
 	const struct watch_options *options;
 	const struct know *know;
+	const struct hand *hand;
 };
 
 /** The mind: a process of its own, which puts its rights down before it reads anything. */
@@ -457,6 +458,8 @@ static void mind(int hand, void *ctx)
 		str_copy(w.boot_id, sizeof(w.boot_id),
 			 str_trim(small_file("/proc/sys/kernel/random/boot_id", boot, sizeof(boot))));
 		voice_open(&w.voice, hand);
+		if (m->hand->again)
+			voice_warn(&w.voice, "The process that judges had ended or did not answer; another one goes on.");
 		run(&w);
 		voice_close(&w.voice);
 	}
@@ -474,7 +477,7 @@ struct uh_error *watch_run(const struct watch_options *o, const struct know *k, 
 	if (!err && mistakes)
 		err = uh_error_new("the configuration has %u mistake%s", mistakes, mistakes == 1 ? "" : "s");
 	if (!err && !o->check) {
-		struct mind_start start = { o, k };
+		struct mind_start start = { o, k, &h };
 		hand_override(&h.settings, o);
 		door_end();
 		err = state_take(h.settings.state_dir, &h.lock);

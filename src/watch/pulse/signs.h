@@ -24,6 +24,7 @@ struct pulse_hold {
 /** A process that computes. */
 struct sign_process {
 	int64_t pid;
+	uid_t uid;
 	struct process_stat stat;
 	int64_t launcher;    // the process that started it; where that is an `unhang run` around one rank, who started that
 	uint64_t io;         // bytes that it read and wrote

@@ -62,11 +62,12 @@ void pulse_vote(struct pulse_gpu *g, const struct signs *s, size_t gpu, int64_t 
 
 // --- the GPUs of one job ---
 
-/** Processes of one job: those that one process started (torchrun, srun, mpirun, a server's engine). Of those that init started, only
- * those of one session, as in a container whose first process is the launcher. */
+/** Processes of one job: those of one user that one process started (torchrun, srun, mpirun, a server's engine). Of those that init
+ * started, only those of one session, as in a container whose first process is the launcher. */
 static bool same_job(const struct sign_process *a, const struct sign_process *b)
 {
-	return a->pid == b->pid || (a->launcher == b->launcher && (a->launcher > 1 || a->stat.session == b->stat.session));
+	return a->pid == b->pid ||
+	       (a->uid == b->uid && a->launcher == b->launcher && (a->launcher > 1 || a->stat.session == b->stat.session));
 }
 
 struct peers {
