@@ -172,6 +172,10 @@ def test_before(t, j):
         x = j.report()["tries"][0]
         told = {name for i in json.loads(read(x["diagnosis"]) or '{"incidents": []}')["incidents"] for name in (i["cause"]["class"], *i["also"])}
         t.ok(told and x["fault"] != "node" and "ras-uncorrectable-error" not in told, f"{plan}: it is not explained by what was logged before", (x["title"], told))
+        bundle = j.unhang.explain(x["bundle"])
+        t.same({name for i in bundle.incidents for name in (i.cls, *i.data["also"])}, told, "and its bundle says the same later")
+        now = " ".join(i.data["action"]["text"] for i in bundle.incidents)
+        t.ok(not re.search(r"in half a minute|[Ee]nd |Save", now), "and knows that the job was ended", now)
 
 
 def test_host(t, j):

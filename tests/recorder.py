@@ -141,6 +141,7 @@ def test_hang(t, job, unhang):
         t.ok(ended <= {"ended", "probably-ended"} and "ended" in ended, f"{when}: those before it have ended, some certainly", ended)
         run = unhang.run("explain", job.path(ran.pid))
         t.ok(run.returncode == 1 and f"A GPU kernel does not end: kernel{kernel_of(17)}" in run.stdout.decode(), f"{when}: for explain it is an incident", run.stdout)
+        t.same("before you kill anything" in run.stdout.decode(), when == "live", f"{when}: evidence is to be saved only while there is a process to kill")
         text = unhang.run("last", job.path(ran.pid)).stdout.decode()
         t.ok(f"> #17  kernel{kernel_of(17)}" in text and "23 in flight" in text, f"{when}: and in words", text)
         ran.kill()

@@ -347,6 +347,12 @@ void incident_choose_action(struct incident *i, const struct know *k)
 	choose_action(i, k, &(struct fact_view){ advice_get, &a });
 }
 
+static struct str text_of(const struct incident *i)
+{
+	const struct know_action *a = i->action;
+	return i->ended && a->ended.n ? a->ended : i->saved && a->saved.n ? a->saved : a->text;
+}
+
 void incident_advise(struct incident *i, const struct know *k, const struct host *host)
 {
 	struct advice a = { .incident = i, .know = k };
@@ -360,7 +366,7 @@ void incident_advise(struct incident *i, const struct know *k, const struct host
 	find_known_bad(i, k, &view);
 	choose_action(i, k, &view);
 	struct text now = { 0 };
-	phrase_fill(&now, i->saved && i->action->saved.n ? i->action->saved : i->action->text, &view);
+	phrase_fill(&now, text_of(i), &view);
 	i->action_text = arena_str(&i->arena, text_str(&now));
 	text_free(&now);
 	add_remedies(&a);

@@ -161,6 +161,8 @@ bool incident_get(const void *incident, struct str name, size_t index, struct st
 		return in->unattested && one(S("yes"), index, ret_value);
 	if (str_is(name, "saved"))
 		return in->saved && one(S("yes"), index, ret_value);
+	if (str_is(name, "ended"))
+		return in->ended && one(S("yes"), index, ret_value);
 	if (str_is(name, "long_past"))
 		return in->long_past && one(S("yes"), index, ret_value);
 	if (str_is(name, "event_reset"))

@@ -108,6 +108,7 @@ struct incident {
 	bool now;                   // it is so at this moment
 	bool this_boot;             // it happened on this machine, since it was started
 	bool saved;                 // its evidence lies in a bundle
+	bool ended;                 // its program does not run any more
 	bool long_past;             // the driver no longer keeps what it kept of it
 	bool history;               // it happened on this machine, and its GPU is well now
 	struct str joined_by;       // what brought their clocks together

@@ -253,6 +253,7 @@ struct know_action {
 	struct condition *when;
 	struct str action, text;
 	struct str saved; // in place of the text where the evidence lies in a bundle
+	struct str ended; // in place of both where the program does not run any more
 	enum know_fit fit;
 	struct know_next *next_steps; // before those of the cause: what must not be lost
 	struct know_next *then_steps; // behind them, where their condition holds

@@ -1,4 +1,7 @@
 // What the incidents of a session mean for this machine, and what the answer as a whole is.
+#include <stdio.h>
+#include <unistd.h>
+
 #include "host/host.h"
 #include "session/machine.h"
 #include "session/session.h"
@@ -46,12 +49,30 @@ static void take_state(const struct uh_session *s, struct incident *i)
 		incident_add_machine(i, (struct fact){ S("gpu_now"), S("healthy"), FACT_TEXT, i->events.data[0]->at });
 }
 
+/** Whether every process that it names ran on this machine since it was started, and is gone. */
+static bool processes_gone(const struct uh_session *s, const struct incident *i)
+{
+	if (i->now || s->asked || !i->processes.len || source_in_container() || !source_this_boot(i->boot_id))
+		return false;
+	for (size_t n = 0; n < i->processes.len; n++) {
+		int64_t pid;
+		char path[32];
+		if (!str_number(i->processes.data[n].pid, &pid))
+			return false;
+		snprintf(path, sizeof(path), "/proc/%lld", (long long)pid);
+		if (!access(path, F_OK))
+			return false;
+	}
+	return true;
+}
+
 /** What of the evidence is out of danger, and what is out of reach. */
 static void take_age(const struct uh_session *s, struct incident *i)
 {
 	enum { DRIVER_KEEPS = 300 }; // seconds, for a device core
 	double when;
 	i->saved = s->asked;
+	i->ended = s->job_ended || processes_gone(s, i);
 	i->long_past = i->saved || (!i->now && incident_when(i, s->evidence, s->told.now, &when) &&
 				    when + DRIVER_KEEPS < (double)s->told.now);
 }

@@ -261,6 +261,11 @@ struct uh_error *uh_session_add_machine(struct uh_session *s, const char *gpu)
 	if (gethostname(host, sizeof(host) - 1))
 		host[0] = 0;
 	s->host = arena_str(&s->arena, tape_said(o.tape, &s->arena, "host", str_z(host)));
+	const int64_t job_began = tape_number(o.tape, "job began", s->asked ? s->asked->job_began : 0);
+	if (job_began > 0 && tape_plays(o.tape)) {
+		s->job_ended = true;
+		session_since_job(s, (double)job_began);
+	}
 	engine_end(s->engine);
 	s->this_boot = true;
 	evidence_machine(s->evidence, &o);
@@ -339,6 +344,14 @@ struct uh_error *uh_session_since(struct uh_session *s, const char *since)
 {
 	s->told.limited = true;
 	return since_parse(s->know, str_z(since), time(NULL), &s->told.since);
+}
+
+void session_since_job(struct uh_session *s, double began)
+{
+	enum { SLACK_S = 2 };
+	if (!s->told.limited || s->told.since < began - SLACK_S) // or somebody has asked for less
+		s->told.since = began - SLACK_S;
+	s->told.limited = s->told.lines = true;
 }
 
 void uh_session_newest(struct uh_session *s) { s->told.newest = true; }

@@ -37,6 +37,7 @@ struct uh_session {
 	struct told_options told;
 	size_t earlier;  // incidents that were left out
 	struct str host; // this machine's name
+	bool job_ended;  // the evidence is of a job that was ended when it was saved
 };
 
 /** Reads a source: as source_visitor.visit(), with the session as its context. */
@@ -51,6 +52,8 @@ bool session_plays(const struct uh_session *s);
 void session_add_bundle(struct uh_session *s, struct uh_machine *m);
 /** The logs that a bundle has: of the boot in which it was made, or else of the one before. */
 void session_add_taped_logs(struct uh_session *s);
+/** Only what happened since a job began counts. */
+void session_since_job(struct uh_session *s, double began);
 /** What reports are made of. */
 struct diagnosis session_diagnosis(const struct uh_session *s);
 /** Actions, remedies and next steps of each incident. */

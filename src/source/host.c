@@ -25,6 +25,16 @@ double source_uptime(void)
 	return n > 0 ? strtod(text, NULL) : -1;
 }
 
+bool source_this_boot(struct str boot_id)
+{
+	char id[64] = "";
+	const char *const ids[] = { id, NULL };
+	if (!boot_id.n || boot_id.n >= sizeof(id))
+		return false;
+	memcpy(id, boot_id.p, boot_id.n);
+	return file_says("/proc/sys/kernel/random/boot_id", ids);
+}
+
 bool source_in_container(void)
 {
 	static const char *const cgroups[] = { "docker", "kubepods", "libpod", "containerd", "/lxc", NULL };

@@ -83,6 +83,8 @@ void source_crash_files(const char *root, const struct source_visitor *v);
 bool source_in_container(void);
 /** Seconds since the kernel started, as /proc/uptime has them; -1 where it cannot be read. */
 double source_uptime(void);
+/** Whether this machine has been running since the boot of this id. */
+bool source_this_boot(struct str boot_id);
 
 /** Whether a file that begins so is an archive or compressed. */
 bool source_is_archive(struct str head);

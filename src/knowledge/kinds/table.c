@@ -217,6 +217,7 @@ static const struct kind_key action_keys[] = {
 	{ "when", KEY_WHEN, AT(know_action, when) },
 	{ "text", KEY_TEXT, AT(know_action, text), .required = true },
 	{ "saved", KEY_TEXT, AT(know_action, saved) },
+	{ "ended", KEY_TEXT, AT(know_action, ended) },
 	{ "fit", KEY_CHOICE, AT(know_action, fit), .choices = "unknown yes no" },
 	{ "next", KEY_NEXT, AT(know_action, next_steps) },
 	{ "then", KEY_NEXT, AT(know_action, then_steps) },

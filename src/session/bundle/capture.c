@@ -22,6 +22,7 @@
 /** What the looks of a capture share. They run in one process, one after the other. */
 struct recording {
 	enum user_data user_data;
+	int64_t job_began;
 	struct know *know; // as long as the capture
 	struct devices devices;
 	bool found;
@@ -50,7 +51,7 @@ static struct recording *record_on(struct tape *tape, void *ctx)
 {
 	enum { PATIENCE_MS = 10000 };
 	struct recording *r = ctx;
-	r->machine = (struct uh_machine){ .tape = tape, .devices = &r->devices, .know = r->know };
+	r->machine = (struct uh_machine){ .tape = tape, .devices = &r->devices, .know = r->know, .job_began = r->job_began };
 	if (!r->nowhere)
 		r->nowhere = fopen("/dev/null", "w");
 	if (!r->found) {
@@ -193,7 +194,7 @@ struct uh_error *bundle_take(const struct capture_options *o, struct captured *r
 	struct capture_options all = *o;
 	struct capture_look list[LOOKS];
 	struct teller teller = { tell_nobody, NULL };
-	struct recording recording = { .user_data = o->user_data, .know = o->know ? NULL : look_knowledge(&teller) };
+	struct recording recording = { .user_data = o->user_data, .job_began = o->job_began, .know = o->know ? NULL : look_knowledge(&teller) };
 	struct know *own = recording.know;
 	if (o->know)
 		recording.know = (struct know *)o->know;

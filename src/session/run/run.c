@@ -28,7 +28,7 @@
 #include "source/tape/format.h"
 #include "store/store.h"
 
-enum { SLACK_S = 2, PROFILE_MOST = 64 << 10, GRACE_S = 20, HANG_S = 60, DELAY_S = 5 };
+enum { PROFILE_MOST = 64 << 10, GRACE_S = 20, HANG_S = 60, DELAY_S = 5 };
 
 static void put_number(FILE *to, const char *key, int64_t value)
 {
@@ -79,6 +79,7 @@ static struct str save_bundle(const struct job_study *s, struct arena *a, FILE *
 					   .pids = s->pids,
 					   .npids = s->npids,
 					   .user_data = USER_DATA_REGISTERS,
+					   .job_began = s->of->began / 1000,
 					   .deadline_ms = (int)s->deadline_ms };
 	struct uh_error *err = s->capture ? bundle_take(&o, &done) : NULL;
 	const bool cut = err && !access(o.file, F_OK); // what an earlier capture of this try had when it was ended
@@ -96,15 +97,15 @@ static struct str save_bundle(const struct job_study *s, struct arena *a, FILE *
 }
 
 /** Whether it began with the try, or later. What is so now, without a time of its own, may be the job's. */
-static bool began_in(const struct incident *i, const struct uh_session *s, int64_t began_ms)
+static bool began_in(const struct incident *i, const struct uh_session *s)
 {
-	const double since = (double)began_ms / 1000 - SLACK_S, now = (double)time(NULL);
+	const double now = (double)time(NULL);
 	double when;
 	if (i->begin.clock == TIME_BOOT)
 		when = now - source_uptime() + i->begin.seconds;
 	else if (!incident_when(i, s->evidence, (time_t)now, &when))
 		return true;
-	return when >= since;
+	return when >= s->told.since;
 }
 
 /** An incident that names processes names one of the job, or it is somebody else's. */
@@ -131,7 +132,7 @@ static const struct incident *incident_of(const struct uh_session *s, const stru
 		own.list[own.n++] = study->pids[i];
 	for (size_t i = 0; i < s->ledger.incidents.len; i++) {
 		const struct incident *x = s->ledger.incidents.data[i];
-		if (began_in(x, s, study->of->began) && names_job(x, &own))
+		if (began_in(x, s) && names_job(x, &own))
 			return x;
 	}
 	return NULL;
@@ -188,9 +189,7 @@ static bool explain_with(const struct job_study *s, const char *path, bool must,
 {
 	struct arena a = { 0 };
 	struct uh_session *session = uh_session_new(tell_nobody, NULL);
-	session->told = (struct told_options){
-		.limited = true, .lines = true, .since = (double)s->of->began / 1000 - SLACK_S, .now = time(NULL)
-	};
+	session_since_job(session, (double)s->of->began / 1000);
 	uh_session_add_path(session, path);
 	add_files(session, s->directory, &a);
 	add_files(session, s->recordings, &a);
