@@ -7,6 +7,21 @@ import tap
 
 SLOT = r"another slot|this slot"
 
+def node_fault(node, address):
+    return f"Memory access fault by GPU node-{node} (Agent handle: 0x55d0{address >> 12:08x}) on address {address:#x}. Reason: Page not present or supervisor privilege.\nAborted (core dumped)\n"
+
+
+def late_job(second, seq):
+    return f"[{second:5}.100] amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq={seq}, emitted seq={seq + 2}\n"
+
+
+def collective(rank, seq):
+    return (f"[rank{rank}]:[E1116 10:20:0{rank}.100000000 ProcessGroupNCCL.cpp:629] [Rank {rank}] Watchdog caught collective operation timeout: "
+            f"WorkNCCL(SeqNum={seq}, OpType=ALLREDUCE, NumelIn=1024, NumelOut=1024, Timeout(ms)=600000) ran for 600011 milliseconds before timing out.\n")
+
+
+SOFT = "[  812.300] amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, but soft recovered\n"
+
 # What was given, what the answer must say, and what it must not. Both are looked for on the first screen, without its line ends.
 ANSWERS = {
     "a container without the right to /dev/kfd": (
@@ -19,6 +34,12 @@ ANSWERS = {
     "a program that finds no GPU": ("RuntimeError: No HIP GPUs are available\n", r"Now Find out why /dev/kfd cannot be used", SLOT),
     "a slot that passes no atomics on": (
         "[    4.101] kfd kfd: amdgpu: skipped device 1002:73ff, PCI rejects atomics 730<0\n", r"Now Move the card to another slot", r"access to /dev/kfd"),
+    "two runs one after the other": (node_fault(4, 0x7f3a00001000) + node_fault(4, 0x7f5c00002000), r"used unmapped memory", r"suspect that GPU, not|because of it"),
+    "a timeout behind a recovery": (late_job(812, 1201) + SOFT + late_job(824, 1301), r"late again after the GPU had recovered", r"The GPU recovered"),
+    "a recovery behind a timeout": (late_job(812, 1201) + SOFT, r"The GPU recovered without a reset", r"late again"),
+    "ranks at one operation": (collective(0, 7) + collective(1, 7), r"none of them lags", r"Fix the rank that lags|or lags behind\. Fault"),
+    "ranks of which some are missing": (collective(0, 7) + collective(3, 7), r"no report here: 1, 2\.", r"Fix the rank that lags"),
+    "a rank behind the other": (collective(0, 7) + collective(1, 6), r"ALLREDUCE number 6; rank 1 lags behind", r"timed out: ALLREDUCE number 7"),
 }
 
 UNKNOWN = {

@@ -133,6 +133,34 @@ static void judge_reset(struct incident *i)
 	diag_conclude(i, i->root, "reset_undone", undone ? S("yes") : (struct str){ 0 });
 }
 
+/** Whether @b is later than the last time of @a, or stands behind it where their times do not tell. */
+static bool later(const struct diag_event *a, const struct diag_event *b, bool behind)
+{
+	const bool timed = a->last.clock == b->last.clock && a->last.clock != TIME_NONE;
+	return timed ? b->last.seconds >= a->last.seconds : behind;
+}
+
+/** Whether something freed the ring of a late job after its last timeout. */
+static bool was_freed(const struct incident *i, size_t late)
+{
+	const struct str ring = diag_value(i->events.data[late], "ring");
+	for (size_t n = 0; n < i->events.len; n++) {
+		const struct diag_event *e = i->events.data[n];
+		const struct str freed = diag_value(e, "ring");
+		if (e->kind->frees_ring && (!ring.n || !freed.n || str_eq(ring, freed)) && later(i->events.data[late], e, n > late))
+			return true;
+	}
+	return false;
+}
+
+static void judge_rings(struct incident *i)
+{
+	bool late = false;
+	for (size_t n = 0; n < i->events.len; n++)
+		late |= i->events.data[n]->kind->late_job && !was_freed(i, n);
+	diag_conclude(i, i->root, "ring_late", late ? S("yes") : (struct str){ 0 });
+}
+
 static void collect_processes(struct incident *i, const struct know *k)
 {
 	bool compute_stuck = false;
@@ -402,6 +430,7 @@ bool incident_conclude(struct incident *i, const struct know *k)
 	}
 	i->cause = i->root->cause;
 	judge_reset(i);
+	judge_rings(i);
 	assign_roles(i);
 	collect_also(i);
 	borrow_kernel(i);

@@ -77,6 +77,7 @@ struct know_event {
 	bool waits;        // somebody waits for a kernel to end
 	bool late_job;     // it names the process whose job was late, which may not be the one that hung the GPU
 	bool of_process;   // of one process alone: the same of another is another incident
+	bool frees_ring;   // the late work of a ring ended, and the GPU goes on
 	bool undoes_reset; // behind the end of a reset it says that the GPU did not come back
 };
 

@@ -152,6 +152,16 @@ static struct diag_rank *first_to_fault(struct incident *i, double *ret_span, do
 	return first;
 }
 
+/** Processes that are not known as ranks of one job may have run one after the other: then none failed because of another, and the same
+ * program fails again on whichever GPU it uses. */
+static bool is_one_job(const struct incident *i)
+{
+	for (size_t n = 0; n < i->ranks.len; n++)
+		if (is_fault(&i->ranks.data[n]) && !i->ranks.data[n].rank.n && !i->ranks.data[n].worker.n)
+			return false;
+	return true;
+}
+
 static void judge_faults(struct incident *i, struct text *note)
 {
 	struct text nodes = { 0 };
@@ -160,8 +170,11 @@ static void judge_faults(struct incident *i, struct text *note)
 	for (size_t n = 0; n < i->ranks.len; n++)
 		faults += is_fault(&i->ranks.data[n]);
 	struct diag_rank *first = first_to_fault(i, &span, &lead);
-	if (faults > 1 && distinct == 1)
+	if (faults > 1 && distinct == 1 && is_one_job(i))
 		text_printf(note, "All %zu processes name the same GPU (node-" STR_FMT "): suspect that GPU, not their code. ",
+			    faults, STR_ARG(text_str(&nodes)));
+	else if (faults > 1 && distinct == 1)
+		text_printf(note, "%zu processes failed on GPU node-" STR_FMT ": if other programs fail there too, suspect the card. ",
 			    faults, STR_ARG(text_str(&nodes)));
 	else if (distinct > 1 && first && span <= at_once)
 		text_printf(note,
@@ -174,7 +187,7 @@ static void judge_faults(struct incident *i, struct text *note)
 			    ") and nothing says which was first: a bug in all ranks is likelier than that "
 			    "many bad GPUs. ",
 			    distinct, STR_ARG(text_str(&nodes)));
-	if (faults > 1 && first && (span > at_once || distinct < 2) && lead > 0) {
+	if (faults > 1 && first && (span > at_once || distinct < 2) && lead > 0 && (distinct != 1 || is_one_job(i))) {
 		struct str name = name_of(i, first);
 		text_printf(note,
 			    "The first was " STR_FMT ", %.3g s before the next; the others may have failed because of it. ",
@@ -190,6 +203,57 @@ static void judge_faults(struct incident *i, struct text *note)
 // --- collectives ---
 
 static int64_t progress_of(const struct diag_rank *r) { return r->enqueued >= 0 ? r->enqueued : r->seq; }
+
+static bool has_rank(const struct incident *i, struct str group, int64_t rank)
+{
+	int64_t number;
+	for (size_t n = 0; n < i->ranks.len; n++)
+		if (str_eq(i->ranks.data[n].group, group) && str_number(i->ranks.data[n].rank, &number) && number == rank)
+			return true;
+	return false;
+}
+
+/** The ranks below @all that a group lacks, as a list. */
+static void ranks_missing(const struct incident *i, struct str group, int64_t all, struct text *ret)
+{
+	size_t missing = 0;
+	for (int64_t rank = 0; rank < all && missing <= RANKS_SHOWN; rank++)
+		if (!has_rank(i, group, rank) && missing++ < RANKS_SHOWN)
+			text_printf(ret, "%s%lld", ret->n ? ", " : "", (long long)rank);
+	if (missing > RANKS_SHOWN)
+		text_add(ret, S(" and more"));
+}
+
+/** @all: how many ranks there are, as far as the evidence tells; 0: it does not. */
+static void judge_in_step(struct incident *i, struct str group, int64_t operation, int64_t all, struct text *note)
+{
+	struct text missing = { 0 };
+	ranks_missing(i, group, all, &missing);
+	if (missing.n)
+		text_printf(note, "There is no report of rank " STR_FMT " here: look there first. The others are all at operation %lld. ",
+			    STR_ARG(text_str(&missing)), (long long)operation);
+	else
+		text_printf(note,
+			    "The ranks that report are all at operation %lld: none of them lags. So a link, the network or a GPU is "
+			    "stuck inside the operation, or a rank is stuck that is not in this evidence. ",
+			    (long long)operation);
+	diag_conclude(i, i->root, "ranks_in_step", missing.n ? (struct str){ 0 } : S("yes"));
+	diag_conclude(i, i->root, "ranks_missing", text_str(&missing));
+	text_free(&missing);
+}
+
+/** The incident is told by what lags, where that has an event of the same cause: title and timeline then name one operation. */
+static void take_root(struct incident *i)
+{
+	for (size_t n = 0; n < i->events.len; n++) {
+		struct diag_event *e = i->events.data[n];
+		const struct diag_rank *r = e->cause == i->cause && speaks_for_rank(e) ? rank_for(i, e) : NULL;
+		if (r && r->role && !strcmp(r->role, "first")) {
+			i->root = e;
+			return;
+		}
+	}
+}
 
 /** Ranks of one group that are behind the others. */
 static void judge_group(struct incident *i, struct str group, struct text *note)
@@ -213,15 +277,7 @@ static void judge_group(struct incident *i, struct str group, struct text *note)
 	if (low == high) {
 		struct str all;
 		int64_t ranks = incident_get(i, S("nranks"), 0, &all) && str_number(all, &number) ? number : highest_rank + 1;
-		text_printf(note, "All %zu ranks that report are at the same operation (number %lld): none of them lags",
-			    waiting, (long long)low);
-		if (numbered == waiting && ranks > (int64_t)waiting)
-			text_printf(note, ", but %lld of %lld ranks are missing from the reports: look there first. ",
-				    (long long)(ranks - (int64_t)waiting), (long long)ranks);
-		else
-			text_printf(note,
-				    ". So a link, the network or a GPU is stuck inside the operation, or a rank is stuck that "
-				    "is not in this evidence. ");
+		judge_in_step(i, group, low, numbered == waiting ? ranks : 0, note);
 		return;
 	}
 	struct text behind = { 0 };
@@ -240,6 +296,7 @@ static void judge_group(struct incident *i, struct str group, struct text *note)
 		    "for it. ",
 		    n_behind > 1 ? "s" : "", STR_ARG(text_str(&behind)), n_behind > 1 ? "are" : "is", (long long)low,
 		    (long long)high);
+	take_root(i);
 	diag_conclude(i, i->root, "lagging_ranks", text_str(&behind));
 	text_free(&behind);
 }

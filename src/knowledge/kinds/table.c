@@ -41,6 +41,7 @@ static const struct kind_key event_keys[] = {
 	{ "waits", KEY_FLAG, AT(know_event, waits) },
 	{ "late-job", KEY_FLAG, AT(know_event, late_job) },
 	{ "of-process", KEY_FLAG, AT(know_event, of_process) },
+	{ "frees-ring", KEY_FLAG, AT(know_event, frees_ring) },
 	{ "undoes-reset", KEY_FLAG, AT(know_event, undoes_reset) },
 	{ "keep", KEY_NUMBER, AT(know_event, keep) },
 	{ 0 },
