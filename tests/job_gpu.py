@@ -455,7 +455,8 @@ def test_crash_diagnostics(t, j):
         t.ok({f"core.{pid}", f"gpucore.{pid}.light"} <= set(cores) and all(cores.values()), "--cores keep keeps the cores of the GPU and of the process with the run", cores)
     t.ok(found["crash_dumps"] and all(pathlib.Path(p).exists() and p.startswith(done.report["directory"]) for p in found["crash_dumps"]), "inputs lie in the run's directory", found["crash_dumps"])
     told = json.loads((j.unhang.directory / "hook.json").read_text())
-    t.ok(told["schema"] == "unhang/run/1" and "UNHANG_ENDED=gpu-fault" in (j.unhang.directory / "hook.env").read_text(), "hooks get the report", done.stderr)
+    t.ok(told["schema"] == "unhang/run/1" and "UNHANG_ENDED=gpu-fault" in (environment := (j.unhang.directory / "hook.env").read_text()), "hooks get the report", done.stderr)
+    t.ok(re.search(r"^UNHANG_DO=restart-program$", environment, re.M) and re.search(r"^UNHANG_FIT=(yes|unknown)$", environment, re.M), "and what the machine needs", environment)
 
 
 def main():

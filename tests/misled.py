@@ -38,6 +38,9 @@ ANSWERS = {
     "a timeout behind a recovery": (late_job(812, 1201) + SOFT + late_job(824, 1301), r"late again after the GPU had recovered", r"The GPU recovered"),
     "a recovery behind a timeout": (late_job(812, 1201) + SOFT, r"The GPU recovered without a reset", r"late again"),
     "ranks at one operation": (collective(0, 7) + collective(1, 7), r"none of them lags", r"Fix the rank that lags|or lags behind\. Fault"),
+    "ranks at one operation, with later ones behind it": (
+        "".join(collective(r, 808) + f"[rank{r}]:[E1116 10:20:0{r}.200000000 ProcessGroupNCCL.cpp:2268] [PG 0 Rank {r}] Timeout at NCCL work: 808, last enqueued NCCL work: 811, "
+                "last completed NCCL work: 807.\n" for r in range(2)), r"all at operation 808", r"operation 811"),
     "ranks of which some are missing": (collective(0, 7) + collective(3, 7), r"no report here: 1, 2\.", r"Fix the rank that lags"),
     "a rank behind the other": (collective(0, 7) + collective(1, 6), r"ALLREDUCE number 6; rank 1 lags behind", r"timed out: ALLREDUCE number 7"),
 }
@@ -62,6 +65,15 @@ def test_unknown(t, unhang):
         t.same(unhang.run("explain", unhang.write("log.txt", text)).returncode, 0, f"{name} is no failure")
 
 
+def test_fit(t, unhang):
+    """A program cannot tell how the machine is: only the kernel's log or a look can."""
+    fault = node_fault(4, 0x7f3a00001000)
+    t.same(unhang.explain_text(fault).first.data["action"]["fit"], "unknown", "without a kernel log nobody calls the machine fit")
+    page = unhang.run("explain", "--markdown", unhang.write("log.txt", fault)).stdout.decode()
+    t.ok("fit for the next job" not in page and "| **Machine** | unknown |" in page, "nor does a report", page)
+    t.same(unhang.explain_text(late_job(812, 1201) + SOFT).first.data["action"]["fit"], "yes", "with one it can be")
+
+
 def test_answers(t, unhang):
     for name, (text, says, not_this) in ANSWERS.items():
         screen = re.sub(r"\s+", " ", unhang.run("explain", unhang.write("log.txt", text)).stdout.decode())
@@ -73,6 +85,7 @@ def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     test_answers(t, unhang)
     test_unknown(t, unhang)
+    test_fit(t, unhang)
     t.end()
 
 

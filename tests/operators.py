@@ -25,17 +25,20 @@ def fields(run):
 
 def test_oneline(t, unhang):
     run = unhang.run("explain", "--oneline", unhang.write("one.txt", dated(27)))
-    t.same([f[:7] for f in fields(run)], [["node7", "2026-08-27T03:28:27Z", "0000:03:00.0", "-", "gfx-ring-timeout", "restart-program", "unknown"]], "eight fields")
-    t.ok(re.fullmatch(r"[01]\.\d\d", fields(run)[0][7]) and run.returncode == 1, "the last is the confidence", run.stdout)
+    t.same([f[:7] for f in fields(run)], [["node7", "2026-08-27T03:28:27Z", "0000:03:00.0", "-", "gfx-ring-timeout", "restart-program", "unknown"]], "one line")
+    t.ok(re.fullmatch(r"[01]\.\d\d", fields(run)[0][7]) and run.returncode == 1, "with the confidence", run.stdout)
+    t.same(fields(run)[0][8:], ["unknown", str(unhang.directory / "one.txt")], "whether the machine is fit, and the file that tells")
+    many = [unhang.write(f"many/{n}.txt", dated(n)) for n in (3, 13)]
+    t.same({f[1][8:10]: f[9] for f in fields(unhang.run("explain", "--oneline", *many))}, {"03": str(many[0]), "13": str(many[1])}, "of several files each line has its own")
     forms = {"[  100.500000] ": "boot+100.500", "Aug 27 05:28:27 node7 kernel: ": "08-27T05:28:27", "2026-08-27 05:28:27 node7 kernel: ": "2026-08-27T05:28:27", "": "-"}
     for prefix, wanted in forms.items():
         t.same(fields(unhang.run("explain", "--oneline", "-", stdin=prefix + RING + "\n"))[0][1], wanted, f"a time in the form {prefix or 'of none'!r}")
     run = unhang.run("explain", "--oneline", "-", stdin=diagnoses.boot())
-    t.same((fields(run), run.returncode), ([["-", "-", "-", "-", "healthy", "nothing", "-", "-"]], 0), "without an incident")
+    t.same((fields(run), run.returncode), ([["-", "-", "-", "-", "healthy", "nothing", "-", "-", "-", "-"]], 0), "without an incident")
     run = unhang.run("explain", "--oneline", "-", stdin="dmesg: read kernel buffer failed: Operation not permitted\n")
-    t.same((fields(run), run.returncode), ([["-", "-", "-", "-", "unknown", "-", "-", "-"]], 2), "and where it cannot be known")
+    t.same((fields(run), run.returncode), ([["-", "-", "-", "-", "unknown", "-", "-", "-", "-", "-"]], 2), "and where it cannot be known")
     odd = unhang.run("explain", "--oneline", "-", stdin=f"Aug 27 05:28:27 no\\de\x0b7 kernel: {RING}\n".encode())
-    t.ok(len(fields(odd)) == 1 and len(fields(odd)[0]) == 8 and b"\x0b" not in odd.stdout, "what is no letter does not break it", odd.stdout)
+    t.ok(len(fields(odd)) == 1 and len(fields(odd)[0]) == 10 and b"\x0b" not in odd.stdout, "what is no letter does not break it", odd.stdout)
 
 
 def test_since(t, unhang):
@@ -62,6 +65,10 @@ def test_fail_on(t, unhang):
     t.same(unhang.explain(node).first.data["action"]["fault"], "node", "a fault of the node")
     for path, options, wanted in ((job, (), 1), (job, ("incident",), 1), (job, ("node",), 0), (node, ("node",), 1), (node, ("incident",), 1)):
         t.same(unhang.run("explain", *(("--fail-on",) if options else ()), *options, path).returncode, wanted, f"{path.name} {options}")
+    dead = unhang.write("dead.txt", diagnoses.log(diagnoses.fault(45755.103, 0x7f3a00001000, diagnoses.status_of(8, 3)) + "45765.5 @ MES failed to respond to msg=REMOVE_QUEUE"))
+    found = unhang.explain(dead).first.data["action"]
+    t.same((found["fault"], found["fit"], found["do"]), ("job", "no", "reboot"), "a job's fault after which the scheduler firmware is dead")
+    t.same(unhang.run("explain", "--fail-on", "node", dead).returncode, 1, "keeps the node out of the pool")
     run = unhang.run("explain", "--fail-on", "node", job, unhang.directory / "missing.txt")
     t.same(run.returncode, 2, "what could not be read may hold a fault of the node")
     run = unhang.run("explain", "--fail-on", "rain", job)

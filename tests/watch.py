@@ -131,7 +131,7 @@ def test_all_clear(t, unhang):
 
 
 HOOK = """#!/bin/sh
-{ echo "$UNHANG_STATE $UNHANG_GPU $UNHANG_CLASS $(id -u)"; wc -c; } >>%s
+{ echo "$UNHANG_STATE $UNHANG_GPU $UNHANG_CLASS $(id -u) $UNHANG_DO $UNHANG_FIT"; wc -c; } >>%s
 """
 
 
@@ -204,6 +204,7 @@ def test_as_it_happens(t, unhang):
     lines = notes.read_text().splitlines()
     t.same([line.split()[:3] for line in lines[::2]], [["open", "0000:03:00.0", one["class"]], ["closed", "0000:03:00.0", one["class"]]],
            "hooks are told of both changes, in their environment")
+    t.same({tuple(line.split()[4:]) for line in lines[::2]}, {("restart-program", "yes")}, "also what the machine needs, and that it is fit for the next job")
     t.ok(all(int(n) > 500 for n in lines[1::2]), "and get the diagnosis on standard input", str(lines))
     if os.getuid() == 0:
         t.ok(all(line.split()[3] != "0" for line in lines[::2]), "they do not run as root", str(lines))

@@ -71,7 +71,7 @@ enum {
 	"  --oneline          a line with tabs for each incident; docs/OPERATORS.md\n"                                         \
 	"                     names the fields\n"                                                                              \
 	"  --fail-on WHAT     exit with 1 on any `incident`, or only if the\n"                                                 \
-	"                     machine itself is at fault: `node`\n"                                                            \
+	"                     machine is at fault or unfit: `node`\n"                                                          \
 	"  --json             for programs: the document of\n"                                                                 \
 	"                     docs/diagnosis.schema.json\n" SHARING_HELP "  -h, --help         show this text\n"
 

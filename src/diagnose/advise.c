@@ -319,14 +319,20 @@ static void find_next_steps(struct incident *i, const struct know *k, const stru
 				 "``sudo journalctl -k -b -1 -o short-monotonic > boot.txt; unhang explain boot.txt``"));
 	add_steps(i, k, i->cause->next_steps, view, false);
 	add_steps(i, k, i->action->then_steps, view, true);
-	bool kernel = false;
-	for (size_t n = 0; n < i->events.len; n++)
-		kernel |= !i->events.data[n]->program;
-	if (!i->log_has_boot && !i->before_log && kernel && !incident_knows_machine(i))
+	if (!i->log_has_boot && !i->before_log && incident_has_kernel_events(i) && !incident_knows_machine(i))
 		add_next(i, S("Get part, kernel and firmware, which decide what helps"),
 			 COMMAND(&i->arena,
 				 "``sudo dmesg > dmesg.txt; sudo sh -c 'cat /sys/kernel/debug/dri/*/amdgpu_firmware_info' >> "
 				 "dmesg.txt; unhang explain dmesg.txt``"));
+}
+
+/** Whether the evidence tells how the machine is: its log, or a look at the GPU. What a program says of itself does not. */
+static bool tells_of_machine(const struct incident *i)
+{
+	bool log = false;
+	for (size_t n = 0; n < i->nevidence; n++)
+		log |= str_is(i->evidence[n], "kernel-log");
+	return log || i->history || incident_has_kernel_events(i);
 }
 
 static void choose_action(struct incident *i, const struct know *k, const struct fact_view *view)
@@ -339,6 +345,7 @@ static void choose_action(struct incident *i, const struct know *k, const struct
 			i->action = k->actions.data[n];
 	if (!i->action)
 		i->action = &none;
+	i->fit = i->action->fit == FIT_YES && !tells_of_machine(i) ? FIT_UNKNOWN : i->action->fit;
 }
 
 void incident_choose_action(struct incident *i, const struct know *k)

@@ -204,6 +204,20 @@ bool incident_knows_machine(const struct incident *i)
 	return i->gpu.gfx.n && kernel && firmware;
 }
 
+bool incident_has_kernel_events(const struct incident *i)
+{
+	for (size_t n = 0; n < i->events.len; n++)
+		if (!i->events.data[n]->program)
+			return true;
+	return false;
+}
+
+struct str incident_fit(const struct incident *i)
+{
+	static const char *const words[] = { [FIT_UNKNOWN] = "unknown", [FIT_YES] = "yes", [FIT_NO] = "no" };
+	return str_z(words[i->fit]);
+}
+
 void incident_free(struct incident *i)
 {
 	if (!i)

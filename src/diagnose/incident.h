@@ -129,6 +129,7 @@ struct incident {
 	struct str program;   // whose job it was: `python (4242)`, or `the program`
 	VEC(struct str) also;
 	const struct know_action *action;
+	enum know_fit fit; // whether the machine can take the next job; never yes where nothing tells how the machine is
 	VEC(struct diag_rank) ranks;
 	VEC(struct diag_process) processes;
 	VEC(struct diag_remedy) remedies; // those to try, then those that are mentioned for another reason
@@ -194,6 +195,10 @@ void dispatches_explain(struct incident *i);
 void packets_name(struct incident *i);
 /** Which process of a job went first, and which lags. */
 void ranks_explain(struct incident *i);
+/** Whether the machine itself tells of it: an event that is no program's. */
+bool incident_has_kernel_events(const struct incident *i);
+/** yes, no or unknown. */
+struct str incident_fit(const struct incident *i);
 /** Adds what other sources say about the machine. */
 void incident_complete(struct incident *i, const struct machine *m);
 void incident_free(struct incident *i);

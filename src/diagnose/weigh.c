@@ -13,14 +13,6 @@ static bool cause_is_before_log(const struct incident *i)
 	return i->root->phase == PHASE_RESET || i->root->cause->stage->counts >= BAND_LATE;
 }
 
-static bool has_kernel_events(const struct incident *i)
-{
-	for (size_t n = 0; n < i->events.len; n++)
-		if (!i->events.data[n]->program)
-			return true;
-	return false;
-}
-
 /** Points of evidence as the percentage of answers with as many points that were right, between the rows of the table. */
 static int calibrated(const struct know *k, int points)
 {
@@ -114,7 +106,7 @@ void incident_weigh(struct incident *i, const struct know *k)
 	} else {
 		text_add(&why, S("earlier messages do not explain it; "));
 	}
-	if (!has_kernel_events(i))
+	if (!incident_has_kernel_events(i))
 		text_add(&why, S("the kernel log of that time is missing; "));
 	else if (!i->log_has_boot && !incident_knows_machine(i))
 		text_add(&why, S("the boot messages (part, kernel, firmware) are missing; "));

@@ -33,7 +33,7 @@ static const struct record_key try_keys[] = {
 	N(recordings),   T(fingerprint),  T(kind),      T(bundle), T(diagnosis),  T(output),     T(words),      T(lacking),
 	N(memory_peak),  N(memory_limit), N(oom_kills), T(group),  T(counted_in), N(oom_before), T(left),       T(holders),
 	T(checkpoint),   N(lost_ms),      T(row),       T(act),    T(reason),     T(propose),    N(next_level), T(next_filter),
-	T(next_changes), { 0 },
+	T(next_changes), T(action),       T(fit),       { 0 },
 };
 #undef T
 #undef N

@@ -284,6 +284,7 @@ static void on_incident(void *ctx, const struct incident *i)
 	sheet_open(s, "action", '{');
 	sheet_put(s, "do", v_text(i->action->action));
 	sheet_put(s, "fault", v_text(i->fault));
+	sheet_put(s, "fit", v_text(incident_fit(i)));
 	sheet_put(s, "text", v_text(i->action_text));
 	sheet_close(s, '}');
 	write_processes(s, i);

@@ -54,7 +54,9 @@ static void put_incident(const struct diagnosis *d, const struct incident *i, FI
 	put_field(out, i->cause->head.id, '\t');
 	put_field(out, i->action->action, '\t');
 	put_field(out, i->fault, '\t');
-	put_field(out, text_str(&confidence), '\n');
+	put_field(out, text_str(&confidence), '\t');
+	put_field(out, incident_fit(i), '\t');
+	put_field(out, i->events.len ? evidence_at(d->evidence, i->events.data[0]->at.source)->path : (struct str){ 0 }, '\n');
 	text_free(&time);
 	text_free(&confidence);
 }
@@ -62,6 +64,7 @@ static void put_incident(const struct diagnosis *d, const struct incident *i, FI
 /** What has no incident: a GPU, or all that was read. */
 static void put_verdict(const struct diagnosis *d, const struct device *gpu, enum uh_verdict verdict, FILE *out)
 {
+	static const char *const fits[] = { [UH_HEALTHY] = "yes", [UH_INCIDENT] = "no", [UH_UNKNOWN] = "unknown" };
 	const struct str none = { 0 };
 	put_field(out, d->host, '\t');
 	put_field(out, none, '\t');
@@ -70,6 +73,8 @@ static void put_verdict(const struct diagnosis *d, const struct device *gpu, enu
 	put_field(out, str_z(verdict_name(verdict)), '\t');
 	put_field(out, verdict == UH_HEALTHY ? S("nothing") : none, '\t');
 	put_field(out, none, '\t');
+	put_field(out, none, '\t');
+	put_field(out, gpu ? str_z(fits[verdict]) : none, '\t');
 	put_field(out, none, '\n');
 }
 

@@ -180,7 +180,7 @@ bool uh_session_node_at_fault(const struct uh_session *s)
 {
 	bool node = gpus_at_fault(s);
 	for (size_t n = 0; n < s->ledger.incidents.len; n++)
-		node |= str_is(s->ledger.incidents.data[n]->fault, "node");
+		node |= str_is(s->ledger.incidents.data[n]->fault, "node") || s->ledger.incidents.data[n]->fit == FIT_NO;
 	return node;
 }
 const char *uh_session_unread(const struct uh_session *s) { return s->unread.n ? s->unread.p : ""; }

@@ -124,6 +124,7 @@ static struct str answer_lines(const struct uh_session *s, struct arena *a)
 	print_line(to, "title", i->title);
 	print_line(to, "fault", i->fault);
 	print_line(to, "action", i->action ? i->action->action : (struct str){ 0 });
+	print_line(to, "fit", incident_fit(i));
 	print_line(to, "gpu", i->gpu.device);
 	print_line(to, "job", i->processes.len ? i->processes.data[0].name : (struct str){ 0 });
 	fclose(to);

@@ -8,7 +8,7 @@ static const struct record_key keys[] = {
 	TEXT(id),      TEXT(state),    TEXT(class),     TEXT(title),   TEXT(fault),      TEXT(action),      TEXT(host),
 	TEXT(boot_id), TEXT(gpu),      TEXT(unique_id), TEXT(serial),  TEXT(origin),     TEXT(bundle),      TEXT(closed_by),
 	TEXT(job),     NUMBER(began),  NUMBER(changed), NUMBER(ended), TEXT(votes),      NUMBER(first_us),  NUMBER(last_us),
-	NUMBER(stood), NUMBER(events), NUMBER(hooks),   NUMBER(pid),   NUMBER(revision), TEXT(fingerprint), { 0 },
+	NUMBER(stood), NUMBER(events), NUMBER(hooks),   NUMBER(pid),   NUMBER(revision), TEXT(fingerprint), TEXT(fit), { 0 },
 };
 
 bool store_is_id(struct str id)

@@ -133,6 +133,7 @@ static bool take(struct watcher *w, struct watch_case *c, struct incident *i)
 		case_set(c, &s->fingerprint, i->fingerprint);
 		incident_choose_action(i, w->know);
 		case_set(c, &s->action, i->action->action);
+		case_set(c, &s->fit, incident_fit(i));
 	}
 	if (i->processes.len)
 		case_name_program(c, i->processes.data[0].name);

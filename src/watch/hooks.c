@@ -19,7 +19,7 @@
 #include "base/door/trust.h"
 #include "store/store.h"
 
-enum { NOBODY = 65534, POLL_NS = 20000000, VARIABLES = 13 };
+enum { NOBODY = 65534, POLL_NS = 20000000, VARIABLES = 15 };
 
 /** The whole environment of a hook. */
 static void environment(struct arena *a, const struct watch_settings *s, const struct stored *i, char *ret[static VARIABLES])
@@ -33,7 +33,9 @@ static void environment(struct arena *a, const struct watch_settings *s, const s
 		    { "UNHANG_CLASS", i->class },
 		    { "UNHANG_TITLE", i->title },
 		    { "UNHANG_FAULT", i->fault },
-		    { "UNHANG_ACTION", i->action },
+		    { "UNHANG_DO", i->action },
+		    { "UNHANG_ACTION", i->action }, // its older name
+		    { "UNHANG_FIT", i->fit },
 		    { "UNHANG_GPU", i->gpu },
 		    { "UNHANG_GPU_SERIAL", i->serial },
 		    { "UNHANG_JOB", i->job },

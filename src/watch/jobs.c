@@ -130,7 +130,8 @@ static void take_answer(struct watch_case *c, struct str text)
 		const char *key;
 		struct str *to;
 	} keys[] = { { "bundle", &c->taken }, { "class", &s->class },   { "title", &s->title },
-		     { "fault", &s->fault },  { "action", &s->action }, { "gpu", &s->gpu } };
+		     { "fault", &s->fault },  { "action", &s->action }, { "gpu", &s->gpu },
+		     { "fit", &s->fit } };
 	while (text.n) {
 		struct str value = str_split(&text, '\n'), key = str_word(&value);
 		value = str_trim(value);

@@ -90,6 +90,8 @@ void voice_incident(struct watch_voice *v, const struct stored *i, const char *w
 	field(&record, "UNHANG_STATE", i->state);
 	field(&record, "UNHANG_CLASS", i->class);
 	field(&record, "UNHANG_FAULT", i->fault);
+	field(&record, "UNHANG_DO", i->action);
+	field(&record, "UNHANG_FIT", i->fit);
 	field(&record, "UNHANG_GPU", i->gpu);
 	field(&record, "UNHANG_GPU_UNIQUE_ID", i->unique_id);
 	field(&record, "UNHANG_GPU_SERIAL", i->serial);

@@ -258,8 +258,9 @@ static void take_root(struct incident *i)
 /** Ranks of one group that are behind the others. */
 static void judge_group(struct incident *i, struct str group, struct text *note)
 {
-	int64_t low = INT64_MAX, high = -1, highest_rank = -1, number;
+	int64_t low = INT64_MAX, high = -1, highest_rank = -1, late = -1, number;
 	size_t waiting = 0, numbered = 0;
+	bool started = false;
 	for (size_t n = 0; n < i->ranks.len; n++) {
 		const struct diag_rank *r = &i->ranks.data[n];
 		if (!str_eq(r->group, group) || progress_of(r) < 0)
@@ -267,6 +268,8 @@ static void judge_group(struct incident *i, struct str group, struct text *note)
 		waiting++;
 		low = progress_of(r) < low ? progress_of(r) : low;
 		high = progress_of(r) > high ? progress_of(r) : high;
+		late = r->seq > late ? r->seq : late;
+		started |= r->enqueued >= 0;
 		if (str_number(r->rank, &number)) {
 			numbered++;
 			highest_rank = number > highest_rank ? number : highest_rank;
@@ -277,7 +280,7 @@ static void judge_group(struct incident *i, struct str group, struct text *note)
 	if (low == high) {
 		struct str all;
 		int64_t ranks = incident_get(i, S("nranks"), 0, &all) && str_number(all, &number) ? number : highest_rank + 1;
-		judge_in_step(i, group, low, numbered == waiting ? ranks : 0, note);
+		judge_in_step(i, group, late >= 0 ? late : low, numbered == waiting ? ranks : 0, note);
 		return;
 	}
 	struct text behind = { 0 };
@@ -292,10 +295,13 @@ static void judge_group(struct incident *i, struct str group, struct text *note)
 	}
 	text_printf(note,
 		    "The ranks are out of step: rank%s " STR_FMT
-		    " %s at operation %lld, others at %lld. What lags is the cause; the others wait "
+		    " %s operation %lld, others %s%lld. What lags is the cause; the others wait "
 		    "for it. ",
-		    n_behind > 1 ? "s" : "", STR_ARG(text_str(&behind)), n_behind > 1 ? "are" : "is", (long long)low,
-		    (long long)high);
+		    n_behind > 1 ? "s" : "", STR_ARG(text_str(&behind)),
+		    started      ? "last started" :
+		    n_behind > 1 ? "are at" :
+				   "is at",
+		    (long long)low, started ? "" : "at ", (long long)high);
 	take_root(i);
 	diag_conclude(i, i->root, "lagging_ranks", text_str(&behind));
 	text_free(&behind);

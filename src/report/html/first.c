@@ -73,7 +73,7 @@ static void put_head(struct html_report *h, const struct incident *i)
 static void put_fit(struct html *p, const struct incident *i)
 {
 	page_put(p, "<div class=\"fit\"><dt>Machine</dt><dd>");
-	switch (i->action->fit) {
+	switch (i->fit) {
 	case FIT_YES:
 		page_put(p, "<span class=\"good\">fit for the next job</span>");
 		break;

@@ -91,7 +91,7 @@ static void put_answer(struct md_report *r, const struct incident *i)
 	text_clear(&line);
 	prose_fault(i, &line);
 	put_row(r, "Whose fault", text_str(&line));
-	put_row(r, "Machine", str_z(fits[i->action->fit]));
+	put_row(r, "Machine", str_z(fits[i->fit]));
 	text_clear(&line);
 	text_printf(&line, "%s: " STR_FMT ".", prose_confidence(i->confidence), STR_ARG(i->sure));
 	put_row(r, "Confidence", text_str(&line));

@@ -31,6 +31,7 @@ static void put_data(struct html_report *h)
 		{ "title", i ? i->title : none },
 		{ "do", i ? i->action->action : none },
 		{ "fault", i ? i->fault : none },
+		{ "fit", i ? incident_fit(i) : none },
 		{ "gpu", i ? i->gpu.device : none },
 		{ "host", i ? i->host : none },
 	};

@@ -83,6 +83,8 @@ static void put_end(struct sheet *s, const struct run_try *t)
 	sheet_put(s, "class", v_known(t->class));
 	sheet_put(s, "title", v_known(t->title));
 	sheet_put(s, "fault", v_known(t->fault));
+	sheet_put(s, "action", v_known(t->action));
+	sheet_put(s, "fit", v_known(t->fit));
 	sheet_put(s, "gpu", v_known(t->gpu));
 	sheet_put(s, "beside", v_known(t->beside));
 	sheet_put(s, "kernel", v_known(t->kernel));

@@ -15,6 +15,7 @@ struct run_try {
 	int64_t exit_code, signal;
 	struct str because; // the evidence for that, in a sentence
 	struct str class, title, fault, gpu;
+	struct str action, fit; // what the machine needs; whether it can take the next job
 	struct str beside;                // what the machine shows, though the job used no GPU: not its cause
 	struct str kernel, symbol, place; // of the failure: where the address lies, in words
 	struct str offset;                // the same without what changes from try to try: past+0/4194304

@@ -29,6 +29,7 @@ static void put_stored(struct sheet *s, const struct stored *i, struct times *t)
 	sheet_put(s, "title", v_known(i->title));
 	sheet_put(s, "fault", v_known(i->fault));
 	sheet_put(s, "action", v_known(i->action));
+	sheet_put(s, "fit", v_known(i->fit));
 	sheet_put(s, "host", v_known(i->host));
 	sheet_put(s, "boot_id", v_known(i->boot_id));
 	sheet_open(s, "gpu", '{');

@@ -10,7 +10,7 @@
 struct stored {
 	struct str id;    // from its first sign to its close, over restarts
 	struct str state; // suspected, hung, open, closed
-	struct str class, title, fault, action;
+	struct str class, title, fault, action, fit; // fit: yes, no, unknown: for the next job
 	struct str fingerprint; // by the log: the same for faults that are alike
 	struct str host, boot_id;
 	struct str gpu, unique_id, serial; // gpu: its PCI address

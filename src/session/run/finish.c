@@ -76,6 +76,8 @@ static void run_hooks(const struct job_study *s, FILE *to)
 				(char *)arena_printf(&a, "UNHANG_CLASS=" STR_FMT, STR_ARG(t->class)).p,
 				(char *)arena_printf(&a, "UNHANG_TITLE=" STR_FMT, STR_ARG(t->title)).p,
 				(char *)arena_printf(&a, "UNHANG_FAULT=" STR_FMT, STR_ARG(t->fault)).p,
+				(char *)arena_printf(&a, "UNHANG_DO=" STR_FMT, STR_ARG(t->action)).p,
+				(char *)arena_printf(&a, "UNHANG_FIT=" STR_FMT, STR_ARG(t->fit)).p,
 				(char *)arena_printf(&a, "UNHANG_GPU=" STR_FMT, STR_ARG(t->gpu)).p,
 				(char *)arena_printf(&a, "UNHANG_STATUS=%lld", (long long)s->run->status).p,
 				(char *)arena_printf(&a, "UNHANG_DIRECTORY=%s", s->directory).p,

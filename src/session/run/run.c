@@ -163,6 +163,8 @@ static void tell_incident(const struct incident *i, const struct run_try *of, bo
 	print_line(to, "title", i->title);
 	if (!said || !str_is(i->fault, "node"))
 		print_line(to, "fault", i->fault);
+	print_line(to, "action", i->action->action);
+	print_line(to, "fit", said ? S("unknown") : incident_fit(i));
 	print_line(to, "gpu", i->gpu.device);
 }
 
