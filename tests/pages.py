@@ -166,10 +166,69 @@ def test_pictures(t, unhang):
     t.same(name, "What happened when", "without a map of memory it is the timeline")
     t.ok("Not in this evidence: a map of the program's memory" in page.visible, "and a line says what is lacking")
     name, page = lead(*log_of("rccl-watchdog-lagging-rank"))
-    t.same((name, text_of(page.of("p", class_="legend")[0])), ("The ranks of the job", "how far it came"), "a collective shows the ranks, and a legend says what the bars are")
+    t.same((name, text_of(page.of("p", class_="legend")[0])), ("The ranks of the job", "first, or lags waited for it"), "a collective shows the ranks, and a legend says what the bars are")
     t.ok(page.of("svg", class_="strip") and "When" in page.visible, "and when it was")
     agent = next((TOP / "fuzz" / "seeds" / "debug-agent").iterdir())
     t.note(f"{agent.name}: {lead(agent)[0]}")
+
+
+def collective(rank, seq):
+    return (f"[rank{rank}]:[E1116 10:20:00.100000000 ProcessGroupNCCL.cpp:629] [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={seq}, OpType=ALLREDUCE, "
+            f"NumelIn=1024, NumelOut=1024, Timeout(ms)=600000) ran for 600011 milliseconds before timing out.\n")
+
+
+def drawn(page, caption):
+    """The shapes and words of the picture with this caption, in order, as they stand in the file."""
+    return re.search(rf"<figcaption>{caption}</figcaption>\s*(<svg .*?</svg>)\n", page.raw, re.S)[1]
+
+
+def test_what_is_drawn(t, unhang, folder):
+    svg = drawn(page_of(unhang, TOP / "docs" / "sample-dmesg.txt"), "What happened when")
+    t.ok(re.search(r"<text [^>]*>page fault</text>", svg), "the point of the cause has its name beside it", svg)
+    crash = "[rank3]: Memory access fault by GPU node-5 (Agent handle: 0x55d0c1a2e3f0) on address 0x7f3a00001000. Reason: Page not present or supervisor privilege.\n"
+    svg = drawn(page_of(unhang, "-", data=(crash + "".join(collective(r, 7) for r in range(3))).encode()), "The ranks of the job")
+    t.ok(re.search(r">rank 3<.*<rect class=\"k-bad\"[^>]*><title>operation not known", svg), "a rank that crashed is no grey one", svg)
+    svg = drawn(page_of(unhang, "-", data="".join(collective(r, 6 if r == 90 else 7) for r in range(96)).encode()), "The ranks of the job")
+    t.ok(re.search(r"<text [^>]*>rank 90</text>", svg) and svg.count("k-bad") == 1, "of many ranks, the one that lags is drawn", svg[:2000])
+    page = page_of(unhang, TOP / "docs" / "sample-gpucore", TOP / "docs" / "sample-dmesg.txt")
+    t.ok("a GPU core" not in page.visible, "beside a GPU core nobody is asked for one", re.findall(r"[^.]*a GPU core[^.]*", page.visible))
+    logs = []
+    for n in range(3):
+        logs.append(folder / f"node{n}.log")
+        logs[-1].write_text(f"[ {n}00.5] amdgpu 0000:0{n}:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=1, emitted seq=2\n")
+    told = [text_of(e) for e in page_of(unhang, *logs).of("summary") if text_of(e).startswith("A graphics job")]
+    t.ok(len(told) == 2 and all(re.search(r"node\d\.log\), \d+\.\d+ s after boot", x) for x in told), "each incident of a batch has its file and time", told)
+    style, script = (text_of(page.of(tag)[-1]) for tag in ("style", "script"))
+    t.ok("figure{break-inside:avoid" not in style, "a picture with its table may be printed on two pages", style[-900:])
+    t.ok("scrollLeft" in script, "zooming shows the mark that matters", script)
+
+
+def test_same_times(t, unhang):
+    """One log has one time, whoever tells it."""
+    for stamp, wanted in (("2026-08-27T05:28:27+02:00 node7 kernel: ", "03:28:27"), ("[45755.103] ", "45755.103")):
+        log = unhang.write("times.log", f"{stamp}amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=1, emitted seq=2\n")
+        page = page_of(unhang, log)
+        told = [run(unhang, "explain", option, log).stdout.decode() for option in ("--oneline", "-v", "--markdown")]
+        t.same([wanted in text for text in (*told, *(text_of(page.of(*e)[0]) for e in ((("time",)),)))], [True] * 4, f"{stamp!r}: oneline, -v, Markdown, the page's events")
+        t.ok(wanted in next(text_of(e) for e in page.of("span", class_="time")), "and its head", page.visible[:300])
+
+
+def test_owner(t, unhang, folder):
+    """What root writes for a user is the user's, wherever that one may write."""
+    if os.getuid():
+        t.skip("a report for who called sudo", "this is not root")
+        return
+    own, roots = folder / "own", folder / "roots"
+    for room, user in ((own, 65534), (roots, 0)):
+        room.mkdir(mode=0o755)
+        os.chown(room, user, user)
+    folder.chmod(0o755)
+    unhang.environment |= {"SUDO_UID": "65534", "SUDO_GID": "65534"}
+    for room, user in ((own, 65534), (roots, 0)):
+        done = run(unhang, "explain", "--html", room / "report.html", TOP / "docs" / "sample-dmesg.txt")
+        found = (room / "report.html").stat() if (room / "report.html").exists() else None
+        t.ok(found and (found.st_uid, found.st_mode & 0o777) == (user, 0o600), f"{room.name}: the report belongs to user {user}", (done.stderr, found))
+    del unhang.environment["SUDO_UID"], unhang.environment["SUDO_GID"]
 
 
 def test_knowledge(t, unhang):
@@ -349,6 +408,9 @@ def main():
         folder = pathlib.Path(folder)
         test_kinds(t, unhang)
         test_pictures(t, unhang)
+        test_what_is_drawn(t, unhang, folder)
+        test_same_times(t, unhang)
+        test_owner(t, unhang, folder)
         test_terminal(t, unhang)
         test_knowledge(t, unhang)
         test_hostile(t, unhang, folder)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/door/caller.h"
 #include "base/error.h"
 #include "base/print.h"
 #include "base/save.h"
@@ -47,6 +48,20 @@ bool sharing_begin(const struct sharing *o, struct uh_session *s)
 	return true;
 }
 
+/** With sudo, the file belongs to who called, wherever that user may write. */
+static struct uh_error *save_for_caller(const char *path, struct str bytes)
+{
+	struct caller before;
+	const bool begun = caller_begin(&before);
+	struct uh_error *err = begun ? save_file(AT_FDCWD, path, bytes, 0600) : NULL;
+	if (begun)
+		caller_end(&before);
+	if (begun && (!err || !before.changed))
+		return err;
+	uh_error_free(err);
+	return save_file(AT_FDCWD, path, bytes, 0600);
+}
+
 /** Whole or not at all, and for its owner only: it quotes logs. */
 static struct uh_error *save_html(const struct sharing *o, struct uh_session *s)
 {
@@ -57,7 +72,7 @@ static struct uh_error *save_html(const struct sharing *o, struct uh_session *s)
 		return uh_error_new("%s: there is no memory for the report", o->html);
 	uh_session_write_html(s, out, &o->options);
 	fclose(out);
-	struct uh_error *err = save_file(AT_FDCWD, o->html, (struct str){ text, n }, 0600);
+	struct uh_error *err = save_for_caller(o->html, (struct str){ text, n });
 	free(text);
 	return err;
 }

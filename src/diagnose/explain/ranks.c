@@ -255,71 +255,123 @@ static void take_root(struct incident *i)
 	}
 }
 
-/** Ranks of one group that are behind the others. */
-static void judge_group(struct incident *i, struct str group, struct text *note)
+/** How far a rank came: the last operation that it started, or the one that it waits for. */
+static int64_t reached(const struct diag_rank *r, bool started) { return started ? r->enqueued : r->seq; }
+
+/** The ranks of a group that wait in an operation. */
+struct waiting {
+	size_t n, started, late, numbered; // all; those whose last started, whose late operation, whose own number is known
+	int64_t low, high, highest_rank, operation;
+};
+
+static struct waiting count_waiting(const struct incident *i, struct str group)
 {
-	int64_t low = INT64_MAX, high = -1, highest_rank = -1, late = -1, number;
-	size_t waiting = 0, numbered = 0;
-	bool started = false;
+	struct waiting w = { .low = INT64_MAX, .high = -1, .highest_rank = -1, .operation = -1 };
 	for (size_t n = 0; n < i->ranks.len; n++) {
 		const struct diag_rank *r = &i->ranks.data[n];
+		int64_t number;
 		if (!str_eq(r->group, group) || progress_of(r) < 0)
 			continue;
-		waiting++;
-		low = progress_of(r) < low ? progress_of(r) : low;
-		high = progress_of(r) > high ? progress_of(r) : high;
-		late = r->seq > late ? r->seq : late;
-		started |= r->enqueued >= 0;
+		w.n++;
+		w.started += r->enqueued >= 0;
+		w.late += r->seq >= 0;
+		w.operation = r->seq > w.operation ? r->seq : w.operation;
 		if (str_number(r->rank, &number)) {
-			numbered++;
-			highest_rank = number > highest_rank ? number : highest_rank;
+			w.numbered++;
+			w.highest_rank = number > w.highest_rank ? number : w.highest_rank;
 		}
 	}
-	if (waiting < 2)
-		return;
-	if (low == high) {
-		struct str all;
-		int64_t ranks = incident_get(i, S("nranks"), 0, &all) && str_number(all, &number) ? number : highest_rank + 1;
-		judge_in_step(i, group, late >= 0 ? late : low, numbered == waiting ? ranks : 0, note);
-		return;
+	for (size_t n = 0; n < i->ranks.len; n++) {
+		const struct diag_rank *r = &i->ranks.data[n];
+		const int64_t at = reached(r, w.started == w.n);
+		if (!str_eq(r->group, group) || progress_of(r) < 0)
+			continue;
+		w.low = at < w.low ? at : w.low;
+		w.high = at > w.high ? at : w.high;
 	}
+	return w;
+}
+
+static void judge_lagging(struct incident *i, struct str group, const struct waiting *w, struct text *note)
+{
+	const bool started = w->started == w->n;
 	struct text behind = { 0 };
 	size_t n_behind = 0;
 	for (size_t n = 0; n < i->ranks.len; n++) {
 		struct diag_rank *r = &i->ranks.data[n];
 		if (!str_eq(r->group, group) || progress_of(r) < 0)
 			continue;
-		r->role = progress_of(r) == low ? "first" : "victim";
-		if (progress_of(r) == low && n_behind++ < RANKS_SHOWN)
+		r->role = reached(r, started) == w->low ? "first" : "victim";
+		if (reached(r, started) == w->low && n_behind++ < RANKS_SHOWN)
 			text_printf(&behind, "%s" STR_FMT, behind.n ? ", " : "", STR_ARG(r->who));
 	}
 	text_printf(note,
 		    "The ranks are out of step: rank%s " STR_FMT
-		    " %s operation %lld, others %s%lld. What lags is the cause; the others wait "
-		    "for it. ",
+		    " %s operation %lld, others %s%lld. What lags is the cause; the others wait for it. ",
 		    n_behind > 1 ? "s" : "", STR_ARG(text_str(&behind)),
 		    started      ? "last started" :
 		    n_behind > 1 ? "are at" :
 				   "is at",
-		    (long long)low, started ? "" : "at ", (long long)high);
+		    (long long)w->low, started ? "" : "at ", (long long)w->high);
 	take_root(i);
 	diag_conclude(i, i->root, "lagging_ranks", text_str(&behind));
 	text_free(&behind);
 }
 
+/** Whether ranks of one group are behind the others. What one has started is not held against what another waits for. */
+static void judge_group(struct incident *i, struct str group, struct text *note)
+{
+	const struct waiting w = count_waiting(i, group);
+	struct str all;
+	int64_t ranks;
+	if (w.n < 2 || (w.started < w.n && w.late < w.n))
+		return;
+	if (w.low < w.high) {
+		judge_lagging(i, group, &w, note);
+		return;
+	}
+	if (!incident_get(i, S("nranks"), 0, &all) || !str_number(all, &ranks))
+		ranks = w.highest_rank + 1;
+	judge_in_step(i, group, w.late ? w.operation : w.low, w.numbered == w.n ? ranks : 0, note);
+}
+
+/** Numbers count within a group. Where groups are named, lines without one are left out, unless there is only one. */
 static void judge_collectives(struct incident *i, struct text *note)
 {
-	// Numbers count within a group: where groups are named, lines without one are left out.
-	bool named = false;
-	for (size_t n = 0; n < i->ranks.len; n++)
-		named |= i->ranks.data[n].group.n && progress_of(&i->ranks.data[n]) >= 0;
+	struct str only = { 0 };
+	bool several = false;
 	for (size_t n = 0; n < i->ranks.len; n++) {
-		bool seen = named && !i->ranks.data[n].group.n;
+		const struct str group = i->ranks.data[n].group;
+		if (!group.n || progress_of(&i->ranks.data[n]) < 0)
+			continue;
+		several |= only.n && !str_eq(only, group);
+		only = group;
+	}
+	for (size_t n = 0; n < i->ranks.len && !several; n++)
+		if (!i->ranks.data[n].group.n)
+			i->ranks.data[n].group = only;
+	for (size_t n = 0; n < i->ranks.len; n++) {
+		bool seen = several && !i->ranks.data[n].group.n;
 		for (size_t m = 0; m < n; m++)
 			seen |= str_eq(i->ranks.data[m].group, i->ranks.data[n].group);
 		if (!seen)
 			judge_group(i, i->ranks.data[n].group, note);
 	}
+}
+
+/** Whether a rank failed, and others waited for it in an operation: how far they came tells nothing then. */
+static bool blame_fault(struct incident *i)
+{
+	struct diag_rank *r = speaks_for_rank(i->root) ? rank_for(i, i->root) : NULL;
+	bool waited = false;
+	for (size_t n = 0; r && is_fault(r) && n < i->ranks.len; n++)
+		if (progress_of(&i->ranks.data[n]) >= 0) {
+			i->ranks.data[n].role = "victim";
+			waited = true;
+		}
+	if (waited && !r->role)
+		r->role = "first";
+	return waited;
 }
 
 /** What lags or failed first is the cause; the events of the others follow from it. */
@@ -348,7 +400,8 @@ void ranks_explain(struct incident *i)
 	if (i->ranks.len > 1)
 		qsort(i->ranks.data, i->ranks.len, sizeof(i->ranks.data[0]), by_rank);
 	judge_faults(i, &note);
-	judge_collectives(i, &note);
+	if (!blame_fault(i))
+		judge_collectives(i, &note);
 	assign_roles(i);
 	if (note.n > 1)
 		diag_set_note(i, i->root, "ranks_note", (struct str){ note.p, note.n - 1 });

@@ -150,7 +150,8 @@ static void put_event(struct html_report *h, const struct incident *i, const str
 {
 	struct html *p = &h->page;
 	struct text time = { 0 };
-	prose_clock(&time, e->time);
+	prose_clock(&time, prose_stamp(h->d, e));
+	text_add(&time, time.n ? S(" ") : S(""));
 	prose_elapsed(&time, i->begin, e->time);
 	page_put(p, "<details class=\"event\"><summary><span class=\"role\">");
 	page_text(p, str_z(role_name(e->role)));

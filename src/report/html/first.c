@@ -41,11 +41,29 @@ static void put_time(struct html_report *h, const struct incident *i)
 	if (date.n)
 		page_text(p, text_str(&date));
 	else if (i->begin.clock == TIME_BOOT)
-		page_numbers(p, "%.0f s after boot", i->begin.seconds);
+		page_numbers(p, "%.3f s after boot", i->begin.seconds);
 	else
 		page_put(p, "<span class=\"unknown\">time unknown</span>");
 	page_put(p, "</span>");
 	text_free(&date);
+}
+
+void html_origin(struct html_report *h, const struct incident *i)
+{
+	struct html *p = &h->page;
+	struct text file = { 0 };
+	if (i->host.n) {
+		page_element(p, "span class=\"host\"", "span", i->host);
+	} else {
+		page_put(p, "<span class=\"host unknown\">host unknown");
+		prose_file(&h->words, i->events.data[0]->at.source, &file);
+		page_put(p, " (");
+		page_text(p, text_str(&file));
+		page_put(p, ")</span>");
+	}
+	page_put(p, ", ");
+	put_time(h, i);
+	text_free(&file);
 }
 
 static void put_head(struct html_report *h, const struct incident *i)
@@ -60,12 +78,7 @@ static void put_head(struct html_report *h, const struct incident *i)
 	page_put(p, "<p class=\"place\">");
 	put_gpu(h, i);
 	page_put(p, ", ");
-	if (i->host.n)
-		page_element(p, "span class=\"host\"", "span", i->host);
-	else
-		page_put(p, "<span class=\"host unknown\">host unknown</span>");
-	page_put(p, ", ");
-	put_time(h, i);
+	html_origin(h, i);
 	page_put(p, "</p>\n");
 	text_free(&title);
 }
@@ -187,15 +200,15 @@ static void put_missing(struct html_report *h, const struct incident *i, bool dr
 {
 	struct html *p = &h->page;
 	const bool log = has_kind(i, "kernel-log");
-	if (log && drawn)
+	const char *needs = drawn ? NULL : picture_needs(i->cause->class->picture, i);
+	if (log && !needs)
 		return;
 	page_put(p, "<p class=\"missing\">Not in this evidence: ");
 	if (!log)
 		page_put(p, "the kernel log");
-	if (!log && !drawn)
+	if (!log && needs)
 		page_put(p, "; ");
-	if (!drawn)
-		page_text(p, str_z(picture_needs(i->cause->class->picture)));
+	page_text(p, str_z(needs));
 	page_put(p, ".</p>\n");
 }
 

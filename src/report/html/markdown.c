@@ -135,7 +135,7 @@ static void put_events(struct md_report *r, const struct incident *i)
 	for (size_t n = 0; n < i->events.len && n < LINES_MOST; n++) {
 		const struct diag_event *e = i->events.data[n];
 		text_clear(&line);
-		prose_clock(&line, e->time);
+		prose_clock(&line, prose_stamp(r->words.diagnosis, e));
 		text_printf(&line, "%s%-9s " STR_FMT ": " STR_FMT, line.n ? "  " : "", role_name(e->role),
 			    STR_ARG(e->kind->title), STR_ARG(e->sentence));
 		prose_place(&r->words, &line, e->at);

@@ -137,7 +137,9 @@ static void on_incident(void *ctx, const struct incident *i)
 	if (others) {
 		page_put(p, "<details><summary>");
 		page_text(p, i->title);
-		page_put(p, "</summary>\n");
+		page_put(p, " <span class=\"quiet\">");
+		html_origin(h, i);
+		page_put(p, "</span></summary>\n");
 	}
 	page_numbers(p, "<article id=\"incident%zu\">\n", h->index);
 	html_quote(h, i);

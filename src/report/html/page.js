@@ -36,6 +36,9 @@
 		button.setAttribute('aria-pressed', 'false');
 		button.addEventListener('click', function () {
 			button.setAttribute('aria-pressed', String(f.classList.toggle('zoomed')));
+			var mark = f.querySelector('.picture .k-bad') || f.querySelector('.picture circle,.picture rect');
+			if (mark)
+				f.scrollLeft += mark.getBoundingClientRect().left - f.getBoundingClientRect().left - f.clientWidth / 2;
 		});
 		f.querySelector('figcaption').append(button);
 	});

@@ -19,6 +19,8 @@ struct html_report {
 
 /** The first screen of an incident: what happened, where, what to do now, whose fault, and its lead picture. */
 void html_first(struct html_report *h, const struct incident *i);
+/** On which host, or in which file, and when. */
+void html_origin(struct html_report *h, const struct incident *i);
 /** Figure and table. */
 void html_picture(struct html_report *h, const struct picture *p);
 /** The drawing alone: its table stands elsewhere. */

@@ -43,6 +43,9 @@ static void put_label(struct html *p, double at, double y, struct str label)
 	page_put(p, "</text>");
 }
 
+/** The middle of a point: those at the ends are drawn whole. */
+static double point_at(const struct picture_mark *m) { return 0.015 + m->from * 0.97; }
+
 /** @beside: a label that does not fit into it may stand beside it. */
 static void put_mark(struct html *p, const struct picture_mark *m, double top, bool beside)
 {
@@ -54,7 +57,7 @@ static void put_mark(struct html *p, const struct picture_mark *m, double top, b
 		page_put(p, "rect>");
 	} else {
 		open_shape(p, "circle", m->look);
-		page_numbers(p, "cx=\"%.3f%%\" cy=\"%.0f\" r=\"6\"", 1.5 + m->from * 97, y + BAR / 2.0);
+		page_numbers(p, "cx=\"%.3f%%\" cy=\"%.0f\" r=\"6\"", point_at(m) * 100, y + BAR / 2.0);
 		put_title(p, m->label);
 		page_put(p, "circle>");
 	}
@@ -82,22 +85,44 @@ static struct label_room room_of(const struct picture_tick *t)
 	return (struct label_room){ begin, begin + wide + 0.03 };
 }
 
+enum { LABELS = 12 };
+
+/** A line of labels that do not overlap: who comes first has the room. */
+struct label_line {
+	struct label_room taken[LABELS];
+	size_t n;
+	double y;
+};
+
+static void put_free(struct html *p, struct label_line *l, struct picture_tick t)
+{
+	const struct label_room room = room_of(&t);
+	bool fits_here = t.label.n && l->n < LABELS;
+	for (size_t m = 0; m < l->n && fits_here; m++)
+		fits_here = room.begin >= l->taken[m].end || room.end <= l->taken[m].begin;
+	if (!fits_here)
+		return;
+	l->taken[l->n++] = room;
+	put_label(p, t.at, l->y, t.label);
+}
+
 static void put_ticks(struct html *p, const struct picture *g, double y)
 {
-	enum { TICKS = 12 };
-	struct label_room taken[TICKS];
-	size_t n = 0;
-	for (size_t k = 0; k < g->ticks.len && n < TICKS; k++) {
-		const struct picture_tick *t = &g->ticks.data[k];
-		const struct label_room room = room_of(t);
-		bool fits_here = t->label.n;
-		for (size_t m = 0; m < n && fits_here; m++)
-			fits_here = room.begin >= taken[m].end || room.end <= taken[m].begin;
-		if (!fits_here)
-			continue;
-		taken[n++] = room;
-		put_label(p, t->at, y, t->label);
-	}
+	struct label_line line = { .y = y };
+	for (size_t k = 0; k < g->ticks.len; k++)
+		put_free(p, &line, g->ticks.data[k]);
+}
+
+/** The points of a track without a name of its own bear theirs above them: the causes first, the others as far as there is room. */
+static void put_names(struct html *p, const struct picture *g, size_t track, double y)
+{
+	struct label_line line = { .y = y };
+	for (int others = 0; others < 2 && !g->tracks.data[track].n; others++)
+		for (size_t n = 0; n < g->marks.len; n++) {
+			const struct picture_mark *m = &g->marks.data[n];
+			if (m->track == track && m->from >= m->to && (m->look == LOOK_BAD) == !others)
+				put_free(p, &line, (struct picture_tick){ point_at(m), m->label });
+		}
 }
 
 /** Whether its track has no other mark. */
@@ -118,6 +143,7 @@ static void put_tracks(struct html *p, const struct picture *g)
 		page_numbers(p, "<line class=\"axis\" x1=\"0\" x2=\"100%%\" y1=\"%.0f\" y2=\"%.0f\"/>", y + 14 + BAR / 2.0,
 			     y + 14 + BAR / 2.0);
 		put_label(p, 0, y + 10, g->tracks.data[n]);
+		put_names(p, g, n, y + 10);
 	}
 	for (size_t n = 0; n < g->marks.len; n++)
 		put_mark(p, &g->marks.data[n], TOP + (double)g->marks.data[n].track * TRACK, alone(g, n));
@@ -251,8 +277,8 @@ void html_pictures(struct html_report *h, const struct incident *i, enum know_pi
 		if (picture_make(kind, h->d, i, &g)) {
 			html_picture(h, &g);
 			picture_free(&g);
-		} else {
-			text_printf(&lacks, "%s%s: needs %s.", lacks.n ? " " : "", picture_title(kind), picture_needs(kind));
+		} else if (picture_needs(kind, i)) {
+			text_printf(&lacks, "%s%s: needs %s.", lacks.n ? " " : "", picture_title(kind), picture_needs(kind, i));
 		}
 	}
 	if (lacks.n) {

@@ -5,20 +5,28 @@
 /** In the order of enum know_picture. */
 static const struct {
 	const char *title, *needs;
+	const char *from; // kind of evidence that has what it needs, as far as anything has; NULL: a look at a live GPU
 	bool (*make)(const struct diagnosis *d, const struct incident *i, struct picture *p);
 } kinds[] = {
-	[SHOWS_TIMELINE] = { "What happened when", "times of several events", picture_of_timeline },
-	[SHOWS_ADDRESSES] = { "Addresses around the fault", "a map of the program's memory (a GPU core, or a recording)",
+	[SHOWS_TIMELINE] = { "What happened when", "times of several events", NULL, picture_of_timeline },
+	[SHOWS_ADDRESSES] = { "Addresses around the fault", "a map of the program's memory (a GPU core, or a recording)", "gpu-core",
 			      picture_of_addresses },
-	[SHOWS_WAITS] = { "What waits for what", "a look at the hung GPU (sudo unhang), or its device core", picture_of_waits },
-	[SHOWS_LANES] = { "The lanes of the wave that stopped", "a wave dump with registers", picture_of_lanes },
-	[SHOWS_RANKS] = { "The ranks of the job", "reports of several ranks", picture_of_ranks },
-	[SHOWS_CHIP] = { "The chip", "a look at the hung GPU with its waves (sudo unhang)", picture_of_chip },
-	[SHOWS_QUEUES] = { "How far queues and rings are", "a look at the GPU (sudo unhang), or a core", picture_of_queues },
+	[SHOWS_WAITS] = { "What waits for what", "a look at the hung GPU (sudo unhang), or its device core", "devcoredump", picture_of_waits },
+	[SHOWS_LANES] = { "The lanes of the wave that stopped", "a wave dump with registers", "debug-agent", picture_of_lanes },
+	[SHOWS_RANKS] = { "The ranks of the job", "reports of several ranks", NULL, picture_of_ranks },
+	[SHOWS_CHIP] = { "The chip", "a look at the hung GPU with its waves (sudo unhang)", NULL, picture_of_chip },
+	[SHOWS_QUEUES] = { "How far queues and rings are", "a look at the GPU (sudo unhang), or a core", "gpu-core", picture_of_queues },
 };
 
 const char *picture_title(enum know_picture kind) { return kinds[kind].title; }
-const char *picture_needs(enum know_picture kind) { return kinds[kind].needs; }
+
+const char *picture_needs(enum know_picture kind, const struct incident *i)
+{
+	for (size_t n = 0; kinds[kind].from && n < i->nevidence; n++)
+		if (str_is(i->evidence[n], kinds[kind].from))
+			return NULL;
+	return kinds[kind].needs;
+}
 
 bool picture_make(enum know_picture kind, const struct diagnosis *d, const struct incident *i, struct picture *ret)
 {

@@ -48,7 +48,8 @@ bool picture_make(enum know_picture kind, const struct diagnosis *d, const struc
 void picture_free(struct picture *p);
 /** `Addresses around the fault`, and what evidence it takes. */
 const char *picture_title(enum know_picture kind);
-const char *picture_needs(enum know_picture kind);
+/** NULL: the evidence has such, and it does not tell. */
+const char *picture_needs(enum know_picture kind, const struct incident *i);
 
 // --- for those who make them ---
 

@@ -43,11 +43,11 @@ static void add_row(struct picture *p, const struct incident *i, const struct di
 }
 
 /** Bars of how far each came, from below the least, so that a difference of one shows. */
-static bool add_bars(struct picture *p, const struct incident *i, size_t n)
+static bool add_bars(struct picture *p, const struct diag_rank *const *ranks, size_t n)
 {
 	int64_t least = INT64_MAX, most = -1;
 	for (size_t k = 0; k < n; k++) {
-		const int64_t at = progress(&i->ranks.data[k]);
+		const int64_t at = progress(ranks[k]);
 		least = at >= 0 && at < least ? at : least;
 		most = at > most ? at : most;
 	}
@@ -55,37 +55,46 @@ static bool add_bars(struct picture *p, const struct incident *i, size_t n)
 		return false;
 	const double begin = (double)least - ((double)(most - least) / 4 + 1), all = (double)most - begin;
 	for (size_t k = 0; k < n; k++) {
-		const int64_t at = progress(&i->ranks.data[k]);
-		if (at >= 0)
-			picture_mark(p, (struct picture_mark){ k, 0, ((double)at - begin) / all, look_of(&i->ranks.data[k]),
-							       arena_printf(&p->arena, "%lld", (long long)at) });
-		else
-			picture_mark(p, (struct picture_mark){ k, 0, 1, LOOK_UNKNOWN, S("not known") });
+		const int64_t at = progress(ranks[k]);
+		picture_mark(p, (struct picture_mark){ k, 0, at >= 0 ? ((double)at - begin) / all : 1, look_of(ranks[k]),
+						       at >= 0 ? arena_printf(&p->arena, "%lld", (long long)at) :
+								 S("operation not known") });
 	}
 	return true;
 }
 
 /** When each failed first. */
-static bool add_times(struct picture *p, const struct incident *i, size_t n)
+static bool add_times(struct picture *p, const struct incident *i, const struct diag_rank *const *ranks, size_t n)
 {
 	struct scale s = { 0 };
 	struct text label = { 0 };
 	for (size_t k = 0; k < n; k++)
-		if (i->ranks.data[k].first->time.clock == i->begin.clock && i->begin.clock != TIME_NONE)
-			scale_add(&s, i->ranks.data[k].first->time.seconds);
+		if (ranks[k]->first->time.clock == i->begin.clock && i->begin.clock != TIME_NONE)
+			scale_add(&s, ranks[k]->first->time.seconds);
 	scale_ready(&s, NULL, 0, p);
 	for (size_t k = 0; k < n && s.values.len; k++) {
-		const struct stamp time = i->ranks.data[k].first->time;
+		const struct stamp time = ranks[k]->first->time;
 		const double at = time.clock == i->begin.clock ? scale_at(&s, time.seconds) : 0;
 		text_clear(&label);
 		prose_elapsed(&label, i->begin, time);
 		if (time.clock == i->begin.clock)
-			picture_mark(p, (struct picture_mark){ k, at, at, look_of(&i->ranks.data[k]), text_str(&label) });
+			picture_mark(p, (struct picture_mark){ k, at, at, look_of(ranks[k]), text_str(&label) });
 	}
 	const bool drawn = s.values.len;
 	text_free(&label);
 	scale_free(&s);
 	return drawn;
+}
+
+/** Those to be drawn: whose fault it is first, however many there are. */
+static size_t choose(const struct incident *i, const struct diag_rank *ret[static RANKS_MOST])
+{
+	size_t n = 0;
+	for (int others = 0; others < 2; others++)
+		for (size_t k = 0; k < i->ranks.len && n < RANKS_MOST; k++)
+			if ((look_of(&i->ranks.data[k]) == LOOK_BAD) == !others)
+				ret[n++] = &i->ranks.data[k];
+	return n;
 }
 
 bool picture_of_ranks(const struct diagnosis *d, const struct incident *i, struct picture *p)
@@ -95,18 +104,19 @@ bool picture_of_ranks(const struct diagnosis *d, const struct incident *i, struc
 						     [LOOK_EFFECT] = "waited for it",
 						     [LOOK_QUIET] = "how far it came",
 						     [LOOK_UNKNOWN] = "not known" };
-	const size_t n = i->ranks.len < RANKS_MOST ? i->ranks.len : RANKS_MOST;
+	const struct diag_rank *ranks[RANKS_MOST];
+	const size_t n = choose(i, ranks);
 	(void)d;
 	if (i->ranks.len < 2)
 		return false;
 	picture_heads(p, heads, sizeof(heads) / sizeof(heads[0]));
 	for (size_t k = 0; k < n; k++) {
-		picture_track(p, name_of(p, &i->ranks.data[k]));
-		add_row(p, i, &i->ranks.data[k]);
-		p->looks[look_of(&i->ranks.data[k])] = meanings[look_of(&i->ranks.data[k])];
+		picture_track(p, name_of(p, ranks[k]));
+		add_row(p, i, ranks[k]);
+		p->looks[look_of(ranks[k])] = meanings[look_of(ranks[k])];
 	}
-	const bool bars = add_bars(p, i, n);
+	const bool bars = add_bars(p, ranks, n);
 	p->says = arena_printf(&p->arena, "%zu processes, %s", i->ranks.len,
 			       bars ? "by the number of the operation that each came to" : "by the time of their first report");
-	return bars || add_times(p, i, n);
+	return bars || add_times(p, i, ranks, n);
 }

@@ -7,7 +7,7 @@ enum { EVENTS_MOST = 200 };
 static void add_row(const struct text_report *t, const struct incident *i, const struct diag_event *e, struct picture *p)
 {
 	struct text line = { 0 };
-	prose_clock(&line, e->time);
+	prose_clock(&line, prose_stamp(t->diagnosis, e));
 	picture_cell(p, text_str(&line));
 	text_clear(&line);
 	prose_elapsed(&line, i->begin, e->time);

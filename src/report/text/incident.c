@@ -155,7 +155,7 @@ static void put_row(const struct text_report *t, const struct diag_event *e)
 	static const char *const colours[] = { "\033[1;31m", "\033[33m", "\033[2m", "\033[36m" };
 	const bool stacked = t->width < STACKED_BELOW;
 	struct text time = { 0 }, elapsed = { 0 }, line = { 0 };
-	prose_clock(&time, e->time);
+	prose_clock(&time, prose_stamp(t->diagnosis, e));
 	prose_elapsed(&elapsed, t->begin, e->time);
 	fprintf(t->out, "%-*.*s %-*.*s %s%-*s%s", ROW_TIME, STR_ARG(time.n ? text_str(&time) : S("-")), ROW_ELAPSED,
 		STR_ARG(text_str(&elapsed)), prose_paint(t, colours[e->role]), stacked ? 0 : 9, role_name(e->role),

@@ -36,7 +36,11 @@ const char *prose_plain(const struct text_report *t);
 void prose_wrap(const struct text_report *t, struct str s, size_t indent, size_t column);
 void prose_label(const struct text_report *t, const char *name, struct str s);
 /** A time of its clock; nothing where there is none. */
+/** The name of a source's file, without its directory. */
+void prose_file(const struct text_report *t, unsigned source, struct text *to);
 void prose_clock(struct text *to, struct stamp time);
+/** When an event was: by the calendar, where its source tells when its clock began. All reports of an event have this time. */
+struct stamp prose_stamp(const struct diagnosis *d, const struct diag_event *e);
 /** Day and time with their zone, as far as the clock tells; nothing where it tells no day. */
 void prose_date(struct text *to, struct stamp time);
 /** `3.6 s`, `40 min`; false, and nothing, where it cannot be. */

@@ -156,7 +156,7 @@ static void add_behind(const struct text_report *t, const struct brief_row *r, s
 static void add_time(const struct text_report *t, const struct brief_row *r, struct text *to)
 {
 	const struct diag_event *e = r->event;
-	const struct stamp time = evidence_wall(evidence_at(t->diagnosis->evidence, e->at.source), e->time);
+	const struct stamp time = prose_stamp(t->diagnosis, e);
 	if (r == t->rows.data && time.clock != TIME_BOOT && time.clock != TIME_RELATIVE)
 		prose_clock(to, time);
 	else if (r == t->rows.data)

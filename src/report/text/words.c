@@ -50,6 +50,11 @@ static void add_date(struct text *to, int64_t days, bool with_year)
 		text_printf(to, "%d %s", tm.tm_mday, months[tm.tm_mon]);
 }
 
+struct stamp prose_stamp(const struct diagnosis *d, const struct diag_event *e)
+{
+	return evidence_wall(evidence_at(d->evidence, e->at.source), e->time);
+}
+
 void prose_date(struct text *to, struct stamp time)
 {
 	enum { LEAP_YEAR = 730 }; // days from 1970 to 1972, in which dates without a year are counted
@@ -110,6 +115,8 @@ static struct str file_name(const struct text_report *t, unsigned source)
 	const char *slash = memrchr(path.p, '/', path.n);
 	return slash ? str_from(path, (size_t)(slash - path.p) + 1) : path;
 }
+
+void prose_file(const struct text_report *t, unsigned source, struct text *to) { text_add(to, file_name(t, source)); }
 
 /** Where a row was read. */
 void prose_place(const struct text_report *t, struct text *line, struct place at)
