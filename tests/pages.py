@@ -190,7 +190,9 @@ def test_what_is_drawn(t, unhang, folder):
     t.ok(re.search(r">rank 3<.*<rect class=\"k-bad\"[^>]*><title>operation not known", svg), "a rank that crashed is no grey one", svg)
     svg = drawn(page_of(unhang, "-", data="".join(collective(r, 6 if r == 90 else 7) for r in range(96)).encode()), "The ranks of the job")
     t.ok(re.search(r"<text [^>]*>rank 90</text>", svg) and svg.count("k-bad") == 1, "of many ranks, the one that lags is drawn", svg[:2000])
-    page = page_of(unhang, TOP / "docs" / "sample-gpucore", TOP / "docs" / "sample-dmesg.txt")
+    other = folder / "other.log"
+    other.write_text("[100.5] amdgpu 0000:03:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:24 vmid:8 pasid:32770)\n[100.6] amdgpu 0000:03:00.0: amdgpu:   in page starting at address 0x0000000000000000 from client 10\n")
+    page = page_of(unhang, TOP / "docs" / "sample-gpucore", other)
     t.ok("a GPU core" not in page.visible, "beside a GPU core nobody is asked for one", re.findall(r"[^.]*a GPU core[^.]*", page.visible))
     logs = []
     for n in range(3):

@@ -259,14 +259,14 @@ static void take_root(struct incident *i)
 static int64_t reached(const struct diag_rank *r, bool started) { return started ? r->enqueued : r->seq; }
 
 /** The ranks of a group that wait in an operation. */
-struct waiting {
+struct rank_waiting {
 	size_t n, started, late, numbered; // all; those whose last started, whose late operation, whose own number is known
 	int64_t low, high, highest_rank, operation;
 };
 
-static struct waiting count_waiting(const struct incident *i, struct str group)
+static struct rank_waiting count_waiting(const struct incident *i, struct str group)
 {
-	struct waiting w = { .low = INT64_MAX, .high = -1, .highest_rank = -1, .operation = -1 };
+	struct rank_waiting w = { .low = INT64_MAX, .high = -1, .highest_rank = -1, .operation = -1 };
 	for (size_t n = 0; n < i->ranks.len; n++) {
 		const struct diag_rank *r = &i->ranks.data[n];
 		int64_t number;
@@ -292,7 +292,7 @@ static struct waiting count_waiting(const struct incident *i, struct str group)
 	return w;
 }
 
-static void judge_lagging(struct incident *i, struct str group, const struct waiting *w, struct text *note)
+static void judge_lagging(struct incident *i, struct str group, const struct rank_waiting *w, struct text *note)
 {
 	const bool started = w->started == w->n;
 	struct text behind = { 0 };
@@ -321,7 +321,7 @@ static void judge_lagging(struct incident *i, struct str group, const struct wai
 /** Whether ranks of one group are behind the others. What one has started is not held against what another waits for. */
 static void judge_group(struct incident *i, struct str group, struct text *note)
 {
-	const struct waiting w = count_waiting(i, group);
+	const struct rank_waiting w = count_waiting(i, group);
 	struct str all;
 	int64_t ranks;
 	if (w.n < 2 || (w.started < w.n && w.late < w.n))
