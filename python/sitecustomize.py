@@ -1,4 +1,4 @@
-"""For containers where only variables can be set: PYTHONPATH=/usr/share/unhang/python has PyTorch's operators recorded, without a change to
+"""For containers where only variables can be set: PYTHONPATH=/usr/local/share/unhang/python has PyTorch's operators recorded, without a change to
 the program. Where no recorder was asked for nothing is imported. Another sitecustomize that this one hides is run, as it would have been."""
 import os
 import sys

@@ -589,6 +589,10 @@ def test_asked(t, unhang):
 
 def test_left(t, unhang):
     """What was cut short is told by every look, and both ways lead on."""
+    m = Machine(unhang, "made", GRUB_D)
+    (m.root / "etc/unhang").mkdir()
+    status, _, err = m.doctor("--list-applied")
+    t.ok(status == 0 and "Nothing is changed. If a change was interrupted" in err, "a directory that somebody has just made is no change", (status, err))
     m = Machine(unhang, "left", GRUB_D)
     m.doctor("--apply", "t-both", "--yes")
     new, record = snapshot(m.root), m.file("etc/unhang/applied/t-both.record")

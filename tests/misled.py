@@ -74,6 +74,19 @@ def test_fit(t, unhang):
     t.same(unhang.explain_text(late_job(812, 1201) + SOFT).first.data["action"]["fit"], "yes", "with one it can be")
 
 
+# What a help text says, and what it must not say.
+HELP = {
+    "run": (r"Signals that would end unhang are passed on.*35 minutes in a collective", r"same signals"),
+    "explain": (r"a recording of unhang's flight recorder", r"a Flight Recorder trace, "),
+}
+
+
+def test_help(t, unhang):
+    for command, (says, not_this) in HELP.items():
+        text = re.sub(r"\s+", " ", unhang.run(command, "--help").stdout.decode())
+        t.ok(re.search(says, text) and not re.search(not_this, text), f"{command} --help promises what is so", text)
+
+
 def test_answers(t, unhang):
     for name, (text, says, not_this) in ANSWERS.items():
         screen = re.sub(r"\s+", " ", unhang.run("explain", unhang.write("log.txt", text)).stdout.decode())
@@ -86,6 +99,7 @@ def main():
     test_answers(t, unhang)
     test_unknown(t, unhang)
     test_fit(t, unhang)
+    test_help(t, unhang)
     t.end()
 
 

@@ -87,7 +87,7 @@ struct applied_list {
 	VEC(struct applied *) list;
 	VEC(struct str) cut; // ids that have an unfinished record only: nothing was changed yet
 	VEC(struct str) problems;
-	bool empty; // our directory is there and empty: a change was cut short at its very beginning or end
+	bool empty; // our directory is there and empty: somebody made it, or a change was cut short at its very beginning or end
 	struct arena arena;
 };
 void applied_load_all(const char *root, struct applied_list *ret);

@@ -72,7 +72,7 @@ struct uh_error *uh_doctor_applied(const struct uh_doctor_options *o, const char
 	if (err)
 		return err;
 	*ret_wrong = 0;
-	*ret_half = (unsigned)(v.have.problems.len + v.have.cut.len) + v.have.empty;
+	*ret_half = (unsigned)(v.have.problems.len + v.have.cut.len);
 	applied_tell_left(&v.have, problem, ctx);
 	if (v.have_unread)
 		err = uh_error_new(APPLIED_DIRECTORY " did not answer, so what was changed is unknown");

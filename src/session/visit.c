@@ -69,8 +69,8 @@ void applied_tell_left(const struct applied_list *l, uh_problem_fn *problem, voi
 				   STR_ARG(DOCTOR(&a->arena, "--apply", a->id)), STR_ARG(a->id));
 	}
 	if (l->empty)
-		visit_tell(&v, "/etc/unhang is empty: a change was interrupted before or after it wrote; "
-			       "unhang doctor --undo ID removes it");
+		visit_tell(&v, "/etc/unhang is empty. Nothing is changed. If a change was interrupted, unhang doctor --undo ID removes "
+			       "the directory");
 	for (size_t n = 0; n < l->cut.len; n++) {
 		const struct applied *a = applied_named(l, l->cut.data[n]);
 		struct arena room = { 0 };
