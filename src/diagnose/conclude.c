@@ -153,12 +153,15 @@ static bool was_freed(const struct incident *i, size_t late)
 	return false;
 }
 
+/** Whether a ring was freed, and then one is late that nothing has freed. */
 static void judge_rings(struct incident *i)
 {
-	bool late = false;
-	for (size_t n = 0; n < i->events.len; n++)
+	bool freed = false, late = false;
+	for (size_t n = 0; n < i->events.len; n++) {
+		freed |= i->events.data[n]->kind->frees_ring;
 		late |= i->events.data[n]->kind->late_job && !was_freed(i, n);
-	diag_conclude(i, i->root, "ring_late", late ? S("yes") : (struct str){ 0 });
+	}
+	diag_conclude(i, i->root, "ring_late", freed && late ? S("yes") : (struct str){ 0 });
 }
 
 static void collect_processes(struct incident *i, const struct know *k)

@@ -276,7 +276,7 @@ static struct rank_waiting count_waiting(const struct incident *i, struct str gr
 		w.started += r->enqueued >= 0;
 		w.late += r->seq >= 0;
 		w.operation = r->seq > w.operation ? r->seq : w.operation;
-		if (str_number(r->rank, &number)) {
+		if (str_number(r->rank, &number) && number < INT32_MAX) {
 			w.numbered++;
 			w.highest_rank = number > w.highest_rank ? number : w.highest_rank;
 		}

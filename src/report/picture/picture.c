@@ -5,7 +5,7 @@
 /** In the order of enum know_picture. */
 static const struct {
 	const char *title, *needs;
-	const char *from; // kind of evidence that has what it needs, as far as anything has; NULL: a look at a live GPU
+	const char *from; // kind of evidence that has what it needs, if any has; NULL: not one kind alone
 	bool (*make)(const struct diagnosis *d, const struct incident *i, struct picture *p);
 } kinds[] = {
 	[SHOWS_TIMELINE] = { "What happened when", "times of several events", NULL, picture_of_timeline },
