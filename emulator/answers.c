@@ -48,12 +48,18 @@ void emu_file_text(const struct emu_gpu *g, enum emu_tree tree, size_t index, do
 		emu_expand(g->machine, best->text, ret);
 }
 
+/** A file that is absent does not fail either. */
+static bool applies(const struct emu_behaviour *now, const struct emu_behaviour *next)
+{
+	return now->does != EMU_ABSENT || next->does == EMU_ANSWERS || next->does == EMU_ABSENT;
+}
+
 static void apply_rules(const struct emu_gpu *g, struct str path, double t, struct emu_behaviour *ret)
 {
 	double from = 0;
 	for (size_t i = 0; i < g->rules.len; i++) {
 		const struct emu_rule *r = &g->rules.data[i];
-		if (str_glob(r->path, path) && r->from <= t && r->from >= from) {
+		if (str_glob(r->path, path) && r->from <= t && r->from >= from && applies(ret, &r->behaviour)) {
 			*ret = r->behaviour;
 			from = r->from;
 		}

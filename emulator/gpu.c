@@ -44,6 +44,12 @@ static bool read_name(struct cursor *c, void *gpu)
 	return true;
 }
 
+static bool read_chip(struct cursor *c, void *gpu)
+{
+	((struct emu_gpu *)gpu)->facts.chip = cursor_text(c);
+	return true;
+}
+
 static bool read_gfx(struct cursor *c, void *gpu)
 {
 	struct emu_gpu *g = gpu;
@@ -120,29 +126,47 @@ static bool read_ip(struct cursor *c, void *gpu)
 	return true;
 }
 
-static bool read_shaders(struct cursor *c, void *gpu)
+/** A word and its number. */
+struct numbered {
+	const char *name;
+	unsigned *number, most;
+};
+
+/** `NAME N...`, each of which is 1 at least. */
+static bool read_numbered(struct cursor *c, const struct numbered *rows, size_t n, const char *names)
 {
-	struct emu_facts *f = &((struct emu_gpu *)gpu)->facts;
-	const struct {
-		const char *name;
-		unsigned *number, most;
-	} rows[] = { { "xccs", &f->shaders.xccs, 8 },      { "ses", &f->shaders.ses, 32 },
-		     { "shs", &f->shaders.shs_per_se, 4 }, { "cus", &f->shaders.cus_per_sh, 64 },
-		     { "simds", &f->simds_per_cu, 4 },     { "slots", &f->slots_per_simd, 40 } };
 	while (cursor_more(c)) {
 		struct str key = cursor_word(c);
 		size_t i = 0;
-		while (i < sizeof(rows) / sizeof(rows[0]) && !str_is(key, rows[i].name))
+		while (i < n && !str_is(key, rows[i].name))
 			i++;
-		if (i == sizeof(rows) / sizeof(rows[0]))
-			return emu_wrong(c, "'" STR_FMT "' is none of xccs, ses, shs, cus, simds, slots",
-					 STR_ARG(str_cut(key, 80)));
+		if (i == n)
+			return emu_wrong(c, "'" STR_FMT "' is none of %s", STR_ARG(str_cut(key, 80)), names);
 		if (!cursor_unsigned(c, rows[i].name, rows[i].most, rows[i].number))
 			return false;
 		if (!*rows[i].number)
 			return emu_wrong(c, "%s must be 1 at least", rows[i].name);
 	}
 	return true;
+}
+
+static bool read_shaders(struct cursor *c, void *gpu)
+{
+	struct emu_facts *f = &((struct emu_gpu *)gpu)->facts;
+	const struct numbered rows[] = { { "xccs", &f->shaders.xccs, 8 },      { "ses", &f->shaders.ses, 32 },
+		     { "shs", &f->shaders.shs_per_se, 4 }, { "cus", &f->shaders.cus_per_sh, 64 },
+		     { "simds", &f->simds_per_cu, 4 },     { "slots", &f->slots_per_simd, 40 } };
+	return read_numbered(c, rows, sizeof(rows) / sizeof(rows[0]), "xccs, ses, shs, cus, simds, slots");
+}
+
+static bool read_limits(struct cursor *c, void *gpu)
+{
+	struct emu_facts *f = &((struct emu_gpu *)gpu)->facts;
+	const struct numbered rows[] = { { "clock", &f->limits.clock, 10000 },
+					 { "memory-clock", &f->limits.memory_clock, 10000 },
+					 { "memory-bus", &f->limits.memory_bus, 16384 },
+					 { "power", &f->limits.power, 2000 } };
+	return read_numbered(c, rows, sizeof(rows) / sizeof(rows[0]), "clock, memory-clock, memory-bus, power");
 }
 
 static bool read_minor(struct cursor *c, int *ret)
@@ -263,6 +287,8 @@ static const struct emu_statement statements[] = {
 	{ "part", read_part },
 	{ "name", read_name },
 	{ "gfx", read_gfx },
+	{ "chip", read_chip },
+	{ "limits", read_limits },
 	{ "device", read_device },
 	{ "family", read_family },
 	{ "ip", read_ip },
@@ -320,6 +346,7 @@ bool emu_gpu_read(struct emu_reader *r, const struct emu_block *b)
 	g->facts.card = g->facts.render = -1;
 	g->facts.vendor = g->facts.subsystem_vendor = 0x1002;
 	g->facts.class = 0x030000;
+	g->facts.chip = S("ip discovery");
 	g->facts.node = (unsigned)m->gpus.len + 1;
 	g->facts.shaders = (struct shader_array){ .xccs = 1, .ses = 1, .shs_per_se = 1, .cus_per_sh = 2 };
 	g->facts.simds_per_cu = g->facts.slots_per_simd = 1;

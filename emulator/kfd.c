@@ -1,31 +1,7 @@
-// KFD: its topology and processes in sysfs, its queues in debugfs.
+// KFD: its processes in sysfs, its queues in debugfs.
 #include "emulator/server.h"
 
 // --- sysfs ---
-
-static struct str properties(struct server *s, const struct seat *seat)
-{
-	const struct emu_facts *f = seat->facts;
-	const struct shader_array *x = &f->shaders;
-	unsigned domain = 0, bus = 0, device = 0, function = 0;
-	char pci[32];
-	str_copy(pci, sizeof(pci), f->pci);
-	if (sscanf(pci, "%x:%x:%x.%x", &domain, &bus, &device, &function) != 4)
-		domain = bus = device = function = 0;
-	const unsigned *v = seat->gc ? seat->gc->version : (unsigned[3]){ 0 };
-	unsigned xccs = x->xccs ? x->xccs : 1;
-	const unsigned simds = seat->gc_major >= 10 ? (f->simds_per_cu + 1) / 2 : f->simds_per_cu; // two CUs are a WGP
-	return arena_printf(&s->arena,
-			    "cpu_cores_count 0\nsimd_count %u\nmem_banks_count 1\ncaches_count 0\nio_links_count 1\n"
-			    "cpu_core_id_base 0\nsimd_id_base 2147487744\nmax_waves_per_simd %u\nlds_size_in_kb 64\n"
-			    "wave_front_size %u\narray_count %u\nsimd_arrays_per_engine %u\ncu_per_simd_array %u\n"
-			    "simd_per_cu %u\nnum_xcc %u\ngfx_target_version %u\nvendor_id %u\ndevice_id %u\nlocation_id %u\n"
-			    "domain %u\ndrm_render_minor %d\nunique_id 0\n",
-			    emu_active_cus(seat->gpu) * simds, f->slots_per_simd, seat->gc_major >= 10 ? 32 : 64,
-			    xccs * x->ses * x->shs_per_se, x->shs_per_se, x->cus_per_sh, simds, xccs,
-			    v[0] * 10000 + v[1] * 100 + v[2], f->vendor, f->device, bus << 8 | device << 3 | function, domain,
-			    f->render);
-}
 
 void build_kfd_queue(struct server *s, struct node *queues, const struct emu_queue *q)
 {
@@ -67,19 +43,7 @@ void build_kfd(struct server *s, struct node *sys)
 	struct node *kfd = tree_directory(s, sys, "devices/virtual/kfd/kfd", 0755);
 	tree_link(s, sys, "class/kfd/kfd", "../../devices/virtual/kfd/kfd");
 	tree_text(s, kfd, "dev", S("236:0\n"));
-	tree_text(s, kfd, "topology/generation_id", S("2\n"));
-	struct node *nodes = tree_directory(s, kfd, "topology/nodes", 0755);
-	struct node *cpu = tree_directory(s, nodes, "0", 0755);
-	tree_text(s, cpu, "gpu_id", S("0\n"));
-	tree_text(s, cpu, "name", S("\n"));
-	tree_text(s, cpu, "properties", S("cpu_cores_count 1\nsimd_count 0\nmem_banks_count 1\n"));
-	for (size_t i = 0; i < s->nseats; i++) {
-		const struct emu_facts *f = s->seats[i].facts;
-		struct node *n = tree_directory(s, nodes, arena_printf(&s->arena, "%u", f->node).p, 0755);
-		tree_text(s, n, "gpu_id", arena_printf(&s->arena, "%u\n", f->gpu_id));
-		tree_text(s, n, "name", arena_printf(&s->arena, "ip discovery\n"));
-		tree_text(s, n, "properties", properties(s, &s->seats[i]));
-	}
+	build_topology(s, kfd);
 	struct node *proc = s->kfd_processes = tree_directory(s, kfd, "proc", 0755);
 	for (size_t i = 0; i < emu_processes(s->machine); i++)
 		build_process(s, proc, emu_process(s->machine, i));

@@ -28,7 +28,7 @@ const struct emu_gpu *emu_gpu(const struct emu_machine *m, size_t index);
 
 /** What does not change. */
 struct emu_facts {
-	struct str pci, part, gfx, name;
+	struct str pci, part, gfx, name, chip; // chip: as the driver calls it
 	int card, render;
 	unsigned vendor, device, revision, subsystem_vendor, subsystem_device, class; // class: 0x030000, 0x038000
 	bool apu, guest;
@@ -37,6 +37,9 @@ struct emu_facts {
 	struct shader_array shaders;
 	unsigned simds_per_cu, slots_per_simd; // as the driver addresses waves (a WGP has four from gfx10 on)
 	uint64_t vram_total, gtt_total;
+	struct {
+		unsigned clock, memory_clock, memory_bus, power; // MHz, MHz, bits, W
+	} limits;
 	uint64_t registers; // bytes of the register space
 	uint32_t gca[36];   // amdgpu_gca_config
 	struct str compute_partition, memory_partition;

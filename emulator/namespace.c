@@ -162,7 +162,7 @@ struct uh_error *namespace_furnish(const struct server *s, struct kept *k)
 	_cleanup_close_ int sys = detach("/sys/sys"), dri = detach("/sys/dev/dri"), kmsg = detach("/sys/dev/kmsg"),
 			    kfd = detach("/sys/dev/kfd"), interrupts = detach("/sys/proc/interrupts"),
 			    uptime = detach("/sys/proc/uptime"), release = detach("/sys/proc/osrelease"),
-			    version = detach("/sys/proc/version");
+			    version = detach("/sys/proc/version"), modules = detach("/sys/proc/modules");
 	if (sys < 0 || dri < 0 || kmsg < 0 || interrupts < 0 || uptime < 0)
 		return uh_error_os(errno, "the emulated files cannot be reached");
 	struct uh_error *err = furnish_dev(k, dri, kmsg, kfd);
@@ -175,6 +175,8 @@ struct uh_error *namespace_furnish(const struct server *s, struct kept *k)
 		err = place(release, "/proc/sys/kernel/osrelease");
 	if (!err)
 		err = place(version, "/proc/version");
+	if (!err && !access("/proc/modules", F_OK)) // not every kernel has modules, and nothing can be added to /proc
+		err = place(modules, "/proc/modules");
 	if (!err)
 		err = place(sys, "/sys");
 	hide_logs();

@@ -332,6 +332,13 @@ static int fill_uptime(struct server *s, const struct node *n, struct text *ret)
 	return 0;
 }
 
+static int fill_modules(struct server *s, const struct node *n, struct text *ret)
+{
+	(void)s, (void)n;
+	text_add(ret, S("amdgpu 19333120 1 - Live 0x0000000000000000\n"));
+	return 0;
+}
+
 /** The kernel's release; @index: in its line of /proc/version. */
 static int fill_release(struct server *s, const struct node *n, struct text *ret)
 {
@@ -359,10 +366,12 @@ static int fill_client(struct server *s, const struct node *n, struct text *ret)
 void build_clients(struct server *s, struct node *proc)
 {
 	static const struct kind interrupts_kind = { .fill = fill_interrupts, .size = nothing };
+	static const struct kind modules_kind = { .fill = fill_modules, .size = nothing };
 	static const struct kind uptime_kind = { .fill = fill_uptime, .size = nothing };
 	static const struct kind release_kind = { .fill = fill_release, .size = nothing };
 	static const struct kind client_kind = { .fill = fill_client, .size = nothing };
 	tree_file(s, proc, "interrupts", 0444, &interrupts_kind);
+	tree_file(s, proc, "modules", 0444, &modules_kind);
 	tree_file(s, proc, "uptime", 0444, &uptime_kind);
 	tree_file(s, proc, "osrelease", 0444, &release_kind);
 	tree_file(s, proc, "version", 0444, &release_kind)->index = 1;

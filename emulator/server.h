@@ -123,6 +123,8 @@ void seat_wake(struct server *s, const struct node *n, pid_t caller);
 // The tree (tree.c).
 struct node *tree_directory(struct server *s, struct node *parent, const char *path, mode_t mode);
 struct node *tree_file(struct server *s, struct node *parent, const char *path, mode_t mode, const struct kind *kind);
+/** One that a scenario may name. */
+struct node *tree_named(struct server *s, struct node *parent, const char *path, mode_t mode, const struct kind *kind);
 struct node *tree_text(struct server *s, struct node *parent, const char *path, struct str text);
 /** Takes a node out of its directory. */
 void tree_remove(struct node *directory, struct str name);
@@ -137,7 +139,9 @@ void tree_free(struct server *s);
 // Its parts.
 void build_sysfs(struct server *s, struct node *sys);
 void build_gpu_sysfs(struct server *s, struct node *sys, struct seat *seat);
+void build_sensors(struct server *s, struct node *d, const struct emu_facts *f, size_t seat);
 void build_kfd(struct server *s, struct node *sys);
+void build_topology(struct server *s, struct node *kfd);
 void build_kfd_queue(struct server *s, struct node *queues, const struct emu_queue *q);
 void build_debugfs(struct server *s, struct node *debug);
 void build_register_files(struct server *s, struct node *directory);
@@ -151,6 +155,8 @@ bool log_tell(struct server *s);
 
 /** Finds where the registers are that the driver itself uses. */
 void seat_prepare(struct server *s, struct seat *seat);
+/** What amdgpu calls it by, too, in KFD; 0: it has none. */
+uint64_t seat_unique_id(const struct emu_facts *f);
 /** A register through debugfs. */
 uint32_t seat_register(struct server *s, struct seat *seat, const struct bank *b, uint32_t address);
 /** A register of this name of one of the GPU's blocks. */

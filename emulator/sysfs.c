@@ -53,32 +53,7 @@ void build_sysfs(struct server *s, struct node *sys)
 		  emu_lockdown(s->machine) ? S("none [integrity] confidentiality\n") : S("[none] integrity confidentiality\n"));
 }
 
-// --- numbers that change ---
-
-static uint64_t number(struct server *s, const struct node *n, enum emu_number which)
-{
-	return emu_number(n->seat->gpu, which, server_time(s));
-}
-
-/** @index of a node is a row of this table. */
-static const struct changing {
-	const char *path;
-	enum emu_number which;
-	uint64_t times;
-	bool smu, hwmon;
-} changing[] = {
-	{ "gpu_busy_percent", EMU_BUSY, 1, true, false },         { "mem_busy_percent", EMU_MEMORY_BUSY, 1, true, false },
-	{ "mem_info_vram_used", EMU_VRAM_USED, 1, false, false }, { "mem_info_vis_vram_used", EMU_VRAM_USED, 1, false, false },
-	{ "power1_average", EMU_POWER, 1000000, true, true },     { "temp1_input", EMU_TEMPERATURE, 1000, true, true },
-	{ "freq1_input", EMU_CLOCK, 1000000, true, true },
-};
-
-static int fill_changing(struct server *s, const struct node *n, struct text *ret)
-{
-	const struct changing *c = &changing[n->index];
-	text_printf(ret, "%llu\n", (unsigned long long)(number(s, n, c->which) * c->times));
-	return 0;
-}
+// --- how it stands ---
 
 static int fill_runtime_status(struct server *s, const struct node *n, struct text *ret)
 {
@@ -90,13 +65,6 @@ static int fill_power_state(struct server *s, const struct node *n, struct text 
 {
 	enum emu_state state = seat_state(s, n->seat);
 	text_printf(ret, "%s\n", state == EMU_SUSPENDED ? "D3cold" : "D0");
-	return 0;
-}
-
-static int fill_level(struct server *s, const struct node *n, struct text *ret)
-{
-	(void)s, (void)n;
-	text_add(ret, S("auto\n"));
 	return 0;
 }
 
@@ -151,73 +119,25 @@ static uint64_t config_size(struct server *s, const struct node *n)
 	return CONFIG_BYTES;
 }
 
-// --- what the power controller measures ---
-
-static void put64(unsigned char *p, uint64_t v)
-{
-	for (size_t i = 0; i < 8; i++)
-		p[i] = v >> 8 * i & 0xff;
-}
-
-/** struct gpu_metrics_v1_3; what is not known reads all ones there. */
-static int metrics_read(struct server *s, struct open_file *f, uint64_t at, size_t size, struct text *ret)
-{
-	enum {
-		BYTES = 120,
-		EDGE = 4,
-		HOTSPOT = 6,
-		ACTIVITY = 16,
-		MEMORY = 18,
-		POWER = 22,
-		CLOCKS = 24,
-		CLOCK = 54,
-		THROTTLE = 68
-	};
-	unsigned char m[BYTES];
-	memset(m, 0xff, sizeof(m));
-	put16(m, BYTES);
-	m[2] = 1, m[3] = 3; // format and content
-	put16(m + EDGE, (unsigned)number(s, f->node, EMU_TEMPERATURE));
-	put16(m + HOTSPOT, (unsigned)number(s, f->node, EMU_TEMPERATURE));
-	put16(m + ACTIVITY, (unsigned)number(s, f->node, EMU_BUSY));
-	put16(m + MEMORY, (unsigned)number(s, f->node, EMU_MEMORY_BUSY));
-	put16(m + POWER, (unsigned)number(s, f->node, EMU_POWER));
-	put64(m + CLOCKS + 8, (uint64_t)(server_time(s) * 1e9));
-	put16(m + CLOCK, (unsigned)number(s, f->node, EMU_CLOCK));
-	memset(m + THROTTLE, 0, 4);
-	if (at < sizeof(m))
-		text_add(ret, str_cut(str_from((struct str){ (char *)m, sizeof(m) }, (size_t)at), size));
-	return 0;
-}
-
-static uint64_t page_size(struct server *s, const struct node *n)
-{
-	(void)s, (void)n;
-	return 4096;
-}
-
-static const struct kind metrics_kind = { .read = metrics_read, .size = page_size, .wakes = true, .smu = true };
-static const struct kind changing_kind = { .fill = fill_changing };
-static const struct kind changing_smu_kind = { .fill = fill_changing, .wakes = true, .smu = true };
 static const struct kind runtime_status_kind = { .fill = fill_runtime_status };
 static const struct kind power_state_kind = { .fill = fill_power_state };
-static const struct kind level_kind = { .fill = fill_level, .wakes = true, .smu = true };
 static const struct kind link_speed_kind = { .fill = fill_link_speed, .wakes = true };
 static const struct kind link_width_kind = { .fill = fill_link_width, .wakes = true };
 static const struct kind config_kind = { .read = config_read, .size = config_size, .wakes = true };
 
 // --- the device ---
 
-/** Names that a scenario may use for its files. */
-static struct node *named(struct server *s, struct node *n, const char *path)
-{
-	n->path = arena_str(&s->arena, str_z(path));
-	return n;
-}
-
 static void fixed(struct server *s, struct node *d, const char *path, struct str text)
 {
-	named(s, tree_text(s, d, path, text), path);
+	tree_text(s, d, path, text)->path = str_z(path);
+}
+
+uint64_t seat_unique_id(const struct emu_facts *f)
+{
+	uint64_t id = UINT64_C(0xcbf29ce484222325);
+	for (size_t i = 0; i < f->pci.n; i++)
+		id = (id ^ (unsigned char)f->pci.p[i]) * UINT64_C(0x100000001b3);
+	return f->apu ? 0 : id;
 }
 
 static void build_identity(struct server *s, struct node *d, const struct emu_facts *f)
@@ -244,9 +164,7 @@ static void build_identity(struct server *s, struct node *d, const struct emu_fa
 	fixed(s, d, "numa_node", S("-1\n"));
 	fixed(s, d, "max_link_speed", S("16.0 GT/s PCIe\n"));
 	fixed(s, d, "max_link_width", S("16\n"));
-	uint64_t id = UINT64_C(0xcbf29ce484222325);
-	for (size_t i = 0; i < f->pci.n; i++)
-		id = (id ^ (unsigned char)f->pci.p[i]) * UINT64_C(0x100000001b3);
+	const uint64_t id = seat_unique_id(f);
 	if (!f->apu) {
 		fixed(s, d, "unique_id", arena_printf(a, "%016llx\n", (unsigned long long)id));
 		fixed(s, d, "serial_number", arena_printf(a, "EMU%010llu\n", (unsigned long long)(id % 10000000000)));
@@ -280,27 +198,14 @@ static void build_errors(struct server *s, struct node *d)
 	fixed(s, d, "aer_dev_nonfatal", arena_printf(&s->arena, uncorrectable, "NONFATAL"));
 }
 
-static void build_changing(struct server *s, struct node *d, size_t seat)
+/** Whether it sleeps, and what its place on the bus says. */
+static void build_bus(struct server *s, struct node *d)
 {
-	for (size_t i = 0; i < sizeof(changing) / sizeof(changing[0]); i++) {
-		const struct changing *c = &changing[i];
-		const char *path = c->path;
-		if (c->hwmon)
-			path = arena_printf(&s->arena, "hwmon/hwmon%zu/%s", seat + 2, c->path).p;
-		struct node *n = tree_file(s, d, path, 0444, c->smu ? &changing_smu_kind : &changing_kind);
-		named(s, n, path)->index = i;
-	}
-	const char *hwmon = arena_printf(&s->arena, "hwmon/hwmon%zu", seat + 2).p;
-	tree_text(s, d, arena_printf(&s->arena, "%s/name", hwmon).p, S("amdgpu\n"));
-	tree_text(s, d, arena_printf(&s->arena, "%s/temp1_label", hwmon).p, S("edge\n"));
-	tree_text(s, d, arena_printf(&s->arena, "%s/freq1_label", hwmon).p, S("sclk\n"));
-	named(s, tree_file(s, d, "power/runtime_status", 0444, &runtime_status_kind), "power/runtime_status");
-	named(s, tree_file(s, d, "power_state", 0444, &power_state_kind), "power_state");
-	named(s, tree_file(s, d, "power_dpm_force_performance_level", 0644, &level_kind), "power_dpm_force_performance_level");
-	named(s, tree_file(s, d, "current_link_speed", 0444, &link_speed_kind), "current_link_speed");
-	named(s, tree_file(s, d, "current_link_width", 0444, &link_width_kind), "current_link_width");
-	named(s, tree_file(s, d, "config", 0644, &config_kind), "config");
-	named(s, tree_file(s, d, "gpu_metrics", 0444, &metrics_kind), "gpu_metrics");
+	tree_named(s, d, "power/runtime_status", 0444, &runtime_status_kind);
+	tree_named(s, d, "power_state", 0444, &power_state_kind);
+	tree_named(s, d, "current_link_speed", 0444, &link_speed_kind);
+	tree_named(s, d, "current_link_width", 0444, &link_width_kind);
+	tree_named(s, d, "config", 0644, &config_kind);
 	tree_text(s, d, "power/control", S("auto\n"));
 }
 
@@ -416,8 +321,7 @@ static void build_written(struct server *s, struct node *d, const struct emu_gpu
 	static const struct kind written_kind = { .fill = fill_written };
 	for (size_t i = 0; i < emu_files(g, EMU_SYSFS); i++) {
 		const char *path = arena_z(&s->arena, emu_file_path(g, EMU_SYSFS, i));
-		struct node *n = tree_file(s, d, path, 0444, &written_kind);
-		named(s, n, path)->index = i;
+		tree_named(s, d, path, 0444, &written_kind)->index = i;
 	}
 }
 
@@ -475,9 +379,11 @@ void build_gpu_sysfs(struct server *s, struct node *sys, struct seat *seat)
 	seat->sysfs = d;
 	build_identity(s, d, f);
 	build_errors(s, d);
-	build_changing(s, d, index);
+	build_sensors(s, d, f, index);
+	build_bus(s, d);
 	fixed(s, d, "irq", arena_printf(a, "%zu\n", 100 + index));
 	tree_text(s, d, arena_printf(a, "msi_irqs/%zu", 100 + index).p, S("msi\n"));
+	tree_directory(s, d, "ip_discovery", 0755)->path = S("ip_discovery");
 	struct node *dies = tree_directory(s, d, "ip_discovery/die", 0755);
 	for (size_t i = 0; i < f->nips; i++)
 		build_ip(s, dies, &f->ips[i]);

@@ -91,6 +91,13 @@ struct node *tree_file(struct server *s, struct node *parent, const char *path, 
 	return n;
 }
 
+struct node *tree_named(struct server *s, struct node *parent, const char *path, mode_t mode, const struct kind *kind)
+{
+	struct node *n = tree_file(s, parent, path, mode, kind);
+	n->path = arena_str(&s->arena, str_z(path));
+	return n;
+}
+
 static int fill_fixed(struct server *s, const struct node *n, struct text *ret)
 {
 	(void)s;
