@@ -191,6 +191,8 @@ def check_partitions(t, machine):
     tree = {}
     gpu(tree, "0000:11:00.0", 1, device="0x74a1", current_compute_partition="CPX\n", current_memory_partition="NPS4\n",
         **{"class": "0x120000\n", "xgmi_hive_info/xgmi_hive_id": "1234605616436508552\n"})
+    for name, instead in (("power1_average", "power1_input"), ("temp1_input", "temp2_input")):
+        tree[f"sys/devices/0000:11:00.0/hwmon/hwmon5/{instead}"] = tree.pop(f"sys/devices/0000:11:00.0/hwmon/hwmon5/{name}")
     ips(tree, "0000:11:00.0", [(11, "GC", n, (9, 4, 3), 0, [0x2000 + n]) for n in range(9)])
     tree["sys/devices/0000:11:00.0/ip_discovery/die/0/11/2/harvest"] = "0x1\n"
     for n in range(8):
@@ -208,6 +210,7 @@ def check_partitions(t, machine):
     t.same([h["vram"] for h in found[0]["holders"] if h["pid"] == 1], [8000], "memory of all partitions")
     t.same((found[0]["debugfs"], found[0]["compute_partition"], found[0]["memory_partition"], found[0]["hive"]),
            ("/sys/kernel/debug/dri/1", "CPX", "NPS4", "1234605616436508552"), "partition modes and hive are read")
+    t.same((found[0]["power_mw"], found[0]["temperature"]), (250000, 61000), "its power and temperature, which it has in other files than most")
 
 
 def check_without_discovery(t, machine):

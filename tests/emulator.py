@@ -3,6 +3,8 @@
 import glob
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -52,6 +54,23 @@ messages
     1000.4 err later
 """
 SLIM = f"scenario slim\n    title Slim\n%s\ngpu {PCI}\n    part gfx1100\n    register GRBM_STATUS = 0x3028\n%s\n"
+
+# Of each part as Linux 6.12 has it: gfx_target_version (kgd2kfd_probe() in kfd_device.c), the name of its node in KFD, and which sensors it has of
+# those that not all have (hwmon_attributes_visible() in amdgpu_pm.c, and read_sensor() of its power controller).
+CARD = "temp1 temp2 in0 freq2 power1_cap"
+PARTS = {
+    "gfx900": (90000, "vega10", CARD + " pwm1 power1_input"), "gfx906": (90006, "vega20", CARD + " power1_average power1_input"),
+    "gfx908": (90008, "arcturus", CARD + " power1_average"), "gfx90a": (90010, "aldebaran", CARD + " power1_average"),
+    "gfx942": (90402, "ip discovery", "temp2 freq2 power1_cap power1_input"), "gfx1010": (100100, "navi10", CARD + " pwm1 power1_average"),
+    "gfx1030": (100300, "sienna_cichlid", CARD + " pwm1 power1_average"), "gfx1100": (110000, "ip discovery", CARD + " pwm1 power1_average"),
+    "gfx1101": (110001, "ip discovery", CARD + " pwm1 power1_average"), "gfx1102": (110002, "ip discovery", CARD + " pwm1 power1_average"),
+    "gfx1103": (110003, "ip discovery", "temp1 in0 in1 power1_average power1_input"),
+    "gfx1151": (110501, "ip discovery", "temp1 in0 in1 power1_average power1_input"),
+    "gfx1200": (120000, "ip discovery", CARD + " pwm1 power1_average"), "gfx1201": (120001, "ip discovery", CARD + " pwm1 power1_average"),
+}
+APUS = ("gfx1103", "gfx1151")
+# amdgpu_discovery.c knows the blocks of these by heart.
+WITHOUT_DISCOVERY = {"gfx900", "gfx906", "gfx908", "gfx90a"}
 
 PRELUDE = """
 import ctypes, errno, fcntl, glob, json, os, select, struct, subprocess, sys, time
@@ -368,6 +387,82 @@ out["kfd"] = error(os.open, "/dev/kfd", os.O_RDWR)
                            "memory": [0x1234], "files": ["/dev/dri/renderD128"], "client": [f"drm-pdev:\t{PCI}"], "kfd": "EPERM"})
 
 
+def all_parts(more=""):
+    """A machine with one GPU of each, in the order of PARTS, that differ in what they measure."""
+    return "\n".join(f"gpu 0000:{3 + i:02x}:00.0\n    part {part}\n    busy {40 + i}\n    power {70 + i}\n    temperature {50 + i}\n    clock {1200 + i}\n"
+                     f"    vram used {i + 1}00M\n{more}" for i, part in enumerate(PARTS))
+
+
+def test_parts(m):
+    out, _ = m.look(all_parts(), """
+def pairs(path): return {key: int(value) for key, value in (line.split() for line in text(path).splitlines())}
+nodes = "/sys/class/kfd/kfd/topology/nodes/"
+def node_of(card): return next(n for n in os.listdir(nodes) if f"drm_render_minor {card + 128}\\n" in text(nodes + n + "/properties"))
+out["cards"] = []
+for card in range(14):
+    device, node = f"/sys/class/drm/card{card}/device/", nodes + node_of(card) + "/"
+    sensors = os.listdir(glob.glob(device + "hwmon/hwmon*")[0])
+    out["cards"].append({"properties": pairs(node + "properties"), "name": text(node + "name").strip(),
+                         "discovery": os.path.exists(device + "ip_discovery/die/0/GC/0/major"),
+                         "sensors": sorted(n for n in ("temp1", "temp2", "in0", "in1", "freq2", "pwm1", "power1_cap", "power1_average", "power1_input")
+                                           if n in sensors or n + "_label" in sensors),
+                         "bank": pairs(node + "mem_banks/0/properties"), "used": int(text(node + "mem_banks/0/used_memory")),
+                         "vram": int(text(device + "mem_info_vram_total")), "gtt": int(text(device + "mem_info_gtt_total")),
+                         "links": [pairs(p) for p in sorted(glob.glob(node + "io_links/*/properties"))],
+                         "peers": [pairs(p)["node_to"] for p in glob.glob(node + "p2p_links/*/properties")]})
+out["cpu"] = pairs(nodes + "0/properties"), pairs(nodes + "0/mem_banks/0/properties"), len(os.listdir(nodes + "0/io_links"))
+out["module"] = text("/proc/modules").split()[0] if os.path.exists("/proc/modules") else None
+""")
+    for number, ((part, (version, name, sensors)), card) in enumerate(zip(PARTS.items(), out.get("cards", [])), 1):
+        said, apu = card["properties"], part in APUS
+        m.t.same((said["gfx_target_version"], card["name"]), (version, name), f"{part}: as KFD and compilers call it")
+        m.t.same(card["discovery"], part not in WITHOUT_DISCOVERY, f"{part}: ip_discovery is there where the driver has it")
+        m.t.same(card["sensors"], sorted(sensors.split()), f"{part}: the sensors that the driver has")
+        m.t.same((card["bank"]["heap_type"], card["bank"]["size_in_bytes"], card["used"], card["bank"]["width"] > 0),
+                 (1, card["gtt" if apu else "vram"], number * 100 << 20, True), f"{part}: the memory of its node")
+        m.t.same([(link["type"], link["node_from"], link["node_to"], link["weight"], link["max_bandwidth"]) for link in card["links"]],
+                 [(2, number, 0, 20, 32000)], f"{part}: its link to the CPU")
+        m.t.same(sorted(card["peers"]), [] if apu else [n for n, other in enumerate(PARTS, 1) if n != number and other not in APUS],
+                 f"{part}: which it reaches as peers")
+        m.t.same((said["mem_banks_count"], said["io_links_count"], said["p2p_links_count"], said["hive_id"]), (1, 1, len(card["peers"]), 0),
+                 f"{part}: its node counts what it has")
+    m.t.same(len(out.get("cards", [])), len(PARTS), "a node for each part")
+    cpu, bank, links = out.get("cpu", ({}, {}, 0))
+    m.t.same((cpu.get("simd_count"), cpu.get("io_links_count"), links, bank.get("heap_type")), (0, len(PARTS), len(PARTS), 0), "the node of the CPU")
+    if out.get("module"):
+        m.t.same(out["module"], "amdgpu", "the kernel's modules")
+    else:
+        m.t.skip("the kernel's modules", "the kernel here has no /proc/modules, and nothing can be added to /proc")
+
+
+def test_rocm(m):
+    """ROCm's own tools, of ROCm 5.2 as in Debian 12."""
+    tools = [tool for tool in ("rocm_agent_enumerator", "rocm-smi") if not shutil.which(tool)]
+    for tool in tools:
+        m.t.skip(tool, f"no {tool} here: tools/install-packages test installs it where the distribution has it")
+    if "rocm_agent_enumerator" not in tools:
+        run = m.run(all_parts(), "rocm_agent_enumerator")
+        m.t.same(sorted(run.stdout.decode().split()), sorted(["gfx000", *PARTS]), "rocm_agent_enumerator names every part")
+    if "rocm-smi" in tools:
+        return
+    # rocm-smi 5.2 refuses a machine with a GPU that has no in0_label, as MI300X under Linux 6.12: here its driver is an older one.
+    run = m.run(all_parts("    file hwmon/*/in0_label answers\n"), "rocm-smi", "--showid", "--showbus", "--showtemp", "--showuse", "--showpower",
+                "--showmeminfo", "vram", "--showclocks", "--json", timeout=120)
+    said = re.search(rb"^\{.*\}$", run.stdout, re.M)
+    cards = json.loads(said[0]) if said else {}
+    m.t.same(len(cards), len(PARTS), "rocm-smi sees every part")
+    for i, (part, (_, _, sensors)) in enumerate(PARTS.items()):
+        card = cards.get(f"card{i}", {})
+        sensors = sensors.split()
+        wanted = {"PCI Bus": f"0000:{3 + i:02X}:00.0", "GPU use (%)": str(40 + i), "VRAM Total Used Memory (B)": str((i + 1) * 100 << 20),
+                  "Temperature (Sensor edge) (C)": f"{50 + i}.0" if "temp1" in sensors else "N/A",
+                  "Temperature (Sensor junction) (C)": f"{50 + i}.0" if "temp2" in sensors else "N/A",
+                  "Average Graphics Package Power (W)": f"{70 + i}.0" if "power1_average" in sensors else "N/A"}
+        if "in1" not in sensors:  # whose label rocm-smi 5.2 does not know: it says `map::at` and nothing of the clock
+            wanted["sclk clock speed:"] = f"({1200 + i}Mhz)"
+        m.t.same({key: card.get(key) for key in wanted}, wanted, f"rocm-smi: {part}: what it measures")
+
+
 def test_render(m):
     code = """
 f = opened("/dev/dri/renderD128", os.O_RDWR)
@@ -574,7 +669,7 @@ def main():
     if run.returncode == 2 and any(word in run.stderr for word in (b"/dev/fuse", b"namespace", b"FUSE")):
         tap.skip_all(run.stderr.decode().strip())
     for test in (test_command, test_registers, test_xccs, test_waves, test_indexed, test_indexed_words, test_indexed_xccs, test_halted,
-                 test_debugfs, test_run_list, test_fences, test_sysfs, test_render, test_states, test_permissions, test_log, test_blocks,
+                 test_debugfs, test_run_list, test_fences, test_sysfs, test_parts, test_rocm, test_render, test_states, test_permissions, test_log, test_blocks,
                  test_ends):
         test(m)
     t.end()

@@ -87,6 +87,7 @@ static const struct device_fact asked[] = {
 	SCALED("hwmon/$/power1_average", d.power_mw, 1000),
 	SCALED("hwmon/$/power1_input", power_input, 1000),
 	NUMBER("hwmon/$/temp1_input", d.temperature),
+	NUMBER("hwmon/$/temp2_input", junction),
 	SCALED("hwmon/$/freq1_input", d.clock, 1000000),
 	TEXT("current_compute_partition", d.compute_partition),
 	TEXT("current_memory_partition", d.memory_partition),
@@ -376,6 +377,8 @@ void devices_find_at(const struct know *k, struct machine_at at, struct devices 
 	for (size_t i = 0; i < s.n; i++) {
 		if (s.found[i].d.power_mw < 0)
 			s.found[i].d.power_mw = s.found[i].power_input;
+		if (s.found[i].d.temperature < 0)
+			s.found[i].d.temperature = s.found[i].junction;
 		name_device(&s, &s.found[i]);
 		s.found[i].d.patience = patience;
 		ret->list[ret->n++] = s.found[i].d;

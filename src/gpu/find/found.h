@@ -26,7 +26,7 @@ struct found {
 	struct str uevent, override;
 	struct str monitor; // the directory in hwmon/
 	struct str correctable, nonfatal, fatal;
-	int64_t power_input;
+	int64_t power_input, junction; // MI300 has neither the average power nor the edge's temperature
 	unsigned domain, location; // bus, device and function as KFD numbers them
 	int64_t gfx_version;       // of KFD: 110000
 };

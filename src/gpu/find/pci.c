@@ -29,7 +29,7 @@ static struct found *add_found(struct search *s, struct str pci, struct str sysf
 	d->power_mw = d->temperature = d->vram_total = d->vram_used = d->gtt_total = d->gtt_used = -1;
 	d->clock = d->interrupts = d->kfd_node = d->gpu_id = -1;
 	d->link = (struct link){ .width = -1, .max_width = -1, .correctable = -1, .nonfatal = -1, .fatal = -1 };
-	f->power_input = -1;
+	f->power_input = f->junction = -1;
 	f->card = f->render = -1;
 	d->sysfs = sysfs;
 	d->path = path;
