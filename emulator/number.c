@@ -37,3 +37,17 @@ bool emu_seconds_of(struct str word, double *ret)
 	*ret = v / unit;
 	return right && *ret < 1e9;
 }
+
+static unsigned digit(char c) { return char_digit(c) ? (unsigned)(c - '0') : (unsigned)(char_lower(c) - 'a' + 10); }
+
+struct gfx_version emu_gfx_version(struct str gfx)
+{
+	struct gfx_version v = { 0 };
+	if (gfx.n < 6 || !str_starts(gfx, S("gfx")))
+		return v;
+	for (size_t i = 3; i + 2 < gfx.n; i++)
+		v.major = v.major * 10 + digit(gfx.p[i]);
+	v.minor = digit(gfx.p[gfx.n - 2]);
+	v.stepping = digit(gfx.p[gfx.n - 1]);
+	return v;
+}

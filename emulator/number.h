@@ -1,4 +1,4 @@
-// Numbers as scenarios write them.
+// Numbers as scenarios write them, and those in the names of parts.
 #pragma once
 
 #include "base/str.h"
@@ -7,3 +7,7 @@
 bool emu_number_of(struct str word, uint64_t *ret);
 /** Seconds, with a point where needed: 0.05. */
 bool emu_seconds_of(struct str word, double *ret);
+/** gfx90a is 9.0.10, gfx1100 11.0.0: the last two digits are hexadecimal. All 0: it is no such name. */
+struct gfx_version {
+	unsigned major, minor, stepping;
+} emu_gfx_version(struct str gfx);

@@ -2,6 +2,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include "emulator/number.h"
 #include "emulator/server.h"
 
 /** A list of NAME NUMBER, as all of these files are. */
@@ -92,19 +93,6 @@ static void build_links(struct server *s, struct node *node, const struct seat *
 
 // --- nodes ---
 
-static unsigned digit(char c) { return char_digit(c) ? (unsigned)(c - '0') : (unsigned)(char_lower(c) - 'a' + 10); }
-
-/** gfx90a is 90010, gfx1100 110000: the last two digits are hexadecimal. */
-static unsigned target_version(struct str gfx)
-{
-	unsigned major = 0;
-	if (gfx.n < 6 || !str_starts(gfx, S("gfx")))
-		return 0;
-	for (size_t i = 3; i + 2 < gfx.n; i++)
-		major = major * 10 + digit(gfx.p[i]);
-	return major * 10000 + digit(gfx.p[gfx.n - 2]) * 100 + digit(gfx.p[gfx.n - 1]);
-}
-
 static unsigned location_of(struct str pci, unsigned *ret_domain)
 {
 	unsigned bus = 0, device = 0, function = 0;
@@ -151,6 +139,7 @@ static void build_gpu_properties(struct server *s, struct node *node, const stru
 	const unsigned xccs = x->xccs ? x->xccs : 1;
 	const unsigned simds = seat->gc_major >= 10 ? (f->simds_per_cu + 1) / 2 : f->simds_per_cu; // two CUs are a WGP
 	const struct copy_engines e = copy_engines(f);
+	const struct gfx_version gfx = emu_gfx_version(f->gfx);
 	unsigned domain, location = location_of(f->pci, &domain);
 	const struct property list[] = {
 		{ "cpu_cores_count", 0 },
@@ -171,7 +160,7 @@ static void build_gpu_properties(struct server *s, struct node *node, const stru
 		{ "cu_per_simd_array", x->cus_per_sh },
 		{ "simd_per_cu", simds },
 		{ "max_slots_scratch_cu", 32 },
-		{ "gfx_target_version", target_version(f->gfx) },
+		{ "gfx_target_version", gfx.major * 10000 + gfx.minor * 100 + gfx.stepping },
 		{ "vendor_id", f->vendor },
 		{ "device_id", f->device },
 		{ "location_id", location },

@@ -435,6 +435,13 @@ out["module"] = text("/proc/modules").split()[0] if os.path.exists("/proc/module
         m.t.skip("the kernel's modules", "the kernel here has no /proc/modules, and nothing can be added to /proc")
 
 
+def test_absent(m):
+    out, _ = m.look(f"gpu {PCI}\n    part gfx942\n    file hwmon/* fails ETIME\n    file hwmon/*/in0_label answers\n", """
+for name in ("temp1_input", "temp2_input", "in0_label"): out[name] = error(text, P + "hwmon/hwmon2/" + name)
+""")
+    m.holds("a part without a file", out, {"temp1_input": "ENOENT", "temp2_input": "ETIME", "in0_label": "none"})
+
+
 def test_rocm(m):
     """ROCm's own tools, of ROCm 5.2 as in Debian 12."""
     tools = [tool for tool in ("rocm_agent_enumerator", "rocm-smi") if not shutil.which(tool)]
@@ -669,7 +676,7 @@ def main():
     if run.returncode == 2 and any(word in run.stderr for word in (b"/dev/fuse", b"namespace", b"FUSE")):
         tap.skip_all(run.stderr.decode().strip())
     for test in (test_command, test_registers, test_xccs, test_waves, test_indexed, test_indexed_words, test_indexed_xccs, test_halted,
-                 test_debugfs, test_run_list, test_fences, test_sysfs, test_parts, test_rocm, test_render, test_states, test_permissions, test_log, test_blocks,
+                 test_debugfs, test_run_list, test_fences, test_sysfs, test_parts, test_absent, test_rocm, test_render, test_states, test_permissions, test_log, test_blocks,
                  test_ends):
         test(m)
     t.end()

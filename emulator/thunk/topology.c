@@ -1,4 +1,5 @@
 // What there is: nodes, their memory, caches and links, and clocks.
+#include "emulator/number.h"
 #include "emulator/thunk/interface.h"
 #include "emulator/thunk/thunk.h"
 
@@ -12,17 +13,11 @@ enum { KFD_MAJOR = 1, KFD_MINOR = 11, GPU_BANKS = 3, GPU_CACHES = 2, MHZ = 1700,
 
 static uint32_t nodes(const struct thunk *t) { return t->plan.gpus[t->plan.ngpus - 1].node + 1; }
 
-static unsigned digit(char c) { return char_digit(c) ? (unsigned)(c - '0') : (unsigned)(char_lower(c) - 'a' + 10); }
-
-/** gfx90a is 9.0.10, gfx1030 10.3.0. */
 uint32_t engine_of(const struct plan_gpu *g)
 {
 	enum { UCODE = 100 };
-	size_t n = strlen(g->gfx);
-	unsigned major = 0;
-	for (size_t i = 3; i + 2 < n; i++)
-		major = major * 10 + digit(g->gfx[i]);
-	return UCODE | (major & 63) << 10 | (digit(g->gfx[n - 2]) & 255) << 16 | (digit(g->gfx[n - 1]) & 255) << 24;
+	const struct gfx_version v = emu_gfx_version(str_z(g->gfx));
+	return UCODE | (v.major & 63) << 10 | (v.minor & 255) << 16 | (v.stepping & 255) << 24;
 }
 
 static unsigned major_of(const struct plan_gpu *g) { return engine_of(g) >> 10 & 63; }
