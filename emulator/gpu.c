@@ -154,8 +154,8 @@ static bool read_shaders(struct cursor *c, void *gpu)
 {
 	struct emu_facts *f = &((struct emu_gpu *)gpu)->facts;
 	const struct numbered rows[] = { { "xccs", &f->shaders.xccs, 8 },      { "ses", &f->shaders.ses, 32 },
-		     { "shs", &f->shaders.shs_per_se, 4 }, { "cus", &f->shaders.cus_per_sh, 64 },
-		     { "simds", &f->simds_per_cu, 4 },     { "slots", &f->slots_per_simd, 40 } };
+					 { "shs", &f->shaders.shs_per_se, 4 }, { "cus", &f->shaders.cus_per_sh, 64 },
+					 { "simds", &f->simds_per_cu, 4 },     { "slots", &f->slots_per_simd, 40 } };
 	return read_numbered(c, rows, sizeof(rows) / sizeof(rows[0]), "xccs, ses, shs, cus, simds, slots");
 }
 

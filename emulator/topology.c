@@ -1,4 +1,4 @@
-// KFD's topology in sysfs: a node for the CPU and one for each GPU, with memory and links. In the driver kfd_topology.c and kfd_crat.c.
+// KFD's topology in sysfs: a node for the CPU and one for each GPU, with memory and links (kfd_topology.c, kfd_crat.c in the driver).
 #include <sched.h>
 #include <unistd.h>
 
@@ -35,11 +35,13 @@ static void build_bank(struct server *s, struct node *node, struct seat *seat)
 	enum { HEAP_SYSTEM, HEAP_PUBLIC }; // all of VRAM is visible here
 	static const struct kind used_kind = { .fill = fill_used };
 	const struct emu_facts *f = seat ? seat->facts : NULL;
-	const uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t size = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	if (f)
+		size = f->apu ? f->gtt_total : f->vram_total; // an APU takes it from the host's
 	struct node *bank = tree_directory(s, node, "mem_banks/0", 0755);
 	const struct property list[] = {
 		{ "heap_type", f ? HEAP_PUBLIC : HEAP_SYSTEM },
-		{ "size_in_bytes", !f ? ram : f->apu ? f->gtt_total : f->vram_total }, // an APU takes it from the host's
+		{ "size_in_bytes", size },
 		{ "flags", 0 },
 		{ "width", f ? f->limits.memory_bus : 64 },
 		{ "mem_clk_max", f ? f->limits.memory_clock : 3200 },
@@ -174,8 +176,7 @@ static void build_gpu_properties(struct server *s, struct node *node, const stru
 		{ "max_engine_clk_fcompute", f->limits.clock },
 		{ "local_mem_size", 0 },
 		{ "fw_version", firmware(seat->gpu, "MEC") },
-		{ "capability",
-		  WATCH_POINTS | DOORBELLS_64 | TRAP_DEBUG | SVM | (f->revision & 15) << REVISION_SHIFT },
+		{ "capability", WATCH_POINTS | DOORBELLS_64 | TRAP_DEBUG | SVM | (f->revision & 15) << REVISION_SHIFT },
 		{ "debug_prop", 0 },
 		{ "sdma_fw_version", firmware(seat->gpu, "SDMA0") },
 		{ "unique_id", seat_unique_id(f) },
