@@ -101,6 +101,7 @@ struct meaning_parked {
 	size_t index; // of the instruction that waits
 	struct meaning meaning;
 	struct str waits_for;
+	struct str waits_here; // the same of one that was seen not to leave the instruction, so that it is in no loop
 	bool loops; // the instruction lies in a loop
 	bool polls; // the loop loads from memory, at the instruction @polled
 	size_t polled;

@@ -196,6 +196,7 @@ bool meaning_parked(struct arena *a, const struct know *k, const struct instruct
 	if (at >= n)
 		return false;
 	bool waits = find_wait(a, k, code, at, &p);
+	p.waits_here = waits ? p.waits_for : (struct str){ 0 };
 	p.loops = loop_around(k, code, n, waits ? p.index : at, &begin, &end);
 	size_t load = p.loops ? find_in_loop(k, code, begin, end, is_load) : 0;
 	p.polls = p.loops && load <= end;

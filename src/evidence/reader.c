@@ -13,7 +13,7 @@
 #include "evidence/log/scan_file.h"
 #include "evidence/log/words/words.h"
 #include "evidence/documents/pickle.h"
-#include "evidence/silicon.h"
+#include "evidence/silicon/silicon.h"
 #include "evidence/stream.h"
 #include "evidence/waves/wave_code.h"
 #include "source/file.h"

@@ -27,8 +27,9 @@ struct agent {
 /** Where a queue is on the GPU. */
 struct queue_slot {
 	bool known;
-	unsigned xcc, me, pipe, queue;
+	unsigned xcc, me, pipe, queue; // xcc: the first one
 	unsigned vmid;
+	uint64_t xccs; // a bit for each XCC that shows it
 };
 
 /** As in the driver's interface. */

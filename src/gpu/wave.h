@@ -96,6 +96,7 @@ struct wave {
 	uint32_t stop_reasons;            // bits of enum stop_reason
 	unsigned trap;                    // id, where it stopped at a trap
 	bool scratch;
+	bool stood; // it was looked at several times, and never moved
 	uint32_t hwregs[WAVE_HWREGS], ttmps[WAVE_TTMPS];
 	struct wave_block sgprs, vgprs, acc_vgprs, shared_vgprs, lds; // lds.count: bytes
 	struct register_set registers;                                // those that were read

@@ -127,7 +127,7 @@ struct know_unit {
 struct know_verdict {
 	struct know_head head;
 	struct condition *when;
-	struct str event, health, unit;
+	struct str event, health, unit, hint;
 	bool each_xcc, go_on, well;
 };
 

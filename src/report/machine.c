@@ -195,6 +195,7 @@ static void walk_gpu(struct sheet *s, const struct gpu_observation *g)
 	sheet_put(s, "health", v_text(g->health));
 	sheet_put(s, "stuck", v_if(g->unwell, v_known(g->unit)));
 	sheet_put(s, "says", v_known(g->says));
+	sheet_put(s, "hint", v_known(g->hint));
 	sheet_put(s, "unseen", v_known(g->unseen));
 	sheet_put(s, "driver", v_known(d->driver));
 	sheet_put(s, "card", v_count(d->card));
@@ -287,6 +288,8 @@ static void walk_gpus(struct sheet *s, const struct machine_observation *m, cons
 			put_details(s, g, o);
 		if (!s->as_json && g->device->devcoredump.n)
 			put_devcoredump(g->device, o, s->json.out);
+		for (struct str hints = g->hint; alone && hints.n;)
+			put_line(o, s->json.out, str_split(&hints, '\n'));
 		if (details)
 			put_line(o, s->json.out, g->unseen);
 		sheet_close(s, '}');

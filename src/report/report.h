@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "evidence/lines.h"
 #include "evidence/reader.h"
-#include "evidence/silicon.h"
+#include "evidence/silicon/silicon.h"
 #include "unhang/unhang.h"
 
 /** Something that is said by itself. */

@@ -5,7 +5,7 @@
 #include "diagnose/machine.h"
 #include "diagnose/told/told.h"
 #include "evidence/lines.h"
-#include "evidence/silicon.h"
+#include "evidence/silicon/silicon.h"
 #include "report/report.h"
 #include "session/machine.h"
 

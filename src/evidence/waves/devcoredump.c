@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "evidence/artefact.h"
-#include "evidence/silicon.h"
+#include "evidence/silicon/silicon.h"
 #include "gpu/core/devcoredump.h"
 #include "gpu/target.h"
 #include "source/file.h"

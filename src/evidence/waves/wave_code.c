@@ -288,6 +288,8 @@ struct str wave_waits_for(struct arena *a, const struct know *k, const struct wh
 	bool barrier = parked.meaning.what->act == ACT_BARRIER;
 	if (barrier && (b->alone || (parked.index != at->here && b->known && !b->inside)))
 		return (struct str){ 0 };
+	if (b->stood && parked.waits_here.n)
+		return parked.waits_here;
 	if (parked.polls)
 		*ret_polls = at->instructions[parked.polled].text;
 	return parked.waits_for;

@@ -11,16 +11,17 @@
 /** Instructions before and behind a pc that are looked at. */
 enum { WAVE_CONTEXT = 24 };
 
-/** What a wave's own status says of barriers. */
+/** What a wave's own status says of barriers, and looks at it of loops. */
 struct wave_barrier {
 	bool known;  // it says something
 	bool inside; // it waits in one
 	bool alone;  // its workgroup has no other waves
+	bool stood;  // it was looked at several times, and never moved
 };
 
 static inline struct wave_barrier wave_barrier_of(const struct wave *w)
 {
-	return (struct wave_barrier){ w->barrier_known, w->in_barrier, w->first && w->last };
+	return (struct wave_barrier){ w->barrier_known, w->in_barrier, w->first && w->last, w->stood };
 }
 
 struct wave_code {

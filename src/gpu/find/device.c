@@ -86,6 +86,7 @@ static const struct device_fact asked[] = {
 	NUMBER("gpu_busy_percent", d.busy),
 	SCALED("hwmon/$/power1_average", d.power_mw, 1000),
 	SCALED("hwmon/$/power1_input", power_input, 1000),
+	SCALED("hwmon/$/power1_cap", d.power_cap_mw, 1000),
 	NUMBER("hwmon/$/temp1_input", d.temperature),
 	NUMBER("hwmon/$/temp2_input", junction),
 	SCALED("hwmon/$/freq1_input", d.clock, 1000000),
@@ -353,6 +354,15 @@ static void read_kernel_files(struct search *s)
 
 void devices_find(const struct know *k, struct devices *ret) { devices_find_at(k, (struct machine_at){ 0 }, ret); }
 
+/** Partitions are numbered as their nodes are. */
+static struct kfd_place place_of(const struct search *s, const struct kfd_node *k)
+{
+	unsigned before = 0;
+	for (size_t i = 0; i < s->nkfd; i++)
+		before += s->kfd[i].of == k->of && s->kfd[i].node < k->node;
+	return (struct kfd_place){ k->node, k->gpu_id, (size_t)(k->of - s->found), before };
+}
+
 void devices_find_at(const struct know *k, struct machine_at at, struct devices *ret)
 {
 	const char *root = at.root;
@@ -385,7 +395,7 @@ void devices_find_at(const struct know *k, struct machine_at at, struct devices 
 	}
 	ret->kfd = arena_alloc(&ret->arena, s.nkfd * sizeof(*ret->kfd) + 1);
 	for (; ret->nkfd < s.nkfd; ret->nkfd++)
-		ret->kfd[ret->nkfd] = (struct kfd_place){ s.kfd[ret->nkfd].node, (size_t)(s.kfd[ret->nkfd].of - s.found) };
+		ret->kfd[ret->nkfd] = place_of(&s, &s.kfd[ret->nkfd]);
 	int64_t *interrupts = arena_alloc(&ret->arena, ret->n * sizeof(*interrupts) + 1);
 	devices_interrupts(ret, interrupts);
 	for (size_t i = 0; i < ret->n; i++)

@@ -70,6 +70,7 @@ struct device {
 	struct str serial, unique_id, slot, product, hive, compute_partition, memory_partition, vbios;
 	int64_t busy;                  // per cent
 	int64_t power_mw, temperature; // temperature: millidegrees
+	int64_t power_cap_mw;          // what it may draw
 	int64_t vram_total, vram_used, gtt_total, gtt_used;
 	int64_t clock;      // MHz of the shaders
 	int64_t interrupts; // that the kernel counted
@@ -93,8 +94,9 @@ struct device {
 
 /** A node of KFD's topology: a GPU, or a partition of one. */
 struct kfd_place {
-	int64_t node;
-	size_t device; // in the list
+	int64_t node, gpu_id;
+	size_t device;      // in the list
+	unsigned partition; // which of that GPU's it is: they divide its XCCs in their order
 };
 
 struct devices {

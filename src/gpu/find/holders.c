@@ -32,10 +32,12 @@ int64_t kfd_property(struct str text, const char *name)
 	return -1;
 }
 
-/** The device at a location. The nodes of a partitioned GPU have their number in the place of the function. */
+/** The device at a location. The nodes of a partitioned GPU have their number in the place of the function; newer kernels have it in the
+ * uppermost bits. */
 static struct found *at_location(struct search *s, int64_t domain, int64_t location)
 {
 	struct found *near = NULL;
+	location = location < 0 ? location : location & 0xfffffff;
 	for (size_t i = 0; i < s->n; i++) {
 		struct found *f = &s->found[i];
 		if ((int64_t)f->domain != (domain < 0 ? 0 : domain))

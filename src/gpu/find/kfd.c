@@ -99,3 +99,22 @@ void kfd_look_at_runlists(struct kfd *k)
 }
 
 void kfd_free(struct kfd *k) { arena_free(&k->arena); }
+
+const struct device *devices_with_gpu_id(const struct devices *d, int64_t gpu_id, unsigned *ret_partition)
+{
+	for (size_t i = 0; i < d->nkfd; i++)
+		if (d->kfd[i].gpu_id == gpu_id) {
+			*ret_partition = d->kfd[i].partition;
+			return &d->list[d->kfd[i].device];
+		}
+	return NULL;
+}
+
+unsigned device_partitions(const struct device *d)
+{
+	static const char *const words[] = { "SPX", "DPX", "TPX", "QPX" };
+	for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (str_is(d->compute_partition, words[i]))
+			return i + 1;
+	return str_is(d->compute_partition, "CPX") && d->shaders.xccs ? d->shaders.xccs : 1;
+}

@@ -28,3 +28,8 @@ void kfd_look_at_runlists(struct kfd *k);
 /** Reads the places of queues. For them the driver reads registers of every GPU, so this is done only if it is safe for all. */
 void kfd_look_at_places(struct kfd *k, const struct know *know, const struct devices *d);
 void kfd_free(struct kfd *k);
+
+/** The GPU that has this number in KFD, or one of whose partitions has; NULL: none. *@ret_partition says which. */
+const struct device *devices_with_gpu_id(const struct devices *d, int64_t gpu_id, unsigned *ret_partition);
+/** How many partitions its XCCs are divided into, as the driver's word for it says. */
+unsigned device_partitions(const struct device *d);

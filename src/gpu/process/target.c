@@ -150,14 +150,6 @@ static void read_code(struct process_target *t)
 
 // --- queues ---
 
-static const struct device *device_of(const struct devices *d, uint32_t gpu_id)
-{
-	for (size_t i = 0; i < d->n; i++)
-		if (d->list[i].gpu_id == gpu_id)
-			return &d->list[i];
-	return NULL;
-}
-
 /** `0000:03:00.0` */
 static void take_pci(struct str pci, struct agent *g)
 {
@@ -175,7 +167,8 @@ static const struct agent *agent_of(struct process_target *t, uint32_t gpu_id)
 	for (size_t i = 0; i < t->nagents; i++)
 		if (t->agents[i].gpu_id == gpu_id)
 			return &t->agents[i];
-	const struct device *d = device_of(t->devices, gpu_id);
+	unsigned partition;
+	const struct device *d = devices_with_gpu_id(t->devices, gpu_id, &partition);
 	struct agent *g = &t->agents[t->nagents++];
 	*g = (struct agent){ .gpu_id = gpu_id };
 	if (!d)
@@ -275,15 +268,22 @@ static void find_place(const struct process_target *t, const struct know_mqd *la
 		if (!active)
 			continue;
 		q->active = true;
-		q->slot = (struct queue_slot){ true, h->xcc, h->me, h->pipe, h->queue, vmid };
-		return;
+		if (!q->slot.known)
+			q->slot = (struct queue_slot){ true, h->xcc, h->me, h->pipe, h->queue, vmid, 0 };
+		q->slot.xccs |= UINT64_C(1) << (h->xcc & 63);
 	}
+}
+
+static const struct know_mqd *layout_of(const struct process_target *t, const struct kfd_mqd *m)
+{
+	unsigned partition;
+	const struct device *d = devices_with_gpu_id(t->devices, m->gpu_id, &partition);
+	return d ? mqd_layout(t->know, d->gfx) : NULL;
 }
 
 static void describe_queue(struct process_target *t, const struct kfd_mqd *m)
 {
-	const struct device *d = device_of(t->devices, m->gpu_id);
-	const struct know_mqd *layout = d ? mqd_layout(t->know, d->gfx) : NULL;
+	const struct know_mqd *layout = layout_of(t, m);
 	struct queue found = { 0 };
 	if (m->kind != KFD_COMPUTE && m->kind != KFD_SDMA)
 		return;
@@ -306,10 +306,15 @@ static void describe_queue(struct process_target *t, const struct kfd_mqd *m)
 	find_place(t, layout, m, q);
 }
 
+static bool describes_queue(const struct process_target *t, const struct kfd_mqd *m)
+{
+	return m->pid == t->target.pid && !m->copy;
+}
+
 static void describe_queues(struct process_target *t)
 {
 	for (size_t i = 0; i < t->kfd->nmqds; i++)
-		if (t->kfd->mqds[i].pid == t->target.pid && !t->kfd->mqds[i].copy)
+		if (describes_queue(t, &t->kfd->mqds[i]))
 			describe_queue(t, &t->kfd->mqds[i]);
 	for (size_t i = 0; i < t->nqueues; i++)
 		if (!t->queues[i].ring)
@@ -359,6 +364,23 @@ static void read_indexes(struct process_target *t)
 bool process_stuck(const struct target *t) { return ((const struct process_target *)t)->stuck; }
 
 void process_look_again(struct target *t) { read_indexes((struct process_target *)t); }
+
+void process_find_places(struct target *target)
+{
+	struct process_target *t = (struct process_target *)target;
+	for (size_t i = 0; i < t->kfd->nmqds; i++) {
+		const struct kfd_mqd *m = &t->kfd->mqds[i];
+		const struct know_mqd *layout = describes_queue(t, m) ? layout_of(t, m) : NULL;
+		struct queue found = { 0 };
+		if (!layout || !mqd_queue(layout, m, &found))
+			continue;
+		for (size_t k = 0; k < t->nqueues; k++) {
+			struct queue *q = &t->queues[k];
+			if (q->ring == found.ring && q->agent && q->agent->gpu_id == m->gpu_id && !q->slot.known)
+				find_place(t, layout, m, q);
+		}
+	}
+}
 
 // --- the target ---
 

@@ -11,6 +11,8 @@ struct uh_error *target_process_of(const struct know *k, const struct devices *d
 bool process_stuck(const struct target *t);
 /** Reads the indexes of its queues again, which shows the queues that move. */
 void process_look_again(struct target *t);
+/** Finds the places of its queues, where those were looked at after it was opened (kfd_look_at_places()). */
+void process_find_places(struct target *t);
 
 /** A line of a process's map. */
 struct mapping {

@@ -56,6 +56,7 @@ void watch_end(struct watch *w)
 {
 	vec_free(&w->registers);
 	vec_free(&w->rings);
+	vec_free(&w->sgprs);
 	arena_free(&w->arena);
 }
 
@@ -189,22 +190,36 @@ static const struct watched_register *find_register(const struct watch *w, unsig
 	return r && !only_ones(w, r) ? r : NULL;
 }
 
-static enum steadiness pseudo_field(const struct watch *w, unsigned xcc, struct str name)
+static enum steadiness unit_of(const struct watch_view *v, const struct know_unit *u);
+
+/** Whether all waves of the XCC stand, at no barrier, while the memory path is busy at every look. */
+static bool stand_before_memory(const struct watch_view *v)
 {
-	const struct wave_state *s = watch_wave_state(w, xcc);
+	const struct wave_state *s = v->waves, *all = watch_wave_state(v->watch, v->xcc);
+	const struct know_unit *memory = know_unit(v->watch->know, S("memory"));
+	return s->count && s->count == all->count && !s->moved && !s->barrier && !s->halted && memory &&
+	       unit_of(v, memory) == STEADY_SET;
+}
+
+static enum steadiness pseudo_field(const struct watch_view *v, struct str name)
+{
+	const struct wave_state *s = v->waves;
 	if (!s)
 		return STEADY_UNKNOWN;
+	if (str_is(name, "@waves-memory") && stand_before_memory(v))
+		return STEADY_SET;
 	// Most of them: one that has just come to a barrier says nothing.
 	size_t n = str_is(name, "@waves") ? s->count : s->moved ? 0 : str_is(name, "@waves-memory") ? s->memory : s->barrier;
 	return n * 2 > s->count ? STEADY_SET : STEADY_CLEAR;
 }
 
-static enum steadiness one_field(const struct watch *w, unsigned xcc, struct str name)
+static enum steadiness one_field(const struct watch_view *v, struct str name)
 {
+	const struct watch *w = v->watch;
 	if (str_starts(name, S("@")))
-		return pseudo_field(w, xcc, name);
+		return pseudo_field(v, name);
 	struct str field_name = name, register_name = str_split(&field_name, '.');
-	const struct watched_register *r = find_register(w, xcc, register_name);
+	const struct watched_register *r = find_register(w, v->xcc, register_name);
 	struct reg_field field;
 	if (!r || !register_field_find(&r->reg, field_name, &field))
 		return STEADY_UNKNOWN;
@@ -227,11 +242,12 @@ static enum steadiness either(enum steadiness a, enum steadiness b)
 	return a == STEADY_UNKNOWN ? b : a;
 }
 
-enum steadiness watch_fields(const struct watch *w, unsigned xcc, const struct know_list *fields)
+/** Any of the fields of a list: `REGISTER.FIELD` or @waves. */
+static enum steadiness fields_of(const struct watch_view *v, const struct know_list *fields)
 {
 	enum steadiness all = STEADY_UNKNOWN;
 	for (; fields; fields = fields->next)
-		all = either(all, one_field(w, xcc, fields->text));
+		all = either(all, one_field(v, fields->text));
 	return all;
 }
 
@@ -250,13 +266,24 @@ static bool nothing_there(const struct watch *w, unsigned xcc, struct str field)
 	return !bits;
 }
 
+static enum steadiness unit_of(const struct watch_view *v, const struct know_unit *u)
+{
+	enum steadiness busy = fields_of(v, u->busy);
+	for (const struct know_list *l = u->idle; l; l = l->next)
+		if (!nothing_there(v->watch, v->xcc, l->text))
+			busy = either(busy, opposite(one_field(v, l->text)));
+	return busy;
+}
+
+struct watch_view watch_xcc(const struct watch *w, unsigned xcc)
+{
+	return (struct watch_view){ w, xcc, watch_wave_state(w, xcc) };
+}
+
 enum steadiness watch_unit(const struct watch *w, unsigned xcc, const struct know_unit *u)
 {
-	enum steadiness busy = watch_fields(w, xcc, u->busy);
-	for (const struct know_list *l = u->idle; l; l = l->next)
-		if (!nothing_there(w, xcc, l->text))
-			busy = either(busy, opposite(one_field(w, xcc, l->text)));
-	return busy;
+	const struct watch_view v = watch_xcc(w, xcc);
+	return unit_of(&v, u);
 }
 
 /** Whether a ring that it serves is there. The registers of MES are on parts, too, whose driver does without it. */
@@ -285,36 +312,37 @@ bool watch_still(const struct watch *w, unsigned xcc, const struct know_unit *u,
 }
 
 /** Where waves could not be read, their launcher says whether there are any to wait for. */
-static enum steadiness wait_field(const struct watch *w, unsigned xcc, struct str field)
+static enum steadiness wait_field(const struct watch_view *v, struct str field)
 {
-	const struct know_unit *spi = know_unit(w->know, S("SPI"));
-	enum steadiness s = one_field(w, xcc, field);
-	return s == STEADY_UNKNOWN && str_is(field, "@waves") && spi ? watch_unit(w, xcc, spi) : s;
+	const struct know_unit *spi = know_unit(v->watch->know, S("SPI"));
+	enum steadiness s = one_field(v, field);
+	return s == STEADY_UNKNOWN && str_is(field, "@waves") && spi ? unit_of(v, spi) : s;
 }
 
-const struct know_unit *watch_waits(const struct watch *w, unsigned xcc, const struct know_unit *u)
+const struct know_unit *watch_waits(const struct watch_view *v, const struct know_unit *u)
 {
 	for (const struct know_pair *p = u->waits; p; p = p->next) {
 		struct str rest = p->value;
 		for (struct str field = str_word(&rest); field.n; field = str_word(&rest))
-			if (wait_field(w, xcc, field) == STEADY_SET)
-				return know_unit(w->know, p->name);
+			if (wait_field(v, field) == STEADY_SET)
+				return know_unit(v->watch->know, p->name);
 	}
 	return NULL;
 }
 
-size_t watch_chain(const struct watch *w, unsigned xcc, const struct know_unit **ret, size_t most)
+size_t watch_chain(const struct watch_view *v, const struct know_unit **ret, size_t most)
 {
+	const struct know *k = v->watch->know;
 	size_t n = 0;
 	const struct know_unit *u = NULL;
 	// In the order of the knowledge file: from where commands come in to where memory is.
-	for (size_t i = 0; i < w->know->units.len && !u; i++)
-		if (watch_unit(w, xcc, w->know->units.data[i]) == STEADY_SET && watch_waits(w, xcc, w->know->units.data[i]))
-			u = w->know->units.data[i];
-	for (size_t i = 0; i < w->know->units.len && !u; i++)
-		if (watch_unit(w, xcc, w->know->units.data[i]) == STEADY_SET)
-			u = w->know->units.data[i];
-	for (; u && n < most; u = watch_waits(w, xcc, u)) {
+	for (size_t i = 0; i < k->units.len && !u; i++)
+		if (unit_of(v, k->units.data[i]) == STEADY_SET && watch_waits(v, k->units.data[i]))
+			u = k->units.data[i];
+	for (size_t i = 0; i < k->units.len && !u; i++)
+		if (unit_of(v, k->units.data[i]) == STEADY_SET)
+			u = k->units.data[i];
+	for (; u && n < most; u = watch_waits(v, u)) {
 		for (size_t i = 0; i < n; i++)
 			if (ret[i] == u)
 				return n;

@@ -35,19 +35,35 @@ struct wave_look {
 	size_t nunits;
 };
 
-/** What the waves of an XCC do. If only a sample was read, the numbers are scaled up to all. */
+/** What waves do. If only a sample was read, the numbers are scaled up to all. */
 struct wave_state {
 	size_t count;   // at the newest look at all
 	size_t moved;   // were at another pc than at first, or came or went
 	size_t changed; // came or went
 	size_t memory;  // stand still with memory operations open
 	size_t barrier, halted;
+	uint32_t stop_reasons;          // of all of them, bits of enum stop_reason
+	enum sgprs_seen { SGPRS_UNREAD, SGPRS_STILL, SGPRS_CHANGE } sgprs; // of some, between the looks at all
 	uint64_t barrier_pc;            // where most of those at a barrier are
 	const struct wave *barrier_one; // one of those
 	size_t loops; // each wave stayed in one of this many short pieces of code, each as long as a loop; 0: they moved around
 	uint64_t loop_bytes;    // the size of the one where most of them are
 	uint64_t pc;            // where most of them are; where some move, most of those that are at no barrier
 	const struct wave *one; // one of those
+};
+
+/** Waves that belong together: those of an XCC, or of one address space and one hardware queue there. */
+struct wave_set {
+	bool whole; // all of the XCC
+	struct wave_slot of; // whose XCC, VMID and place of a queue they have
+	struct wave_state state;
+};
+
+/** SGPRs of a wave at a look at all waves. */
+struct sgprs_read {
+	struct wave_slot slot;
+	size_t n;
+	const uint32_t *values;
 };
 
 struct watch {
@@ -65,7 +81,10 @@ struct watch {
 	size_t wave_looks;
 	struct wave_look waves[WAVE_LOOKS_MOST];
 	bool waves_sampled;                        // they are not all that there are
-	struct wave_state *states;                 // of each XCC
+	struct wave_set *xccs_waves;             // of each XCC as a whole
+	size_t ngroups;
+	struct wave_set *groups; // those of each address space and queue
+	VEC(struct sgprs_read) sgprs;
 	int64_t interrupts_first, interrupts_last; // -1: not known
 };
 
@@ -79,7 +98,7 @@ void watch_look(struct watch *w, bool deep, bool rings);
 void watch_waves(struct watch *w, bool sample);
 /** What the newest look at all saw of each unit, in @a; 0: not which units the part has, so that nothing can be drawn. */
 size_t watch_units(const struct watch *w, struct arena *a, const struct unit_seen **ret);
-/** Whether on each XCC with waves most of them move, and not only in a loop. */
+/** Whether of each group of waves most move, and not only in a loop. */
 bool watch_waves_at_work(const struct watch *w);
 /** Reads some of the waves of the first look again, which costs little. */
 void watch_some_waves(struct watch *w);
@@ -90,18 +109,26 @@ void watch_end(struct watch *w);
 /** How a field was at the looks. */
 enum steadiness { STEADY_UNKNOWN, STEADY_CLEAR, STEADY_SET, STEADY_NOT };
 
-/** `REGISTER.FIELD` or @waves; any of the fields of a list. */
-enum steadiness watch_fields(const struct watch *w, unsigned xcc, const struct know_list *fields);
 /** Whether a unit is busy: at every look, at none, at some. */
 enum steadiness watch_unit(const struct watch *w, unsigned xcc, const struct know_unit *u);
 /** Whether the register that moves while a unit works stood still. For units that serve rings on this GPU. */
 bool watch_still(const struct watch *w, unsigned xcc, const struct know_unit *u, uint32_t *ret_value);
 /** The state of the waves of an XCC; NULL: they could not be read. */
 const struct wave_state *watch_wave_state(const struct watch *w, unsigned xcc);
+/** The state of the waves that the one in this slot belongs to. */
+const struct wave_state *watch_state_of(const struct watch *w, const struct wave_slot *s);
+/** An XCC as some waves on it see it. */
+struct watch_view {
+	const struct watch *watch;
+	unsigned xcc;
+	const struct wave_state *waves; // NULL: they were not read
+};
+/** As all of its waves see it. */
+struct watch_view watch_xcc(const struct watch *w, unsigned xcc);
 /** The chain from the outermost busy unit to the one that waits for no other. Returns how many units it has. */
-size_t watch_chain(const struct watch *w, unsigned xcc, const struct know_unit **ret, size_t most);
+size_t watch_chain(const struct watch_view *v, const struct know_unit **ret, size_t most);
 /** What a unit waits for at every look, or NULL. */
-const struct know_unit *watch_waits(const struct watch *w, unsigned xcc, const struct know_unit *u);
+const struct know_unit *watch_waits(const struct watch_view *v, const struct know_unit *u);
 /** The unit that serves a ring, or NULL. */
 const struct know_unit *watch_ring_unit(const struct know *k, struct str ring);
 /** Whether every register reads all ones at each look, which means that the GPU does not answer. */

@@ -42,7 +42,7 @@ static void mark_moved(const struct wave_look *now, const struct wave_look *befo
 
 static void add_wave(const struct watch *w, struct unit_seen *u, const struct wave *wave, bool moved)
 {
-	const struct wave_state *s = watch_wave_state(w, wave->slot.xcc);
+	const struct wave_state *s = watch_state_of(w, &wave->slot);
 	const bool barrier = wave->barrier_known && wave->in_barrier, caught = !barrier && (!moved || (s && s->loops));
 	u->waves++;
 	u->barrier += barrier;

@@ -347,6 +347,7 @@ static const struct kind_key verdict_keys[] = {
 	{ "health", KEY_TEXT, AT(know_verdict, health), .required = true,
 	  .choices = "idle busy asleep hung stuck resetting off-bus unknown" },
 	{ "unit", KEY_TEXT, AT(know_verdict, unit) },
+	{ "hint", KEY_TEXT, AT(know_verdict, hint) },
 	{ "each-xcc", KEY_FLAG, AT(know_verdict, each_xcc) },
 	{ "go-on", KEY_FLAG, AT(know_verdict, go_on) },
 	{ "well", KEY_FLAG, AT(know_verdict, well) },

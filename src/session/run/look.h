@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "evidence/silicon.h"
+#include "evidence/silicon/silicon.h"
 #include "job/job.h"
 
 /** The votes and facts of a GPU that was looked at, as progress_take() reads them. */

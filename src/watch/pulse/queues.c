@@ -54,10 +54,9 @@ static size_t list_pids(int64_t *ret, size_t most)
 
 static size_t gpu_of(const struct devices *d, int64_t gpu_id)
 {
-	size_t i = 0;
-	while (i < d->n && d->list[i].gpu_id != gpu_id)
-		i++;
-	return i;
+	unsigned partition;
+	const struct device *found = devices_with_gpu_id(d, gpu_id, &partition);
+	return found ? (size_t)(found - d->list) : d->n;
 }
 
 static int64_t read_number(const char *path)

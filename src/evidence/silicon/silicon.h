@@ -10,6 +10,7 @@ struct gpu_observation {
 	const struct device *device;
 	struct str health; // as the verdict says: idle, busy, hung, ...
 	struct str says;   // why it is not healthy; empty
+	struct str hint;   // what is worth knowing though nothing is called wrong, one line each; empty
 	struct str unseen; // what could not be looked at, and why; empty
 	struct str unit;   // the unit that is stuck; empty
 	bool unwell;

@@ -2,9 +2,8 @@
 #pragma once
 
 #include "evidence/event.h"
-#include "evidence/silicon.h"
-#include "evidence/user_queues.h"
-#include "gpu/silicon/watch.h"
+#include "evidence/silicon/parties.h"
+#include "evidence/silicon/silicon.h"
 
 enum { VERDICT_FACTS = 128 };
 
@@ -21,17 +20,22 @@ struct verdict_facts {
 	struct verdict_fact facts[VERDICT_FACTS];
 };
 
-void verdict_facts_of(struct verdict_facts *f, const struct watch *w, unsigned xcc, const struct user_queues *q);
+/** What the looks show of one party. */
+void verdict_facts_of(struct verdict_facts *f, const struct watch *w, const struct party *p, const struct user_queues *q);
 enum { VERDICTS_MOST = 4 };
 /** Finds the verdicts that hold and returns how many. The first is the answer. */
 size_t verdicts_of(const struct know *k, const struct verdict_facts *f, const struct know_verdict *ret[static VERDICTS_MOST]);
 /** Adds the fact ip_block, which is the unit that the verdict calls stuck, and its title. */
 void verdict_facts_unit(struct verdict_facts *f, const struct know *k, const struct know_verdict *v);
+/** What a verdict tells beside the GPU though nothing is wrong; nothing where it has nothing to tell. */
+void verdict_hint(const struct verdict_facts *f, const struct know_verdict *v, struct text *to);
 /** Adds what a reset of the GPU takes with it: reset_gpus, the GPUs of its hive, which the driver resets together, and reset_ends, whoever
  * uses one of them. */
 void reset_facts(struct event *e, const struct devices *all, const struct device *d, struct arena *a);
-/** Adds what the looks say of progress on one more XCC. */
+/** Adds what the looks say of progress of one more party. */
 void observed_votes_add(struct observed_votes *v, const struct verdict_facts *f);
 /** The first value; empty where there is none. */
 struct str verdict_fact(const struct verdict_facts *f, const char *name);
 bool verdict_fact_is(const struct verdict_facts *f, const char *name, const char *value);
+/** Tells what the machine is. */
+void silicon_tell_machine(const struct artefact_output *out, const struct devices *d);

@@ -1,7 +1,7 @@
 // User queues whose barriers wait for each other's packets.
 #pragma once
 
-#include "evidence/user_queues.h"
+#include "evidence/silicon/user_queues.h"
 
 enum { BARRIERS_MOST = 8 }; // queues of a cycle
 

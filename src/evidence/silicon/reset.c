@@ -1,6 +1,6 @@
 // What a reset of a GPU takes with it, for whoever is told to reset one.
 #include "base/command.h"
-#include "evidence/silicon_facts.h"
+#include "evidence/silicon/facts.h"
 
 static bool shares_reset(const struct device *a, const struct device *b)
 {

@@ -1,4 +1,4 @@
-#include "evidence/user_queues.h"
+#include "evidence/silicon/user_queues.h"
 
 #include <stdlib.h>
 
@@ -40,13 +40,44 @@ static struct user_queue *queue_of(struct user_queues *q, size_t process, uint32
 	return new;
 }
 
-static struct str pci_of_agent(const struct devices *d, const struct agent *a)
+// --- where a queue is ---
+
+/** XCCs of a GPU, divided into @partitions. */
+static uint64_t xccs_of_partition(unsigned xccs, unsigned partitions, unsigned partition)
 {
-	for (size_t i = 0; a && i < d->n; i++)
-		if (d->list[i].gpu_id == a->gpu_id)
-			return d->list[i].pci;
-	return (struct str){ 0 };
+	uint64_t mask = 0;
+	for (unsigned xcc = 0; xcc < xccs && xcc < 64; xcc++)
+		if (xcc * partitions / xccs == partition)
+			mask |= UINT64_C(1) << xcc;
+	return mask;
 }
+
+uint64_t partition_of_xcc(const struct device *d, unsigned xcc)
+{
+	unsigned xccs = d->shaders.xccs ? d->shaders.xccs : 1, partitions = device_partitions(d);
+	return xccs_of_partition(xccs, partitions, xcc * partitions / xccs);
+}
+
+/** Which nodes KFD has tells it; where it has one for the whole GPU, the places that show the queue. */
+static void find_partition(const struct devices *d, const struct queue *queue, struct user_queue *u)
+{
+	unsigned partition = 0, nodes = 0;
+	const struct device *g = queue->agent ? devices_with_gpu_id(d, queue->agent->gpu_id, &partition) : NULL;
+	if (!g)
+		return;
+	u->gpu = g->pci;
+	u->slot = queue->slot;
+	u->xccs = 0;
+	for (size_t i = 0; i < d->nkfd; i++)
+		nodes += &d->list[d->kfd[i].device] == g;
+	if (nodes > 1)
+		u->xccs = xccs_of_partition(g->shaders.xccs, nodes, partition);
+	for (unsigned xcc = 0; xcc < g->shaders.xccs && nodes <= 1; xcc++)
+		if (queue->slot.xccs >> xcc & 1)
+			u->xccs |= partition_of_xcc(g, xcc);
+}
+
+// --- what waits in it ---
 
 /** What a packet is called, and the kernel that it runs. */
 static void name_packet(struct user_queues *q, const struct know *k, const struct queue_at *at, const struct aql_packet *packet,
@@ -126,19 +157,18 @@ static void look_at_process(struct user_queues *q, const struct know *k, const s
 		struct user_queue *u = queue->indexes_known ? queue_of(q, process, queue->id) : NULL;
 		if (!u)
 			continue;
-		if (!u->gpu.n) {
-			u->gpu = arena_str(&q->arena, pci_of_agent(d, queue->agent));
-			u->first_read = queue->read_index;
-		} else {
+		if (u->gpu.n)
 			u->known = true;
-		}
+		else
+			u->first_read = queue->read_index;
+		find_partition(d, queue, u);
 		u->read = queue->read_index;
 		u->pending = pending_of(queue);
 		u->packets = queue->type == QUEUE_AQL;
 		u->packet = u->kernel = (struct str){ 0 };
 		u->waits = false;
 		u->ntasks = 0;
-		if (u->known && u->read == u->first_read && u->pending)
+		if (u->known && user_queue_stands(u))
 			name_packets(q, k, t, queue, u);
 	}
 }
@@ -180,5 +210,23 @@ void user_queues_look(struct user_queues *q, const struct know *k, const struct 
 		if (!first)
 			process_look_again(q->processes[i].target);
 		look_at_process(q, k, d, i);
+	}
+}
+
+void user_queues_place(struct user_queues *q, const struct know *k, const struct devices *d)
+{
+	if (q->placed)
+		return;
+	q->placed = true;
+	kfd_look_at_places(&q->kfd, k, d);
+	for (size_t i = 0; i < q->nprocesses; i++) {
+		struct request r = { .kind = REQUEST_QUEUES };
+		process_find_places(q->processes[i].target);
+		target_ask(q->processes[i].target, &r);
+		for (size_t n = 0; n < r.n; n++) {
+			struct user_queue *u = r.queues[n].indexes_known ? queue_of(q, i, r.queues[n].id) : NULL;
+			if (u)
+				find_partition(d, &r.queues[n], u);
+		}
 	}
 }

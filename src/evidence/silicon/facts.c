@@ -1,8 +1,8 @@
-#include "evidence/silicon_facts.h"
+#include "evidence/silicon/facts.h"
 
 #include <stdlib.h>
 
-#include "evidence/barriers.h"
+#include "evidence/silicon/barriers.h"
 #include "gpu/packet.h"
 
 enum { CHAIN_MOST = 8 };
@@ -94,6 +94,12 @@ void verdict_facts_unit(struct verdict_facts *f, const struct know *k, const str
 	text_free(&unit);
 }
 
+void verdict_hint(const struct verdict_facts *f, const struct know_verdict *v, struct text *to)
+{
+	const struct fact_view view = { get, f };
+	phrase_fill(to, v->hint, &view);
+}
+
 // --- whether it could be looked at ---
 
 static void add_blocked(struct verdict_facts *f, const struct know *k, const struct probe_stuck *s)
@@ -181,10 +187,10 @@ static void add_ones(struct verdict_facts *f, const struct watch *w, unsigned xc
 			note(f, "ones_in", w->know->units.data[i]->head.id);
 }
 
-static void add_chain(struct verdict_facts *f, const struct watch *w, unsigned xcc)
+static void add_chain(struct verdict_facts *f, const struct watch_view *v)
 {
 	const struct know_unit *chain[CHAIN_MOST];
-	size_t n = watch_chain(w, xcc, chain, CHAIN_MOST);
+	size_t n = watch_chain(v, chain, CHAIN_MOST);
 	struct text out = { 0 };
 	if (!n)
 		return;
@@ -200,37 +206,54 @@ static void add_chain(struct verdict_facts *f, const struct watch *w, unsigned x
 
 // --- waves ---
 
-/** Whether this XCC is the only one whose waves stand still. */
-static bool alone_still(const struct watch *w, unsigned xcc)
+/** The XCCs that share their work with this one. */
+static uint64_t partition(const struct watch *w, unsigned xcc) { return w->device ? partition_of_xcc(w->device, xcc) : 1; }
+
+static bool same_waves(const struct wave_slot *a, const struct wave_slot *b)
 {
-	for (unsigned other = 0; other < w->xccs; other++) {
-		const struct wave_state *s = watch_wave_state(w, other);
-		if (other != xcc && s && s->count && !s->moved)
-			return false;
-	}
-	return w->xccs > 1;
+	return a->vmid == b->vmid && a->me == b->me && a->pipe == b->pipe && a->queue == b->queue;
 }
 
-/** Whether another XCC has waves: in one partition a command processor without any waits for those. */
-static bool waves_elsewhere(const struct watch *w, unsigned xcc)
+/** Whether this XCC is the only one of its partition where the party's waves stand still. */
+static bool alone_still(const struct watch *w, const struct party *p)
 {
-	for (unsigned other = 0; other < w->xccs; other++)
-		if (other != xcc && watch_wave_state(w, other)->count)
+	uint64_t xccs = partition(w, p->xcc);
+	for (size_t g = 0; g < w->ngroups; g++) {
+		const struct wave_set *o = &w->groups[g];
+		if (o->of.xcc != p->xcc && xccs >> o->of.xcc & 1 && same_waves(&o->of, &p->waves->of) && !o->state.moved)
+			return false;
+	}
+	return xccs & (xccs - 1);
+}
+
+/** Whether the partition has waves that are not the party's: a command processor without any waits for those. */
+static bool waves_elsewhere(const struct watch *w, const struct party *p)
+{
+	for (size_t g = 0; g < w->ngroups; g++)
+		if (&w->groups[g] != p->waves && partition(w, p->xcc) >> w->groups[g].of.xcc & 1)
 			return true;
 	return false;
 }
 
-static void add_waves(struct verdict_facts *f, const struct watch *w, unsigned xcc)
+/** What the party sees of the waves; NULL: they were not looked at. */
+static const struct wave_state *waves_of(const struct watch *w, const struct party *p)
 {
-	const struct wave_state *s = watch_wave_state(w, xcc);
+	static const struct wave_state none = { 0 };
+	const struct wave_state *all = watch_wave_state(w, p->xcc);
+	return !all ? NULL : p->waves ? &p->waves->state : p->driver ? all : &none;
+}
+
+static void add_waves(struct verdict_facts *f, const struct watch *w, const struct party *p)
+{
+	const struct wave_state *s = waves_of(w, p), *all = watch_wave_state(w, p->xcc);
 	if (!s)
 		return;
-	note(f, "waves_elsewhere", waves_elsewhere(w, xcc) ? S("yes") : S("no"));
+	note(f, "waves_elsewhere", waves_elsewhere(w, p) ? S("yes") : S("no"));
 	if (!w->waves_sampled)
 		number(f, "waves", (int64_t)s->count, s->count);
-	if (!w->waves_sampled && !s->count)
+	if (!w->waves_sampled && !all->count)
 		say(f, "no_waves", S("no waves are on the GPU"));
-	if (!s->count || w->wave_looks < 2)
+	if (!p->waves || w->wave_looks < 2)
 		return;
 	// Of many waves some always move; a tenth of them is work, fewer is chance. Those at a barrier wait for the others.
 	size_t others = s->barrier < s->count ? s->count - s->barrier : s->count;
@@ -247,18 +270,23 @@ static void add_waves(struct verdict_facts *f, const struct watch *w, unsigned x
 		code(f, "barrier_pc", s->barrier_pc);
 	}
 	number(f, "waves_halted", (int64_t)s->halted, s->halted);
-	note(f, "alone", !moving && alone_still(w, xcc) ? S("yes") : S("no"));
+	say(f, "stop_reason", stop_reasons_text(f->arena, s->stop_reasons));
+	note(f, "alone", !moving && alone_still(w, p) ? S("yes") : S("no"));
+	if (s->sgprs != SGPRS_UNREAD)
+		note(f, "sgprs", s->sgprs == SGPRS_STILL ? S("still") : S("changing"));
 	code(f, "pc", s->pc);
+	number(f, "vmid", p->waves->of.vmid, true);
 }
 
 /** Whether this XCC launches waves at every look while the others launch none: in one partition they share their work. */
 static bool alone_busy(const struct watch *w, unsigned xcc)
 {
 	const struct know_unit *spi = know_unit(w->know, S("SPI"));
+	const uint64_t xccs = partition(w, xcc);
 	for (unsigned other = 0; other < w->xccs && spi; other++)
-		if (watch_unit(w, other, spi) != (other == xcc ? STEADY_SET : STEADY_CLEAR))
+		if (xccs >> other & 1 && watch_unit(w, other, spi) != (other == xcc ? STEADY_SET : STEADY_CLEAR))
 			return false;
-	return spi && w->xccs > 1;
+	return spi && xccs & (xccs - 1);
 }
 
 // --- rings ---
@@ -300,7 +328,8 @@ static bool add_rings(struct verdict_facts *f, const struct watch *w)
 		return moved;
 	const struct know_unit *u = watch_ring_unit(w->know, first->name);
 	say(f, "ring", first->name);
-	const struct know_unit *waits = u ? watch_waits(w, 0, u) : NULL;
+	const struct watch_view whole = watch_xcc(w, 0);
+	const struct know_unit *waits = u ? watch_waits(&whole, u) : NULL;
 	if (u)
 		note(f, "ring_unit", u->head.id);
 	if (waits)
@@ -313,33 +342,46 @@ static bool add_rings(struct verdict_facts *f, const struct watch *w)
 
 // --- user queues ---
 
-/** Whether one moved; and those that did not. */
-static bool add_queues(struct verdict_facts *f, const struct watch *w, const struct user_queues *q)
+static bool is_stopped(const struct watch *w, const struct user_process *p)
 {
+	for (size_t h = 0; w->device && p && h < w->device->nholders; h++)
+		if (w->device->holders[h].pid == p->pid && w->device->holders[h].stopped)
+			return true;
+	return false;
+}
+
+static void add_queue(struct verdict_facts *f, const struct user_queue *u)
+{
+	number(f, "queue_id", u->id, true);
+	if (u->packets)
+		number(f, "queue_pending", (int64_t)u->pending, true);
+	note(f, "queue_packet", u->packet);
+	say(f, "kernel_name", u->kernel);
+}
+
+/** Whether one moved; and those that did not. */
+static bool add_queues(struct verdict_facts *f, const struct watch *w, const struct party *p, const struct user_queues *q)
+{
+	const struct user_process *of = p->process;
 	bool moved = false, told = false;
-	for (size_t i = 0; i < q->n && w->device; i++) {
-		const struct user_queue *u = &q->list[i];
-		if (!u->known || !str_eq(u->gpu, w->device->pci))
+	for (size_t i = 0; i < p->nqueues; i++) {
+		const struct user_queue *u = p->queues[i];
+		moved |= user_queue_moved(u);
+		if (!user_queue_stands(u))
 			continue;
-		moved |= u->read != u->first_read;
-		if (u->read != u->first_read || !u->pending)
-			continue;
-		const struct user_process *p = &q->processes[u->process];
 		note(f, "queue_stuck", arena_printf(f->arena, "%u", u->id));
-		if (told)
-			continue;
+		if (!told)
+			add_queue(f, u);
+		of = told || of ? of : &q->processes[u->process];
 		told = true;
-		number(f, "queue_id", u->id, true);
-		if (u->packets)
-			number(f, "queue_pending", (int64_t)u->pending, true);
-		note(f, "queue_packet", u->packet);
-		say(f, "kernel_name", u->kernel);
-		say(f, "process", p->name);
-		number(f, "pid", p->pid, true);
-		for (size_t h = 0; h < w->device->nholders; h++)
-			if (w->device->holders[h].pid == p->pid && w->device->holders[h].stopped)
-				note(f, "stopped", S("yes"));
 	}
+	if (told || (of && p->waves)) {
+		say(f, "process", of->name);
+		number(f, "pid", of->pid, true);
+	}
+	note(f, "stopped", is_stopped(w, of) ? S("yes") : S("no"));
+	note(f, "process_moving", p->process_moves ? S("yes") : S("no"));
+	note(f, "others", p->others_move ? S("moving") : S("still"));
 	if (moved)
 		note(f, "queue_moving", S("yes"));
 	return moved;
@@ -359,9 +401,10 @@ static void add_deadlock(struct verdict_facts *f, const struct watch *w, const s
 	number(f, "deadlock_pid", p->pid, true);
 }
 
-static void add_progress(struct verdict_facts *f, const struct watch *w, const struct user_queues *q)
+static void add_progress(struct verdict_facts *f, const struct watch *w, const struct party *p, const struct user_queues *q)
 {
-	bool rings = add_rings(f, w), queues = add_queues(f, w, q);
+	// Work of a process that computes does not go through rings.
+	bool rings = add_rings(f, w) && !p->process, queues = add_queues(f, w, p, q);
 	bool counted = w->interrupts_first >= 0 && w->interrupts_last >= 0;
 	bool interrupts = counted && w->interrupts_last != w->interrupts_first;
 	bool standing = verdict_fact(f, "queue_stuck").n;
@@ -378,8 +421,10 @@ static void add_progress(struct verdict_facts *f, const struct watch *w, const s
 		note(f, "interrupts", interrupts ? S("moving") : S("still"));
 }
 
-void verdict_facts_of(struct verdict_facts *f, const struct watch *w, unsigned xcc, const struct user_queues *q)
+void verdict_facts_of(struct verdict_facts *f, const struct watch *w, const struct party *p, const struct user_queues *q)
 {
+	const unsigned xcc = p->xcc;
+	const struct watch_view view = { w, xcc, waves_of(w, p) };
 	add_gate(f, w);
 	if (w->xccs > 1)
 		number(f, "of_xcc", xcc, false);
@@ -387,11 +432,11 @@ void verdict_facts_of(struct verdict_facts *f, const struct watch *w, unsigned x
 		note(f, "ones", watch_all_ones(w) ? S("yes") : S("no"));
 		add_ones(f, w, xcc);
 		add_units(f, w, xcc);
-		add_waves(f, w, xcc);
+		add_waves(f, w, p);
 		note(f, "alone_busy", alone_busy(w, xcc) ? S("yes") : S("no"));
-		add_chain(f, w, xcc);
+		add_chain(f, &view);
 	}
-	add_progress(f, w, q);
+	add_progress(f, w, p, q);
 	add_deadlock(f, w, q);
 	number(f, "looks", (int64_t)w->looks, true);
 	if (w->looks > 1 && w->ended > w->began) // one look takes no time, and a watch that was cut short has no end
@@ -400,6 +445,8 @@ void verdict_facts_of(struct verdict_facts *f, const struct watch *w, unsigned x
 		number(f, "load", w->device->busy, true);
 	if (w->device && w->device->power_mw >= 0)
 		number(f, "power", w->device->power_mw / 1000, true);
+	if (w->device && w->device->power_mw >= 0 && w->device->power_cap_mw > 0)
+		number(f, "power_share", w->device->power_mw * 100 / w->device->power_cap_mw, false);
 }
 
 // --- votes on progress ---

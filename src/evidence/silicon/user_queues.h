@@ -14,6 +14,8 @@ struct queue_task {
 /** A user queue at two looks. */
 struct user_queue {
 	struct str gpu; // PCI address
+	uint64_t xccs;  // a bit for each XCC of the partition that it is on; 0: it may be any
+	struct queue_slot slot;
 	uint32_t id;
 	uint64_t first_read, read;
 	uint64_t pending;  // behind the read index
@@ -39,10 +41,20 @@ struct user_queues {
 	struct arena arena;
 	size_t looks;
 	struct kfd kfd;
+	bool placed; // the places of queues were asked for
 	size_t nprocesses, n;
 	struct user_process *processes;
 	struct user_queue *list;
 };
 
+/** What a queue did between the first look and the newest. */
+static inline bool user_queue_moved(const struct user_queue *u) { return u->read != u->first_read; }
+static inline bool user_queue_stands(const struct user_queue *u) { return u->read == u->first_read && u->pending; }
+
 void user_queues_look(struct user_queues *q, const struct know *k, const struct devices *d);
+/** Finds the places of the queues on their GPUs, which tell whose waves are whose. The driver reads registers for that: once, and only
+ * where that is safe on every GPU. */
+void user_queues_place(struct user_queues *q, const struct know *k, const struct devices *d);
+/** A bit for each XCC of the partition that has this one. */
+uint64_t partition_of_xcc(const struct device *d, unsigned xcc);
 void user_queues_free(struct user_queues *q);

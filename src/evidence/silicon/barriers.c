@@ -1,6 +1,6 @@
 // A signal that a barrier waits for is given by a packet. If that packet stands behind a barrier too, its queue has to move first. A cycle
 // of such queues never moves, unless the program itself sets one of the signals.
-#include "evidence/barriers.h"
+#include "evidence/silicon/barriers.h"
 
 /** The packet of a process that gives a signal when it is done. */
 static bool find_giver(const struct user_queues *q, size_t process, uint64_t signal, struct barrier_wait *ret)

@@ -1,10 +1,10 @@
 // Looks at the GPUs and tells what the verdicts of knowledge/silicon.know say of them.
-#include "evidence/silicon.h"
+#include "evidence/silicon/silicon.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "evidence/silicon_facts.h"
+#include "evidence/silicon/facts.h"
 #include "evidence/waves/tell.h"
 #include "gpu/target_code.h"
 #include "source/source.h"
@@ -77,21 +77,24 @@ static bool shaders_busy(const struct verdict_facts *f)
 }
 
 /** Whether the GPU needs no further look. Shaders at work need one until their waves were seen, or work that they finished: of several
- * XCCs, some may stand still while others work. */
+ * XCCs or programs, some may stand still while others work. */
 static bool clearly_well(struct look_round *r, struct silicon_looked *g, bool waves_seen)
 {
-	for (unsigned xcc = 0; xcc < g->watch.xccs; xcc++) {
-		struct arena a = { 0 };
-		struct verdict_facts f = { .arena = &a };
-		verdict_facts_of(&f, &g->watch, xcc, &r->queues);
-		const struct know_verdict *v[VERDICTS_MOST];
-		bool well = verdicts_of(r->out->know, &f, v) && (!v[0]->event.n || v[0]->well) &&
-			    (waves_seen || !shaders_busy(&f) || (g->watch.xccs == 1 && verdict_fact_is(&f, "progress", "yes")));
-		arena_free(&a);
-		if (!well)
-			return false;
+	struct arena a = { 0 };
+	bool well = true, alone = g->watch.xccs == 1 && !parties_may_hide(&g->watch, &r->queues);
+	for (unsigned xcc = 0; xcc < g->watch.xccs && well; xcc++) {
+		const struct party *parties;
+		size_t n = parties_of(&a, &g->watch, &r->queues, xcc, &parties);
+		for (size_t i = 0; i < n && well; i++) {
+			struct verdict_facts f = { .arena = &a };
+			const struct know_verdict *v[VERDICTS_MOST];
+			verdict_facts_of(&f, &g->watch, &parties[i], &r->queues);
+			well = verdicts_of(r->out->know, &f, v) && (!v[0]->event.n || v[0]->well) && !v[0]->hint.n &&
+			       (waves_seen || !shaders_busy(&f) || (alone && verdict_fact_is(&f, "progress", "yes")));
+		}
 	}
-	return true;
+	arena_free(&a);
+	return well;
 }
 
 /** After a look that did not return there are no more. */
@@ -186,10 +189,12 @@ static void look(struct look_round *r)
 	user_queues_look(&r->queues, r->out->know, &r->view->devices);
 	if (!find_suspects(r, false))
 		return;
+	user_queues_place(&r->queues, r->out->know, &r->view->devices);
 	look_at_waves(r, true);
 	look_at_some_waves(r);
+	// A sample may miss the few waves of one among several.
 	for (size_t i = 0; i < r->n; i++)
-		r->gpus[i].suspect &= !watch_waves_at_work(&r->gpus[i].watch);
+		r->gpus[i].suspect &= !watch_waves_at_work(&r->gpus[i].watch) || parties_may_hide(&r->gpus[i].watch, &r->queues);
 	look_at_waves(r, false);
 	look_at_all(r, MORE_LOOKS, MORE_PAUSE_MS, true);
 	look_at_some_waves(r);
@@ -225,10 +230,10 @@ static void tell_barrier(struct target_code *c, const struct wave_state *s, stru
 			  arena_printf(a, STR_FMT " +0x%llx", STR_ARG(name), (unsigned long long)at->offset), FACT_TEXT);
 }
 
-/** The code at the pc where most waves are: of whichever process of this GPU has code there. */
-static void tell_code(struct look_round *r, struct silicon_looked *g, unsigned xcc, struct event *e, struct arena *a)
+/** The code at the pc where most waves of the party are: of its process, or else of whichever process of this GPU has code there. */
+static void tell_code(struct look_round *r, struct silicon_looked *g, const struct party *p, struct event *e, struct arena *a)
 {
-	const struct wave_state *s = watch_wave_state(&g->watch, xcc);
+	const struct wave_state *s = p->waves ? &p->waves->state : NULL;
 	if (!s || !s->one)
 		return;
 	size_t ncode;
@@ -237,12 +242,13 @@ static void tell_code(struct look_round *r, struct silicon_looked *g, unsigned x
 	for (size_t i = 0; i < r->queues.nprocesses; i++) {
 		struct target *t = r->queues.processes[i].target;
 		struct target_code c;
-		if (!holds(g->device, r->queues.processes[i].pid))
+		if (p->process ? p->process != &r->queues.processes[i] : !holds(g->device, r->queues.processes[i].pid))
 			continue;
 		target_code_open(&c, t, &places);
 		if (target_code_need(&c, s->pc)) {
 			const struct where **at = target_code_waves(&c, s->one, 1, WAVE_CONTEXT);
 			struct wave_tale tale = { .wave = *s->one, .where = at[0] };
+			tale.wave.stood = !s->moved;
 			tale.wave.kernel = target_code_kernel_name(&c, s->one, at[0]);
 			wave_tell_code(r->out, &tale, e, a);
 			tell_barrier(&c, s, e, a);
@@ -273,7 +279,7 @@ static double uptime(const struct look_round *r)
 }
 
 static void tell_verdict(struct look_round *r, struct silicon_looked *g, const struct know_verdict *v, struct verdict_facts *f,
-			 unsigned xcc)
+			 const struct party *p)
 {
 	struct event e;
 	struct arena a = { 0 };
@@ -289,7 +295,7 @@ static void tell_verdict(struct look_round *r, struct silicon_looked *g, const s
 			e.dump.nunits = watch_units(&g->watch, &a, &e.dump.units);
 		if (!v->well)
 			reset_facts(&e, &r->view->devices, g->device, &a);
-		tell_code(r, g, xcc, &e, &a);
+		tell_code(r, g, p, &e, &a);
 		const struct fact *kernel = event_fact(&e, "kernel_name");
 		if (kernel)
 			g->view->kernel = arena_str(&r->view->arena, kernel->value);
@@ -327,32 +333,45 @@ static bool worse(struct str a, struct str b)
 	return x > y;
 }
 
-/** What the looks at one XCC say. */
+/** What the looks say of one party. */
 struct judgement {
+	const struct party *party;
 	struct verdict_facts facts;
 	size_t n;
 	const struct know_verdict *verdicts[VERDICTS_MOST];
 };
 
-static void judge_xcc(struct look_round *r, struct silicon_looked *g, const struct judgement *j, unsigned xcc, bool only_each)
+/** The same of several XCCs is told once. */
+static void add_hint(struct look_round *r, struct silicon_looked *g, const struct know_verdict *v, const struct verdict_facts *f)
+{
+	struct text hint = { 0 };
+	verdict_hint(f, v, &hint);
+	if (hint.n && str_find(g->view->hint, text_str(&hint)) < 0)
+		g->view->hint = arena_printf(&r->view->arena, STR_FMT "%s" STR_FMT, STR_ARG(g->view->hint),
+					     g->view->hint.n ? "\n" : "", STR_ARG(text_str(&hint)));
+	text_free(&hint);
+}
+
+static void tell_judgement(struct look_round *r, struct silicon_looked *g, const struct judgement *j, bool only_each)
 {
 	for (size_t i = 0; i < j->n; i++) {
 		const struct know_verdict *v = j->verdicts[i];
 		bool told = false;
 		for (size_t t = 0; t < g->told; t++)
 			told |= g->tales[t] == v;
-		// What is true of the whole GPU is found once for each XCC.
+		// What is true of the whole GPU is found once for each party.
 		if ((v->event.n && only_each && !v->each_xcc) || (told && !v->each_xcc))
 			continue;
 		struct verdict_facts *f = arena_alloc(j->facts.arena, sizeof(*f));
 		*f = j->facts;
 		verdict_facts_unit(f, r->out->know, v);
 		if (v->event.n) {
-			tell_verdict(r, g, v, f, xcc);
+			tell_verdict(r, g, v, f, j->party);
 			g->view->unwell |= !v->well;
 			if (g->told < VERDICTS_MOST)
 				g->tales[g->told++] = v;
 		}
+		add_hint(r, g, v, f);
 		if (worse(v->health, g->view->health)) {
 			g->view->health = v->health;
 			g->view->unit = arena_str(&r->view->arena, verdict_fact(f, "ip_block"));
@@ -377,71 +396,45 @@ static bool seen_queues(const struct look_round *r, const struct silicon_looked 
 	return seen;
 }
 
+static void judge_party(struct look_round *r, struct silicon_looked *g, const struct party *p, struct judgement *ret)
+{
+	ret->party = p;
+	verdict_facts_of(&ret->facts, &g->watch, p, &r->queues);
+	ret->n = verdicts_of(r->out->know, &ret->facts, ret->verdicts);
+	observed_votes_add(&g->view->votes, &ret->facts);
+}
+
 static void judge(struct look_round *r, struct silicon_looked *g)
 {
 	struct arena a = { 0 };
-	struct judgement *all = arena_alloc(&a, g->watch.xccs * sizeof(*all));
-	bool only_each = false;
+	VEC(struct judgement *) all = { 0 };
+	bool each = false;
 	g->view->unseen = unseen(r, g);
 	for (unsigned xcc = 0; xcc < g->watch.xccs; xcc++) {
-		struct judgement *j = &all[xcc];
+		const struct party *parties;
 		const struct wave_state *s = watch_wave_state(&g->watch, xcc);
-		j->facts.arena = &a;
-		verdict_facts_of(&j->facts, &g->watch, xcc, &r->queues);
-		j->n = verdicts_of(r->out->know, &j->facts, j->verdicts);
-		observed_votes_add(&g->view->votes, &j->facts);
-		for (size_t i = 0; i < j->n; i++)
-			only_each |= g->watch.xccs > 1 && j->verdicts[i]->each_xcc;
+		size_t n = parties_of(&a, &g->watch, &r->queues, xcc, &parties);
+		for (size_t i = 0; i < n; i++) {
+			struct judgement *j = arena_alloc(&a, sizeof(*j));
+			j->facts.arena = &a;
+			judge_party(r, g, &parties[i], j);
+			for (size_t v = 0; v < j->n; v++)
+				each |= j->verdicts[v]->each_xcc;
+			vec_push(&all, j);
+		}
 		g->view->waves += s && !g->watch.waves_sampled ? s->count : 0;
 		g->view->waves_known |= s && !g->watch.waves_sampled;
 	}
-	for (unsigned xcc = 0; xcc < g->watch.xccs; xcc++)
-		judge_xcc(r, g, &all[xcc], xcc, only_each);
+	for (size_t i = 0; i < all.len; i++)
+		tell_judgement(r, g, all.data[i], each && all.len > 1);
+	vec_free(&all);
 	if (r->lacks.n && !g->view->unwell) // bad news stays true where answers are lost; good news does not
 		g->view->health = S("unknown");
 	g->view->known = seen_enough(g) && seen_queues(r, g) && !r->lacks.n;
 	arena_free(&a);
 }
 
-// --- what the machine is ---
-
-static void tell_gpu(const struct artefact_output *out, const struct device *d)
-{
-	struct event e;
-	struct arena a = { 0 };
-	const struct place at = { out->source, 0 };
-	if (artefact_event(out, "silicon-gpu", at, &e)) {
-		char id[16];
-		e.device = d->pci;
-		e.driver = S("amdgpu");
-		event_add(&e, S("pci"), d->pci, FACT_TEXT);
-		event_add(&e, S("gfx"), d->gfx, FACT_TEXT);
-		event_add(&e, S("gpu_name"), d->name, FACT_TEXT);
-		snprintf(id, sizeof(id), "%x", d->device);
-		event_add_text(&e, &a, "device_id", str_z(id));
-		artefact_tell(out, &e);
-	}
-	for (size_t i = 0; i < d->nfirmware; i++) {
-		if (!artefact_event(out, "silicon-firmware", at, &e))
-			break;
-		e.device = d->pci;
-		e.driver = S("amdgpu");
-		firmware_fact(&e, &a, d->firmware[i].name, d->firmware[i].version);
-		artefact_tell(out, &e);
-	}
-	arena_free(&a);
-}
-
-static void tell_machine(const struct artefact_output *out, const struct devices *d)
-{
-	struct event e;
-	if (d->kernel.n && artefact_event(out, "silicon-kernel", (struct place){ out->source, 0 }, &e)) {
-		event_add(&e, S("kernel"), d->kernel, FACT_TEXT);
-		artefact_tell(out, &e);
-	}
-	for (size_t i = 0; i < d->n; i++)
-		tell_gpu(out, &d->list[i]);
-}
+// --- all of it ---
 
 void silicon_read(const struct artefact_output *out, const struct silicon_options *o, struct machine_observation *v)
 {
@@ -453,7 +446,7 @@ void silicon_read(const struct artefact_output *out, const struct silicon_option
 		devices_find_at(out->know, (struct machine_at){ .tape = o->tape }, &v->devices);
 	v->n = v->devices.n;
 	v->gpus = arena_alloc(&v->arena, (v->n + 1) * sizeof(*v->gpus));
-	tell_machine(out, &v->devices);
+	silicon_tell_machine(out, &v->devices);
 	open_gpus(&r, o);
 	look(&r);
 	for (size_t i = 0; i < r.n; i++) {
@@ -483,7 +476,7 @@ void silicon_read_dump(const struct artefact_output *out, struct target *t, cons
 	struct event e;
 	watch_begin(&w, out->know, t, NULL, devcoredump_device(t)->gfx);
 	watch_look(&w, true, true);
-	verdict_facts_of(&f, &w, 0, &none);
+	verdict_facts_of(&f, &w, &(struct party){ .driver = true }, &none);
 	if (verdicts_of(out->know, &f, v) && v[0]->event.n && artefact_event(out, arena_z(&a, v[0]->event), head->at, &e)) {
 		verdict_facts_unit(&f, out->know, v[0]);
 		e.time = head->time;

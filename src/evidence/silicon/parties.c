@@ -1,0 +1,217 @@
+#include "evidence/silicon/parties.h"
+
+struct search {
+	struct arena *arena;
+	const struct watch *watch;
+	const struct user_queues *all;
+	unsigned xcc;
+	size_t nqueues; // on this XCC
+	const struct user_queue **queues;
+	size_t n;
+	struct party *parties;
+};
+
+/** Whether waves go about in their code. */
+static bool at_work(const struct wave_state *s) { return s->moved * 2 >= s->count && s->moved && !s->loops; }
+
+static bool of_gpu(const struct watch *w, const struct user_queue *u)
+{
+	return u->known && w->device && str_eq(u->gpu, w->device->pci);
+}
+
+static bool has(const struct party *p, const struct user_queue *u)
+{
+	for (size_t i = 0; i < p->nqueues; i++)
+		if (p->queues[i] == u)
+			return true;
+	return false;
+}
+
+// --- whose waves they are ---
+
+/** How surely a queue is that of waves. */
+enum sureness { MATCH_NONE, MATCH_MAYBE, MATCH_VMID, MATCH_PLACE };
+
+static enum sureness match(const struct wave_slot *w, const struct user_queue *u)
+{
+	const struct queue_slot *s = &u->slot;
+	if (!w->me) // graphics
+		return MATCH_NONE;
+	if (!s->known)
+		return MATCH_MAYBE;
+	if (s->vmid != w->vmid)
+		return MATCH_NONE;
+	return s->me == w->me && s->pipe == w->pipe && s->queue == w->queue ? MATCH_PLACE : MATCH_VMID;
+}
+
+static bool claimed(const struct search *s, const struct user_queue *u)
+{
+	for (size_t g = 0; g < s->watch->ngroups; g++)
+		if (s->watch->groups[g].of.xcc == s->xcc && match(&s->watch->groups[g].of, u) >= MATCH_VMID)
+			return true;
+	return false;
+}
+
+static bool one_process(const struct party *p)
+{
+	for (size_t i = 1; i < p->nqueues; i++)
+		if (p->queues[i]->process != p->queues[0]->process)
+			return false;
+	return p->nqueues;
+}
+
+/** Where it is not known which of several processes has these waves: waves at work are of one whose queue moves, others of one whose
+ * queue stands. */
+static void narrow(struct party *p, const struct wave_state *s)
+{
+	size_t n = 0;
+	if (one_process(p))
+		return;
+	for (size_t i = 0; i < p->nqueues; i++)
+		if (at_work(s) ? user_queue_moved(p->queues[i]) : user_queue_stands(p->queues[i]))
+			p->queues[n++] = p->queues[i];
+	p->nqueues = n ? n : p->nqueues;
+}
+
+/** The queues of waves: of their place on the GPU, else of their VMID, else those of which neither is known or has waves. */
+static void find_queues(const struct search *s, struct party *p)
+{
+	enum sureness best = MATCH_NONE;
+	p->queues = arena_alloc(s->arena, (s->nqueues + 1) * sizeof(struct user_queue *));
+	for (size_t i = 0; i < s->nqueues; i++) {
+		enum sureness m = match(&p->waves->of, s->queues[i]);
+		best = m > best ? m : best;
+	}
+	for (size_t i = 0; i < s->nqueues; i++) {
+		bool fits = best >= MATCH_VMID ? match(&p->waves->of, s->queues[i]) == best :
+						 p->waves->of.me && !claimed(s, s->queues[i]);
+		if (fits)
+			p->queues[p->nqueues++] = s->queues[i];
+	}
+	if (best != MATCH_PLACE)
+		narrow(p, &p->waves->state);
+	if (one_process(p))
+		p->process = &s->all->processes[p->queues[0]->process];
+}
+
+// --- who there is ---
+
+static struct party *add(struct search *s) 
+{
+	struct party *p = &s->parties[s->n++];
+	*p = (struct party){ .xcc = s->xcc };
+	return p;
+}
+
+static void add_waves(struct search *s)
+{
+	for (size_t g = 0; s->watch->wave_looks && g < s->watch->ngroups; g++) {
+		if (s->watch->groups[g].of.xcc != s->xcc)
+			continue;
+		struct party *p = add(s);
+		p->waves = &s->watch->groups[g];
+		find_queues(s, p);
+	}
+}
+
+/** Those whose queues have or had work, and whose waves none are. */
+static void add_processes(struct search *s)
+{
+	for (size_t process = 0; process < s->all->nprocesses; process++) {
+		struct party p = { .xcc = s->xcc, .process = &s->all->processes[process] };
+		bool work = false, met = false;
+		p.queues = arena_alloc(s->arena, (s->nqueues + 1) * sizeof(struct user_queue *));
+		for (size_t i = 0; i < s->nqueues; i++) {
+			const struct user_queue *u = s->queues[i];
+			if (u->process != process)
+				continue;
+			p.queues[p.nqueues++] = u;
+			work |= user_queue_moved(u) || user_queue_stands(u);
+			for (size_t k = 0; k < s->n; k++)
+				met |= has(&s->parties[k], u);
+		}
+		if (work && !met)
+			*add(s) = p;
+	}
+}
+
+static bool rings_wait(const struct watch *w)
+{
+	for (size_t i = 0; i < w->rings.len; i++)
+		if (!w->rings.data[i].moved && w->rings.data[i].waited)
+			return true;
+	return false;
+}
+
+/** What moves on the GPU is a sign of life for the driver's rings, too. */
+static void add_driver(struct search *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (!s->parties[i].process)
+			return;
+	if (s->n && !rings_wait(s->watch))
+		return;
+	struct party *p = add(s);
+	p->driver = true;
+	p->queues = arena_alloc(s->arena, (s->all->n + 1) * sizeof(struct user_queue *));
+	for (size_t i = 0; i < s->all->n; i++)
+		if (of_gpu(s->watch, &s->all->list[i]) && user_queue_moved(&s->all->list[i]))
+			p->queues[p->nqueues++] = &s->all->list[i];
+}
+
+// --- how they stand to each other ---
+
+static bool rings_move(const struct watch *w)
+{
+	for (size_t i = 0; i < w->rings.len; i++)
+		if (w->rings.data[i].moved)
+			return true;
+	return false;
+}
+
+static void compare(const struct search *s, struct party *p)
+{
+	p->others_move = p->process && rings_move(s->watch);
+	for (size_t i = 0; i < s->all->n; i++) {
+		const struct user_queue *u = &s->all->list[i];
+		if (!of_gpu(s->watch, u) || !user_queue_moved(u) || has(p, u))
+			continue;
+		bool same = p->process == &s->all->processes[u->process];
+		p->process_moves |= same;
+		p->others_move |= !same;
+	}
+	for (size_t g = 0; s->watch->wave_looks && g < s->watch->ngroups; g++) {
+		const struct wave_set *o = &s->watch->groups[g];
+		if (!p->waves || o->of.vmid != p->waves->of.vmid)
+			p->others_move |= at_work(&o->state);
+	}
+}
+
+size_t parties_of(struct arena *a, const struct watch *w, const struct user_queues *q, unsigned xcc, const struct party **ret)
+{
+	struct search s = { .arena = a, .watch = w, .all = q, .xcc = xcc };
+	s.queues = arena_alloc(a, (q->n + 1) * sizeof(struct user_queue *));
+	s.parties = arena_alloc(a, (w->ngroups + q->nprocesses + 1) * sizeof(*s.parties));
+	for (size_t i = 0; i < q->n; i++)
+		if (of_gpu(w, &q->list[i]) && (!q->list[i].xccs || q->list[i].xccs >> xcc & 1))
+			s.queues[s.nqueues++] = &q->list[i];
+	add_waves(&s);
+	add_processes(&s);
+	add_driver(&s);
+	for (size_t i = 0; i < s.n; i++)
+		compare(&s, &s.parties[i]);
+	*ret = s.parties;
+	return s.n;
+}
+
+bool parties_may_hide(const struct watch *w, const struct user_queues *q)
+{
+	size_t n = rings_move(w);
+	for (size_t process = 0; process < q->nprocesses; process++) {
+		bool uses = false;
+		for (size_t i = 0; i < q->n; i++)
+			uses |= q->list[i].process == process && of_gpu(w, &q->list[i]);
+		n += uses;
+	}
+	return n > 1;
+}

@@ -1,0 +1,22 @@
+// Whoever has work on a GPU. A verdict is about one of them: that another one works says nothing of it.
+#pragma once
+
+#include "evidence/silicon/user_queues.h"
+#include "gpu/silicon/watch.h"
+
+/** A process on an XCC, by its queues and waves there; or waves that nobody is known for; or the driver with its rings. */
+struct party {
+	unsigned xcc;
+	const struct wave_set *waves;     // of one address space and hardware queue; NULL: it has none here, or none were looked at
+	const struct user_process *process; // NULL: not known, or the driver
+	bool driver;
+	size_t nqueues;
+	const struct user_queue **queues; // its own, where its place on the GPU tells which one; else all of its process
+	bool process_moves;               // another queue of the process moved
+	bool others_move;                 // another party makes progress on this GPU
+};
+
+/** Finds those on an XCC; there is at least one. They lie in @a. */
+size_t parties_of(struct arena *a, const struct watch *w, const struct user_queues *q, unsigned xcc, const struct party **ret);
+/** Whether several use the GPU, so that one that works may hide another. */
+bool parties_may_hide(const struct watch *w, const struct user_queues *q);
