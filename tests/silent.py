@@ -67,6 +67,14 @@ def test_two_of_eight(t, unhang):
     t.ok(all("stood still: interrupts (" in i["votes"] and "the waves (" in i["votes"] and "not known: " in i["votes"] for i in found), "every vote stands in the record", found)
 
 
+def test_one_of_several(t, unhang):
+    m = machine(unhang, "one-of-several", FAST + "capture no")
+    m.until(f"[ $(grep -c ' hung:' {m.top}/out) -ge 2 ]")
+    found = m.incidents()
+    t.same(sorted(i["gpu"]["pci"] for i in found if i["state"] == "hung"), ["0000:10:00.0", "0000:11:00.0"], "one of several: who works or is stopped hides no other")
+    t.same(paces(m)["12"][0], "working", "and one that is stopped beside one that works is no hang")
+
+
 def test_hive(t, unhang):
     m = machine(unhang, "hive-reset", "quiet 1\ncapture no")
     told = m.until(f"grep -q closed {m.top}/out")
@@ -119,7 +127,7 @@ def main():
     if not emulated.possible(unhang):
         t.skip("hangs that nobody reports", "this machine can make none")
         t.end()
-    for test in (test_healthy, test_collective, test_two_of_eight, test_hive, test_cured, test_votes_count):
+    for test in (test_healthy, test_collective, test_two_of_eight, test_one_of_several, test_hive, test_cured, test_votes_count):
         test(t, unhang)
     t.end()
 

@@ -454,6 +454,38 @@ static void nobody_waits_for_one_who_waits(void **state)
 	free(s);
 }
 
+/** Neither one that works nor one that is stopped hides a program whose queue stands. */
+static void nobody_hides_another(void **state)
+{
+	enum { STOPPED, WORKS, STANDS, PROGRAMS };
+	struct device gpu = { .pci = S("0000:03:00.0") };
+	const struct devices devices = { .list = &gpu, .n = 1 };
+	struct pulse_gpu g = { .busy = 100, .power = -1, .interrupts = 7 };
+	struct signs *s = mem_alloc(sizeof(*s));
+	struct text said = { 0 };
+	struct know know = { 0 };
+	(void)state;
+	s->devices = &devices;
+	s->know = &know;
+	s->n = PROGRAMS;
+	for (size_t i = 0; i < PROGRAMS; i++) {
+		s->processes[i] = (struct sign_process){ .pid = 100 + (int64_t)i, .gpus = 1, .launched = true };
+		s->queues[s->nqueues++] = (struct sign_queue){ .process = i, .known = true, .pending = true, .moved = i == WORKS };
+	}
+	s->processes[STOPPED].stopped = "a signal";
+	pulse_vote(&g, s, 0, 8);
+	assert_int_equal(g.queue_vote, VOTE_STOOD);
+	pulse_text(&g, s, 0, 0, &said);
+	assert_true(str_find(text_str(&said), S("fact pid 102\n")) >= 0);
+	assert_true(str_find(text_str(&said), S("fact stopped")) < 0);
+	text_clear(&said);
+	s->queues[STANDS].pending = false; // then the one that is stopped is no hang, and the other one works
+	pulse_vote(&g, s, 0, 9);
+	assert_int_equal(g.queue_vote, VOTE_MOVED);
+	text_free(&said);
+	free(s);
+}
+
 /** Ranks that each have an unhang run around them are ranks of one job. */
 static void a_wrapper_is_no_launcher(void **state)
 {
@@ -635,6 +667,7 @@ int main(void)
 		cmocka_unit_test(what_is_told_of_holds_is_whole_or_none),
 		cmocka_unit_test(an_attendant_writes_into_recordings_alone),
 		cmocka_unit_test(nobody_waits_for_one_who_waits),
+		cmocka_unit_test(nobody_hides_another),
 		cmocka_unit_test(a_wrapper_is_no_launcher),
 		cmocka_unit_test(a_child_puts_its_rights_down),
 	};

@@ -1,6 +1,6 @@
 #include "evidence/silicon/parties.h"
 
-struct search {
+struct party_search {
 	struct arena *arena;
 	const struct watch *watch;
 	const struct user_queues *all;
@@ -44,7 +44,7 @@ static enum sureness match(const struct wave_slot *w, const struct user_queue *u
 	return s->me == w->me && s->pipe == w->pipe && s->queue == w->queue ? MATCH_PLACE : MATCH_VMID;
 }
 
-static bool claimed(const struct search *s, const struct user_queue *u)
+static bool claimed(const struct party_search *s, const struct user_queue *u)
 {
 	for (size_t g = 0; g < s->watch->ngroups; g++)
 		if (s->watch->groups[g].of.xcc == s->xcc && match(&s->watch->groups[g].of, u) >= MATCH_VMID)
@@ -74,7 +74,7 @@ static void narrow(struct party *p, const struct wave_state *s)
 }
 
 /** The queues of waves: of their place on the GPU, else of their VMID, else those of which neither is known or has waves. */
-static void find_queues(const struct search *s, struct party *p)
+static void find_queues(const struct party_search *s, struct party *p)
 {
 	enum sureness best = MATCH_NONE;
 	p->queues = arena_alloc(s->arena, (s->nqueues + 1) * sizeof(struct user_queue *));
@@ -96,14 +96,14 @@ static void find_queues(const struct search *s, struct party *p)
 
 // --- who there is ---
 
-static struct party *add(struct search *s) 
+static struct party *add(struct party_search *s) 
 {
 	struct party *p = &s->parties[s->n++];
 	*p = (struct party){ .xcc = s->xcc };
 	return p;
 }
 
-static void add_waves(struct search *s)
+static void add_waves(struct party_search *s)
 {
 	for (size_t g = 0; s->watch->wave_looks && g < s->watch->ngroups; g++) {
 		if (s->watch->groups[g].of.xcc != s->xcc)
@@ -115,7 +115,7 @@ static void add_waves(struct search *s)
 }
 
 /** Those whose queues have or had work, and whose waves none are. */
-static void add_processes(struct search *s)
+static void add_processes(struct party_search *s)
 {
 	for (size_t process = 0; process < s->all->nprocesses; process++) {
 		struct party p = { .xcc = s->xcc, .process = &s->all->processes[process] };
@@ -144,7 +144,7 @@ static bool rings_wait(const struct watch *w)
 }
 
 /** What moves on the GPU is a sign of life for the driver's rings, too. */
-static void add_driver(struct search *s)
+static void add_driver(struct party_search *s)
 {
 	for (size_t i = 0; i < s->n; i++)
 		if (!s->parties[i].process)
@@ -169,7 +169,7 @@ static bool rings_move(const struct watch *w)
 	return false;
 }
 
-static void compare(const struct search *s, struct party *p)
+static void compare(const struct party_search *s, struct party *p)
 {
 	p->others_move = p->process && rings_move(s->watch);
 	for (size_t i = 0; i < s->all->n; i++) {
@@ -189,7 +189,7 @@ static void compare(const struct search *s, struct party *p)
 
 size_t parties_of(struct arena *a, const struct watch *w, const struct user_queues *q, unsigned xcc, const struct party **ret)
 {
-	struct search s = { .arena = a, .watch = w, .all = q, .xcc = xcc };
+	struct party_search s = { .arena = a, .watch = w, .all = q, .xcc = xcc };
 	s.queues = arena_alloc(a, (q->n + 1) * sizeof(struct user_queue *));
 	s.parties = arena_alloc(a, (w->ngroups + q->nprocesses + 1) * sizeof(*s.parties));
 	for (size_t i = 0; i < q->n; i++)

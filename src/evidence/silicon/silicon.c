@@ -336,6 +336,7 @@ static bool worse(struct str a, struct str b)
 /** What the looks say of one party. */
 struct judgement {
 	const struct party *party;
+	bool each; // one of the verdicts is told for each
 	struct verdict_facts facts;
 	size_t n;
 	const struct know_verdict *verdicts[VERDICTS_MOST];
@@ -352,7 +353,8 @@ static void add_hint(struct look_round *r, struct silicon_looked *g, const struc
 	text_free(&hint);
 }
 
-static void tell_judgement(struct look_round *r, struct silicon_looked *g, const struct judgement *j, bool only_each)
+/** @waits: others have a verdict of their own, and those without may only wait for them. */
+static void tell_judgement(struct look_round *r, struct silicon_looked *g, const struct judgement *j, bool waits)
 {
 	for (size_t i = 0; i < j->n; i++) {
 		const struct know_verdict *v = j->verdicts[i];
@@ -360,7 +362,7 @@ static void tell_judgement(struct look_round *r, struct silicon_looked *g, const
 		for (size_t t = 0; t < g->told; t++)
 			told |= g->tales[t] == v;
 		// What is true of the whole GPU is found once for each party.
-		if ((v->event.n && only_each && !v->each_xcc) || (told && !v->each_xcc))
+		if ((v->event.n && waits && !j->each) || (told && !v->each_xcc))
 			continue;
 		struct verdict_facts *f = arena_alloc(j->facts.arena, sizeof(*f));
 		*f = j->facts;
@@ -401,6 +403,8 @@ static void judge_party(struct look_round *r, struct silicon_looked *g, const st
 	ret->party = p;
 	verdict_facts_of(&ret->facts, &g->watch, p, &r->queues);
 	ret->n = verdicts_of(r->out->know, &ret->facts, ret->verdicts);
+	for (size_t i = 0; i < ret->n; i++)
+		ret->each |= ret->verdicts[i]->each_xcc;
 	observed_votes_add(&g->view->votes, &ret->facts);
 }
 
@@ -418,15 +422,14 @@ static void judge(struct look_round *r, struct silicon_looked *g)
 			struct judgement *j = arena_alloc(&a, sizeof(*j));
 			j->facts.arena = &a;
 			judge_party(r, g, &parties[i], j);
-			for (size_t v = 0; v < j->n; v++)
-				each |= j->verdicts[v]->each_xcc;
+			each |= j->each;
 			vec_push(&all, j);
 		}
 		g->view->waves += s && !g->watch.waves_sampled ? s->count : 0;
 		g->view->waves_known |= s && !g->watch.waves_sampled;
 	}
 	for (size_t i = 0; i < all.len; i++)
-		tell_judgement(r, g, all.data[i], each && all.len > 1);
+		tell_judgement(r, g, all.data[i], each);
 	vec_free(&all);
 	if (r->lacks.n && !g->view->unwell) // bad news stays true where answers are lost; good news does not
 		g->view->health = S("unknown");

@@ -18,8 +18,9 @@ int64_t pulse_interrupts(struct str text, struct str irqs);
 struct pulse_gpu {
 	int64_t interrupts, busy, power, most_power; // -1: not known
 	enum vote interrupt_vote, queue_vote, recording_vote, heartbeat_vote, power_vote;
-	bool pending; // its queues have work
-	bool stands;  // something of it does
+	int64_t subject; // the program whose queues have work and stand still; 0: none
+	bool pending;    // its queues have work
+	bool stands;     // something of it does
 };
 /** Makes votes of what was counted now. @awake: it may be asked; else nothing is known. */
 void pulse_vote(struct pulse_gpu *g, const struct signs *s, size_t gpu, int64_t interrupts);

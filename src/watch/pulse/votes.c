@@ -29,23 +29,55 @@ static int low_power(const struct know *k)
 	return low;
 }
 
+/** What the queues of one process on a GPU did. */
+static enum vote queues_of(const struct signs *s, size_t process, size_t gpu)
+{
+	enum vote v = VOTE_UNKNOWN;
+	for (size_t i = 0; i < s->nqueues; i++) {
+		const struct sign_queue *q = &s->queues[i];
+		if (q->process == process && q->gpu == gpu && q->known)
+			v = either(v, q->moved ? VOTE_MOVED : q->pending ? VOTE_STOOD : VOTE_UNKNOWN);
+	}
+	return v;
+}
+
+/** The process that may hang: that another one works, or is stopped, says nothing of it. NULL: there is none. */
+static const struct sign_process *subject_of(const struct signs *s, size_t gpu)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (uses(s, i, gpu) && !s->processes[i].stopped && queues_of(s, i, gpu) == VOTE_STOOD)
+			return &s->processes[i];
+	return NULL;
+}
+
+/** The votes of the program that may hang; else of all. */
+static void vote_of_programs(struct pulse_gpu *g, const struct signs *s, size_t gpu)
+{
+	const struct sign_process *subject = subject_of(s, gpu);
+	for (size_t i = 0; i < s->n; i++) {
+		const struct sign_process *p = &s->processes[i];
+		if (!uses(s, i, gpu) || (subject && p != subject))
+			continue;
+		g->queue_vote = either(g->queue_vote, queues_of(s, i, gpu));
+		if (!speaks_for(s, i, gpu))
+			continue;
+		g->recording_vote = either(g->recording_vote, p->recordings);
+		g->heartbeat_vote = either(g->heartbeat_vote, p->beats);
+	}
+	// The one before it went on: what stood then does not count for this one.
+	const int64_t pid = subject ? subject->pid : 0;
+	if (pid && g->subject && pid != g->subject)
+		g->queue_vote = VOTE_MOVED;
+	g->subject = pid;
+}
+
 void pulse_vote(struct pulse_gpu *g, const struct signs *s, size_t gpu, int64_t interrupts)
 {
 	g->queue_vote = g->recording_vote = g->heartbeat_vote = g->power_vote = VOTE_UNKNOWN;
 	g->pending = false;
-	for (size_t i = 0; i < s->nqueues; i++) {
-		const struct sign_queue *q = &s->queues[i];
-		if (q->gpu != gpu || !q->known)
-			continue;
-		g->pending |= q->pending;
-		g->queue_vote = either(g->queue_vote, q->moved ? VOTE_MOVED : q->pending ? VOTE_STOOD : VOTE_UNKNOWN);
-	}
-	for (size_t i = 0; i < s->n; i++) {
-		if (!speaks_for(s, i, gpu))
-			continue;
-		g->recording_vote = either(g->recording_vote, s->processes[i].recordings);
-		g->heartbeat_vote = either(g->heartbeat_vote, s->processes[i].beats);
-	}
+	for (size_t i = 0; i < s->nqueues; i++)
+		g->pending |= s->queues[i].gpu == gpu && s->queues[i].known && s->queues[i].pending;
+	vote_of_programs(g, s, gpu);
 	bool work = g->pending || g->busy >= BUSY_LEAST, counted = interrupts >= 0 && g->interrupts >= 0;
 	g->interrupt_vote = !s->n || !counted           ? VOTE_UNKNOWN :
 			    interrupts != g->interrupts ? VOTE_MOVED :
@@ -170,11 +202,20 @@ static void add_peers(struct text *to, const struct peers *r)
 	add_fact(to, "lagging", str_z(room));
 }
 
-/** Of the processes that use it. */
-static void add_processes(struct text *to, const struct signs *s, size_t gpu, int64_t now_ms)
+/** Whether it may have work on the GPU that nobody sees in its queues. */
+static bool may_work(const struct signs *s, size_t process, size_t gpu, const struct pulse_gpu *g)
 {
-	const struct sign_process *first = NULL, *stopped = NULL;
-	bool launched = false, unknown = false;
+	bool queues = false;
+	for (size_t i = 0; i < s->nqueues; i++)
+		queues |= s->queues[i].process == process && s->queues[i].gpu == gpu;
+	return s->processes[process].unknown_queues || (queues && g->busy >= BUSY_LEAST);
+}
+
+/** Of the processes that use it: the one that may hang; else one that is stopped, where no other may work; else the first. */
+static void add_processes(struct text *to, const struct pulse_gpu *g, const struct signs *s, size_t gpu, int64_t now_ms)
+{
+	const struct sign_process *first = NULL, *stopped = NULL, *subject = subject_of(s, gpu);
+	bool launched = false, unknown = false, works = false;
 	size_t n = 0;
 	for (size_t i = 0; i < s->n; i++) {
 		const struct sign_process *p = &s->processes[i];
@@ -183,13 +224,15 @@ static void add_processes(struct text *to, const struct signs *s, size_t gpu, in
 		n++;
 		first = first ? first : p;
 		stopped = stopped ? stopped : p->stopped ? p : NULL;
+		works |= !p->stopped && may_work(s, i, gpu, g);
 		launched |= p->launched;
 		unknown |= p->unknown_queues;
 	}
 	add_number(to, "processes", (int64_t)n);
 	if (!n)
 		return;
-	first = stopped ? stopped : first;
+	stopped = subject || works ? NULL : stopped;
+	first = subject ? subject : stopped ? stopped : first;
 	add_fact(to, "process", str_z(first->stat.name));
 	add_number(to, "pid", first->pid);
 	if (first->rank[0])
@@ -214,7 +257,7 @@ void pulse_text(const struct pulse_gpu *gpus, const struct signs *s, size_t gpu,
 	add_vote(to, "recordings", g->recording_vote);
 	add_vote(to, "heartbeat", g->heartbeat_vote);
 	add_vote(to, "power", g->power_vote);
-	add_processes(to, s, gpu, now_ms);
+	add_processes(to, g, s, gpu, now_ms);
 	if (g->busy >= 0)
 		add_number(to, "busy", step_of(g->busy));
 	if (g->stands) {
