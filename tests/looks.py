@@ -32,6 +32,25 @@ DEADLOCK = """process train
 """
 
 
+WORK = "pc cycle 0.003 0x7f0000001000 0x7f0000001c40 0x7f0000002a10 0x7f0000003800 0x7f0000001480"
+SPIN = "pc cycle 0.003 0x7f5500001040 0x7f5500001048 0x7f5500001050"
+STAND = "pc 0x7f5500001040"
+SMALL_LOOP = "pc cycle 0.003 0x7f0000001000 0x7f0000001044 0x7f0000001088 0x7f00000010cc"
+SHARED = "    power 290\n    interrupts count 88000 7 0.01\n"
+
+
+def waves(n, does, vmid=8, more=""):
+    """Waves of the program whose queue program() makes with the same VMID."""
+    return f"    wave {n} {does} vmid {vmid} me 1 pipe {vmid - 8} queue 2 {more}\n"
+
+
+def program(name, moves, vmid=8, more="", place=""):
+    indexes = "rptr count 4100 1 0.01 wptr count 4103 1 0.01" if moves else "rptr 41 wptr 43"
+    packet = "" if moves else "    packet 1 41 dispatch kernel 0x7f2210000440 args 0x7f2220000000\n"
+    return f"process {name}\n    queue 1 gpu {PCI} ring {0x7f2200000000 + (vmid << 24):#x} size 0x10000 {indexes} " \
+           f"place 1.{vmid - 8}.2 vmid {vmid} {place}\n{packet}    vram {PCI} 2G\n{more}"
+
+
 class Looks:
     def __init__(self, t, unhang):
         self.t, self.unhang = t, unhang
@@ -151,6 +170,74 @@ def test_barrier(l):
     t.same((i["class"], value(i, "ip_block")), ("silent-hang", "barrier"), "a barrier where nothing moves stays one")
 
 
+def test_parties(l):
+    """A verdict is about one program on one partition: who works, or is stopped, hides no other, and nobody is blamed for another."""
+    t, works, work = l.t, program("trainer", True), waves(200, WORK)
+    head = f"    part gfx90a\n{BUSY}{SHARED}"
+    for name, gpu, more, wanted in (
+            ("one works, one stands", work + waves(40, STAND, 9), works + program("app", False, 9), ("silent-hang", "app")),
+            ("one works, one loops", work + waves(40, SPIN, 9), works + program("app", False, 9), ("shader-livelock", "app")),
+            ("one is stopped, one stands", waves(40, STAND, 8, "halted") + waves(40, STAND, 9), program("gdb", False, 8, "    stopped\n") + program("app", False, 9), ("silent-hang", "app")),
+            ("VMIDs that no queue tells", work + waves(40, SPIN, 9), works + program("app", False, 9).replace("vmid 9", "vmid 8"), ("shader-livelock", "app")),
+            ("one queue of a program stands", work + waves(40, STAND, 9).replace("vmid 9", "vmid 8"), works + program("", False, 9).replace("queue 1", "queue 2").replace("packet 1", "packet 2").replace("vmid 9", "vmid 8").partition("\n")[2], ("silent-hang", "trainer")),
+            ("both work", work + waves(40, WORK, 9), works + program("app", True, 9), None),
+            ("one has a long kernel", work + waves(40, WORK, 9), works + program("app", False, 9), None),
+            ("one waits for its turn", work, works + program("app", False, 9), None),
+            ("a collective waits beside the work", work + waves(32, SPIN, 9).replace("vmid 9", "vmid 8"), works + program("", False, 9).replace("queue 1", "queue 2").replace("packet 1", "packet 2").replace("vmid 9", "vmid 8").partition("\n")[2], None),
+            ("one is stopped beside the work", work + waves(40, STAND, 9, "halted"), works + program("gdb", False, 9, "    stopped\n"), None)):
+        i = l.first(l.now(name, head + gpu, more, 1 if wanted else 0))
+        t.same((i["class"], value(i, "process")) if wanted else i["class"], wanted, name)
+    d = l.now("two hang", f"    part gfx90a\n    power 90\n{BUSY}" + waves(40, STAND) + waves(40, SPIN, 9), program("one", False) + program("two", False, 9))
+    t.same(sorted({f["value"] for i in d["incidents"] for f in i["facts"] if f["name"] == "process"}), ["one", "two"], "of two that hang both are named")
+
+
+def test_partitions(l):
+    """One partition works, another hangs."""
+    t = l.t
+    for mode, parts, bad, does, wanted in (("CPX", 4, 2, SPIN, "shader-livelock"), ("DPX", 2, 1, STAND, "silent-hang"), ("CPX", 4, None, WORK, None)):
+        gpu = f"    part gfx942\n    shaders ses 1 cus 2\n    partition {mode} NPS1\n{BUSY}{SHARED}"
+        each = 8 // (8 if mode == "CPX" else 2)
+        gpu += "".join(waves(12, does if x // each == bad else WORK, 8, f"xcc {x}") for x in range(parts * each))
+        more = "".join(program(f"rank{k}", k != bad, 8, place=f"xcc {k * each}") for k in range(parts))
+        i = l.first(l.now(f"{mode} {bad}", gpu, more, 1 if wanted else 0))
+        t.same((i["class"], value(i, "process"), value(i, "xcc")) if wanted else i["class"], (wanted, f"rank{bad}", str(bad * each)) if wanted else None,
+               f"{mode}: partition {bad} hangs")
+
+
+def test_long_kernels(l):
+    """A small loop may be a long kernel: without a second sign it is a hint."""
+    t, queue = l.t, program("train", False)
+    for name, loop, power, hangs in (("at full power", SMALL_LOOP, "cycle 0.3 288 297", False), ("with a counter", SMALL_LOOP, "90", False),
+                                     ("that waits", SPIN, "90", True), ("that waits, as long", SMALL_LOOP, "90", True)):
+        counter = "sgpr 6 count 0 1 0.01" if "counter" in name else ""
+        d = l.now(f"loop {name}", f"    part gfx90a\n    power {power}\n{BUSY}{waves(200, loop, 8, counter)}", queue, int(hangs))
+        hint = d["machine"]["gpus"][0].get("hint") or ""
+        t.same((l.first(d)["class"], "200 waves of train" in hint and "long kernel" in hint), ("shader-livelock" if hangs else None, not hangs), f"a loop {name}")
+    limit = "    sysfs hwmon/hwmon2/power1_cap 100000000\n"
+    l.now("loop near the limit", f"    part gfx90a\n    power 90\n{limit}{BUSY}{waves(200, SMALL_LOOP)}", queue, 0)
+
+
+def test_stopped(l):
+    """A program that a signal stopped, with its waves halted, does not hang; an exception that the trap handler holds is told by its name."""
+    t, gpu = l.t, f"    part gfx90a\n    power 90\n{BUSY}"
+    d = l.now("stopped", gpu + waves(40, STAND, 8, "halted"), program("app", False, 8, "    stopped\n"), 0)
+    t.ok("is stopped by a signal or a debugger" in (d["machine"]["gpus"][0].get("hint") or ""), "a stopped program is a hint", d["machine"]["gpus"][0])
+    for name, status, wanted in (("ADDRESS_ERROR", 0x100, "memory-aperture-violation"), ("MEMORY_VIOLATION", 0x10000100, "gpu-page-fault-unmapped")):
+        i = l.first(l.now(f"trap {name}", gpu + waves(64, STAND, 8, f"trapped trapsts {status:#x}"), program("app", False)))
+        t.same((i["class"], value(i, "stop_reason"), i["fault"]), (wanted, name, "job"), f"waves in the trap handler: {name}")
+
+
+def test_units(l):
+    """Which block is stuck: the memory path, KIQ, a copy engine with what its packet waits for."""
+    t, path = l.t, "    register GRBM_STATUS.TA_BUSY = 1\n    register GRBM_STATUS2.TCP_BUSY = 1\n    register GRBM_STATUS2.EA_BUSY = 1\n"
+    i = l.first(l.now("memory path", f"    part gfx1100\n{BUSY}{path}{waves(96, STAND)}", program("app", False)))
+    t.same((i["class"], value(i, "ip_block")), ("silent-hang", "memory"), "waves that stand while the memory path is busy wait for memory")
+    i = l.first(l.now("kiq", "    part gfx90a\n    ring kiq_0.2.1.0 rptr 0x40 wptr 0x80\n"))
+    t.same((i["class"], value(i, "ip_block")), ("kiq-unresponsive", "KIQ"), "a ring of KIQ that stands")
+    said = emulated.inside(l.unhang, "sdma-stuck").stdout.decode()
+    t.ok("POLL_REGMEM waits for memory at 0x7f0000201000 to equal 3" in " ".join(said.split()), "what the packet of a copy engine waits for is in the answer", said)
+
+
 def test_unknown(l):
     """What could not be read is not called well."""
     t = l.t
@@ -176,6 +263,10 @@ def test_guest(l):
     paths = {o["path"].split("/")[-1] for o in done if o["op"] in ("read", "ioctl")}
     touched = sorted(p for p in paths if p.startswith(("amdgpu_regs", "amdgpu_wave", "amdgpu_gpr", "amdgpu_vram", "amdgpu_iomem", "hqds", "renderD")))
     t.same(touched, [], "nothing that reads a register was read")
+    for moves in (False, True):
+        gpu = f"    part gfx90a\n    guest\n    busy 100\n    power 200\n    interrupts count 5000 1 0.5\n"
+        d = l.now(f"guest at work {moves}", gpu, program("train", moves), status=2)
+        t.same((d["incidents"], d["verdict"]), ([], "unknown"), "units that were not read are not idle: a guest at work does not hang")
     for command in (("regs", "GRBM_STATUS"), ("waves",), ("queues",), ("rings",)):
         scenario = l.unhang.write("guest.scenario", f"gpu {PCI}\n    part gfx1100\n    guest\n")
         l.unhang.run("emulate", "--record", record, scenario, "--", l.unhang.binary, *command)
@@ -284,7 +375,7 @@ def main():
     if not emulated.possible(unhang):
         tap.skip_all("no machine can be emulated here")
     l = Looks(t, unhang)
-    for test in (test_registers_of_waves, test_wide, test_ones, test_deadlock, test_barrier, test_unknown, test_guest, test_stack, test_old_fault, test_idle_slots, test_chip, test_render_node):
+    for test in (test_registers_of_waves, test_wide, test_ones, test_deadlock, test_barrier, test_parties, test_partitions, test_long_kernels, test_stopped, test_units, test_unknown, test_guest, test_stack, test_old_fault, test_idle_slots, test_chip, test_render_node):
         test(l)
     t.end()
 

@@ -44,10 +44,10 @@ static enum sureness match(const struct wave_slot *w, const struct user_queue *u
 	return s->me == w->me && s->pipe == w->pipe && s->queue == w->queue ? MATCH_PLACE : MATCH_VMID;
 }
 
-static bool claimed(const struct party_search *s, const struct user_queue *u)
+static bool taken(const struct party_search *s, const struct user_queue *u)
 {
-	for (size_t g = 0; g < s->watch->ngroups; g++)
-		if (s->watch->groups[g].of.xcc == s->xcc && match(&s->watch->groups[g].of, u) >= MATCH_VMID)
+	for (size_t i = 0; i < s->n; i++)
+		if (has(&s->parties[i], u))
 			return true;
 	return false;
 }
@@ -73,21 +73,26 @@ static void narrow(struct party *p, const struct wave_state *s)
 	p->nqueues = n ? n : p->nqueues;
 }
 
-/** The queues of waves: of their place on the GPU, else of their VMID, else those of which neither is known or has waves. */
-static void find_queues(const struct party_search *s, struct party *p)
+/** How surely the best of all queues is that of these waves. */
+static enum sureness best_match(const struct party_search *s, const struct wave_slot *w)
 {
 	enum sureness best = MATCH_NONE;
-	p->queues = arena_alloc(s->arena, (s->nqueues + 1) * sizeof(struct user_queue *));
 	for (size_t i = 0; i < s->nqueues; i++) {
-		enum sureness m = match(&p->waves->of, s->queues[i]);
+		enum sureness m = match(w, s->queues[i]);
 		best = m > best ? m : best;
 	}
-	for (size_t i = 0; i < s->nqueues; i++) {
-		bool fits = best >= MATCH_VMID ? match(&p->waves->of, s->queues[i]) == best :
-						 p->waves->of.me && !claimed(s, s->queues[i]);
-		if (fits)
+	return best;
+}
+
+/** The queues of waves: of their place on the GPU, else of their VMID, else those that are not of others. */
+static void find_queues(const struct party_search *s, struct party *p)
+{
+	const struct wave_slot *w = &p->waves->of;
+	enum sureness best = best_match(s, w);
+	p->queues = arena_alloc(s->arena, (s->nqueues + 1) * sizeof(struct user_queue *));
+	for (size_t i = 0; i < s->nqueues; i++)
+		if (best >= MATCH_VMID ? match(w, s->queues[i]) == best : w->me && !taken(s, s->queues[i]))
 			p->queues[p->nqueues++] = s->queues[i];
-	}
 	if (best != MATCH_PLACE)
 		narrow(p, &p->waves->state);
 	if (one_process(p))
@@ -96,21 +101,16 @@ static void find_queues(const struct party_search *s, struct party *p)
 
 // --- who there is ---
 
-static struct party *add(struct party_search *s) 
-{
-	struct party *p = &s->parties[s->n++];
-	*p = (struct party){ .xcc = s->xcc };
-	return p;
-}
-
-static void add_waves(struct party_search *s)
+/** Those whose queues the GPU itself tells, or the others. */
+static void add_waves(struct party_search *s, bool told)
 {
 	for (size_t g = 0; s->watch->wave_looks && g < s->watch->ngroups; g++) {
-		if (s->watch->groups[g].of.xcc != s->xcc)
+		const struct wave_set *w = &s->watch->groups[g];
+		if (w->of.xcc != s->xcc || (best_match(s, &w->of) >= MATCH_VMID) != told)
 			continue;
-		struct party *p = add(s);
-		p->waves = &s->watch->groups[g];
-		find_queues(s, p);
+		struct party p = { .xcc = s->xcc, .waves = w };
+		find_queues(s, &p);
+		s->parties[s->n++] = p;
 	}
 }
 
@@ -127,11 +127,10 @@ static void add_processes(struct party_search *s)
 				continue;
 			p.queues[p.nqueues++] = u;
 			work |= user_queue_moved(u) || user_queue_stands(u);
-			for (size_t k = 0; k < s->n; k++)
-				met |= has(&s->parties[k], u);
+			met |= taken(s, u);
 		}
 		if (work && !met)
-			*add(s) = p;
+			s->parties[s->n++] = p;
 	}
 }
 
@@ -143,20 +142,14 @@ static bool rings_wait(const struct watch *w)
 	return false;
 }
 
-/** What moves on the GPU is a sign of life for the driver's rings, too. */
+/** It is there where nobody else is, or where work stands in its rings that waves without a process do not belong to. */
 static void add_driver(struct party_search *s)
 {
+	bool needed = !s->n || rings_wait(s->watch);
 	for (size_t i = 0; i < s->n; i++)
-		if (!s->parties[i].process)
-			return;
-	if (s->n && !rings_wait(s->watch))
-		return;
-	struct party *p = add(s);
-	p->driver = true;
-	p->queues = arena_alloc(s->arena, (s->all->n + 1) * sizeof(struct user_queue *));
-	for (size_t i = 0; i < s->all->n; i++)
-		if (of_gpu(s->watch, &s->all->list[i]) && user_queue_moved(&s->all->list[i]))
-			p->queues[p->nqueues++] = &s->all->list[i];
+		needed &= s->parties[i].process != NULL;
+	if (needed)
+		s->parties[s->n++] = (struct party){ .xcc = s->xcc, .driver = true };
 }
 
 // --- how they stand to each other ---
@@ -195,7 +188,8 @@ size_t parties_of(struct arena *a, const struct watch *w, const struct user_queu
 	for (size_t i = 0; i < q->n; i++)
 		if (of_gpu(w, &q->list[i]) && (!q->list[i].xccs || q->list[i].xccs >> xcc & 1))
 			s.queues[s.nqueues++] = &q->list[i];
-	add_waves(&s);
+	add_waves(&s, true);
+	add_waves(&s, false);
 	add_processes(&s);
 	add_driver(&s);
 	for (size_t i = 0; i < s.n; i++)
@@ -208,10 +202,17 @@ bool parties_may_hide(const struct watch *w, const struct user_queues *q)
 {
 	size_t n = rings_move(w);
 	for (size_t process = 0; process < q->nprocesses; process++) {
-		bool uses = false;
-		for (size_t i = 0; i < q->n; i++)
-			uses |= q->list[i].process == process && of_gpu(w, &q->list[i]);
-		n += uses;
+		bool uses = false, moves = false;
+		size_t standing = 0;
+		for (size_t i = 0; i < q->n; i++) {
+			const struct user_queue *u = &q->list[i];
+			if (u->process != process || !of_gpu(w, u))
+				continue;
+			uses = true;
+			moves |= user_queue_moved(u);
+			standing += user_queue_stands(u);
+		}
+		n += standing + (moves || (uses && !standing));
 	}
 	return n > 1;
 }

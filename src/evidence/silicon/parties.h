@@ -18,5 +18,5 @@ struct party {
 
 /** Finds those on an XCC; there is at least one. They lie in @a. */
 size_t parties_of(struct arena *a, const struct watch *w, const struct user_queues *q, unsigned xcc, const struct party **ret);
-/** Whether several use the GPU, so that one that works may hide another. */
+/** Whether several programs or queues use the GPU, so that one that works may hide another. */
 bool parties_may_hide(const struct watch *w, const struct user_queues *q);
