@@ -511,6 +511,7 @@ static void where_a_wave_waits_is_found(void **state)
 	assert_true(meaning_parked(&a, know, code, n, 2, &p));
 	assert_true(p.loops && p.polls);
 	assert_true(str_find(p.waits_for, S("polling loop")) >= 0); // wherever in the loop it is seen
+	assert_true(p.waits_here.n && str_find(p.waits_here, S("polling loop")) < 0); // unless it never left the instruction
 	assert_int_equal(p.index, 5);
 	assert_true(meaning_parked(&a, know, code, n, 3, &p));
 	assert_int_equal(p.index, 5);
