@@ -186,8 +186,8 @@ def check_suspended(t, machine):
            "what is in memory is told; its directory is named by its address")
 
 
-def check_partitions(t, machine):
-    """MI300X in CPX: eight XCCs, one of them harvested here, eight nodes of KFD and of DRM for one PCI function."""
+def check_partitions(t, machine, place=0):
+    """MI300X in CPX: eight XCCs, one of them harvested here, eight nodes of KFD and of DRM for one PCI function; their number is in their location."""
     tree = {}
     gpu(tree, "0000:11:00.0", 1, device="0x74a1", current_compute_partition="CPX\n", current_memory_partition="NPS4\n",
         **{"class": "0x120000\n", "xgmi_hive_info/xgmi_hive_id": "1234605616436508552\n"})
@@ -196,7 +196,7 @@ def check_partitions(t, machine):
     ips(tree, "0000:11:00.0", [(11, "GC", n, (9, 4, 3), 0, [0x2000 + n]) for n in range(9)])
     tree["sys/devices/0000:11:00.0/ip_discovery/die/0/11/2/harvest"] = "0x1\n"
     for n in range(8):
-        kfd_node(tree, n + 2, 1000 + n, 0x1100 | n, num_xcc=1, array_count=4, simd_arrays_per_engine=1, cu_per_simd_array=10)
+        kfd_node(tree, n + 2, 1000 + n, 0x1100 | n << place, num_xcc=1, array_count=4, simd_arrays_per_engine=1, cu_per_simd_array=10)
         tree[f"sys/kernel/debug/dri/{n + 2}/name"] = f"amdgpu_xcp_drv dev=amdgpu_xcp_{n} unique=amdgpu_xcp_{n}\n"
         tree[f"sys/class/kfd/kfd/proc/1/vram_{1000 + n}"] = "1000\n"
     tree["sys/kernel/debug/dri/1/name"] = "amdgpu dev=0000:11:00.0 unique=0000:11:00.0\n"
@@ -211,6 +211,10 @@ def check_partitions(t, machine):
     t.same((found[0]["debugfs"], found[0]["compute_partition"], found[0]["memory_partition"], found[0]["hive"]),
            ("/sys/kernel/debug/dri/1", "CPX", "NPS4", "1234605616436508552"), "partition modes and hive are read")
     t.same((found[0]["power_mw"], found[0]["temperature"]), (250000, 61000), "its power and temperature, which it has in other files than most")
+
+
+def check_partitions_of_newer_kernels(t, machine):
+    check_partitions(t, machine, 28)
 
 
 def check_without_discovery(t, machine):
@@ -286,8 +290,8 @@ def main():
     if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
         skip_all("a mount namespace needs root")
     machine = Machine(sys.argv[1])
-    for check in (check_two, check_suspended, check_partitions, check_without_discovery, check_nonsense, check_guests,
-                  check_user, check_none):
+    for check in (check_two, check_suspended, check_partitions, check_partitions_of_newer_kernels, check_without_discovery, check_nonsense,
+                  check_guests, check_user, check_none):
         check(t, machine)
     check_dead_controllers(t, sys.argv[2], sys.argv[1])
     t.end()

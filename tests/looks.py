@@ -208,7 +208,7 @@ def test_long_kernels(l):
     """A small loop may be a long kernel: without a second sign it is a hint."""
     t, queue = l.t, program("train", False)
     for name, loop, power, hangs in (("at full power", SMALL_LOOP, "cycle 0.3 288 297", False), ("with a counter", SMALL_LOOP, "90", False),
-                                     ("that waits", SPIN, "90", True), ("that waits, as long", SMALL_LOOP, "90", True)):
+                                     ("with interrupts", SPIN, "90\n    interrupts count 88000 7 0.01", False), ("that waits", SPIN, "90", True), ("that waits, as long", SMALL_LOOP, "90", True)):
         counter = "sgpr 6 count 0 1 0.01" if "counter" in name else ""
         d = l.now(f"loop {name}", f"    part gfx90a\n    power {power}\n{BUSY}{waves(200, loop, 8, counter)}", queue, int(hangs))
         hint = d["machine"]["gpus"][0].get("hint") or ""

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "gpu/find/device.h"
+#include "gpu/find/kfd.h"
 #include "queues_check.h"
 
 static struct text load(const char *name)
@@ -196,6 +196,24 @@ static void texts_of_kfd_cut_or_changed_harm_nobody(void **state)
 	}
 }
 
+/** In CPX each XCC is a partition, and a node of KFD with a number of its own. */
+static void partitions_have_numbers_of_their_own(void **state)
+{
+	struct device list[] = { { .pci = S("0000:03:00.0"), .gpu_id = 70 },
+				 { .pci = S("0000:04:00.0"), .gpu_id = 80, .shaders.xccs = 8, .compute_partition = S("CPX") } };
+	struct kfd_place kfd[] = { { 1, 70, 0, 0 }, { 2, 80, 1, 0 }, { 3, 81, 1, 1 } };
+	const struct devices d = { .list = list, .n = 2, .kfd = kfd, .nkfd = 3 };
+	unsigned partition = 9;
+	(void)state;
+	assert_ptr_equal(devices_with_gpu_id(&d, 81, &partition), &list[1]);
+	assert_int_equal(partition, 1);
+	assert_null(devices_with_gpu_id(&d, 82, &partition));
+	assert_int_equal(device_partitions(&list[0]), 1);
+	assert_int_equal(device_partitions(&list[1]), 8);
+	list[1].compute_partition = S("DPX");
+	assert_int_equal(device_partitions(&list[1]), 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -205,6 +223,7 @@ int main(void)
 		cmocka_unit_test(words_of_mqds_have_their_places),
 		cmocka_unit_test(a_devcoredump_answers_for_registers_and_rings),
 		cmocka_unit_test(texts_of_kfd_cut_or_changed_harm_nobody),
+		cmocka_unit_test(partitions_have_numbers_of_their_own),
 	};
 	return cmocka_run_group_tests_name("queues and devcoredumps", tests, setup, teardown);
 }

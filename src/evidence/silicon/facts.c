@@ -417,8 +417,7 @@ static void add_progress(struct verdict_facts *f, const struct watch *w, const s
 			   w->rings_known ? "no" :
 						       "unknown";
 	note(f, "progress", str_z(word));
-	if (counted)
-		note(f, "interrupts", interrupts ? S("moving") : S("still"));
+	note(f, "interrupts", !counted ? S("unknown") : interrupts ? S("moving") : S("still"));
 }
 
 void verdict_facts_of(struct verdict_facts *f, const struct watch *w, const struct party *p, const struct user_queues *q)
