@@ -187,6 +187,8 @@ def test_parties(l):
             ("one is stopped beside the work", work + waves(40, STAND, 9, "halted"), works + program("gdb", False, 9, "    stopped\n"), None)):
         i = l.first(l.now(name, head + gpu, more, 1 if wanted else 0))
         t.same((i["class"], value(i, "process")) if wanted else i["class"], wanted, name)
+    d = l.now("whose waves they are is not told", head + work + waves(40, STAND), works + program("app", False, 9).replace("vmid 9", "vmid 8"), 0)
+    t.ok("queue 1 of app" in (d["machine"]["gpus"][0].get("hint") or ""), "a queue that stands beside the work of others is a hint", d["machine"]["gpus"][0])
     d = l.now("two hang", f"    part gfx90a\n    power 90\n{BUSY}" + waves(40, STAND) + waves(40, SPIN, 9), program("one", False) + program("two", False, 9))
     t.same(sorted({f["value"] for i in d["incidents"] for f in i["facts"] if f["name"] == "process"}), ["one", "two"], "of two that hang both are named")
 
