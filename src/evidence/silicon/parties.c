@@ -19,6 +19,9 @@ static bool of_gpu(const struct watch *w, const struct user_queue *u)
 	return u->known && w->device && str_eq(u->gpu, w->device->pci);
 }
 
+/** Whether it may be on an XCC, by its partition. */
+static bool on_xcc(const struct user_queue *u, unsigned xcc) { return !u->xccs || u->xccs >> xcc & 1; }
+
 static bool has(const struct party *p, const struct user_queue *u)
 {
 	for (size_t i = 0; i < p->nqueues; i++)
@@ -169,7 +172,7 @@ static void compare(const struct party_search *s, struct party *p)
 		const struct user_queue *u = &s->all->list[i];
 		if (!of_gpu(s->watch, u) || !user_queue_moved(u) || has(p, u))
 			continue;
-		bool same = p->process == &s->all->processes[u->process];
+		bool same = p->process == &s->all->processes[u->process] && on_xcc(u, p->xcc);
 		p->process_moves |= same;
 		p->others_move |= !same;
 	}
@@ -186,7 +189,7 @@ size_t parties_of(struct arena *a, const struct watch *w, const struct user_queu
 	s.queues = arena_alloc(a, (q->n + 1) * sizeof(struct user_queue *));
 	s.parties = arena_alloc(a, (w->ngroups + q->nprocesses + 1) * sizeof(*s.parties));
 	for (size_t i = 0; i < q->n; i++)
-		if (of_gpu(w, &q->list[i]) && (!q->list[i].xccs || q->list[i].xccs >> xcc & 1))
+		if (of_gpu(w, &q->list[i]) && on_xcc(&q->list[i], xcc))
 			s.queues[s.nqueues++] = &q->list[i];
 	add_waves(&s, true);
 	add_waves(&s, false);

@@ -12,8 +12,8 @@ struct party {
 	bool driver;
 	size_t nqueues;
 	const struct user_queue **queues; // its own, where its place on the GPU tells which one; else all of its process
-	bool process_moves;               // another queue of the process moved
-	bool others_move;                 // another party makes progress on this GPU
+	bool process_moves;               // another queue of the process moved, in the same partition
+	bool others_move;                 // another party, or partition, makes progress on this GPU
 };
 
 /** Finds those on an XCC; there is at least one. They lie in @a. */
