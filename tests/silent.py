@@ -113,7 +113,7 @@ def test_votes_count(t, unhang):
     m = Machine(unhang, "votes", LOOP)
     bundle, note = m.top / "b.tar.zst", m.top / "note.txt"
     m.run(f"{unhang.binary} capture -o {bundle}")
-    for seconds, confidence, advice in ((31, "high", "End the program"), (12, "medium", "Run unhang again in half a minute")):
+    for seconds, confidence, advice in ((31, "high", "End the program"), (12, "medium", "If the program still runs, run unhang there.")):
         note.write_text(f"[ {1000 - seconds}.000000] unhang watch: amdgpu 0000:03:00.0: nothing moved for {seconds} s: stood still: interrupts (9 s)\n")
         text = unhang.run("explain", bundle, note).stdout.decode()
         t.ok(f"Confidence  {confidence}:" in text and f"Now     {advice}" in text and f"saw nothing move for {seconds} s" in " ".join(text.split()), f"votes: a loop after {seconds} s", text)
