@@ -59,6 +59,9 @@ def blocks(path):
         key, value, at = (found[1], found[2], number) if found else (None, "", 0)
 
 
+STRAY_BAR = re.compile(r"(?<![| ])\||\|(?![| ])")  # in a shell's command it may stand so
+
+
 def test_knowledge(t):
     wrong, texts = [], 0
     for path in sorted((TOP / "knowledge").glob("*.know")):
@@ -71,6 +74,8 @@ def test_knowledge(t):
             said = [*bad_words(value), *(too_long(value) if key not in ("do", "verify", "undo") else ())]
             if re.search(r"\S  +\S", value):
                 said.append("two spaces")
+            if STRAY_BAR.search(value) and key not in ("do", "verify", "undo", "if"):
+                said.append("a bar without blanks, which is printed")
             wrong += [f"{path.name}:{line}: {key}: {x}" for x in said]
     t.ok(texts > 3000, "the knowledge files have texts", texts)
     t.no_complaints(wrong, "texts of the knowledge files")
@@ -142,6 +147,7 @@ def test_answers(t, unhang):
 def test_bites(t):
     """The checks find what they are for."""
     t.ok(list(bad_words("The behavior is odd.")) and not list(bad_words("Behaviour. `behavior` is quoted.")), "an American word")
+    t.ok(STRAY_BAR.search("a |, b") and not STRAY_BAR.search("a | b || c |"), "a stray bar")
     t.ok(list(too_long("word " * 40)) and not list(too_long("word " * 30)), "a long sentence")
     t.ok(list(fragments("Stuck. The command processor (CPF).")) and not list(fragments("The copy engine is stuck on a packet.")), "a fragment")
     for text in ("GPU node-{gpu_node} hung", "it failed ()", "at .", "the ring , which", "read of"):

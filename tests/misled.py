@@ -45,11 +45,55 @@ ANSWERS = {
     "a rank behind the other": (collective(0, 7) + collective(1, 6), r"ALLREDUCE number 6; rank 1 lags behind", r"timed out: ALLREDUCE number 7"),
 }
 
+GPU = "amdgpu 0000:03:00.0:"
+BANK = f"[  900.000002] {GPU} {{1}}[Hardware Error]: aca entry[00]."
+REGISTERS = BANK + "ADDR=0x0000000000000000\n" + BANK + "IPID=0x0000003600000000\n" + BANK + "SYND=0x000000000a000000\n"
+REPLACE = r"have (this GPU|the module) replaced|[Tt]ake the node out"
+OWNER = f"[  512.100000] {GPU}  Process blender pid 4242 thread blender:cs0 pid 4250\n"
+UEVENT = """KERNEL[512.300000] change   /devices/pci0000:00/0000:00:01.1/0000:03:00.0/drm/card1 (drm)
+ACTION=change
+DEVPATH=/devices/pci0000:00/0000:00:01.1/0000:03:00.0/drm/card1
+SUBSYSTEM=drm
+%sDEVNAME=/dev/dri/card1
+SEQNUM=5123
+
+"""
+ANSWERS |= {
+    "an error bank with an error that was not corrected": (
+        BANK + "STATUS=0xbea0000000060c03\n" + REGISTERS, r"error that was not corrected.* Now Run no new job on this GPU.* Confidence medium", r"No AMD GPU incident"),
+    "the same of a newer driver": (
+        f"[  900.000002] {GPU} amdgpu: {{1}}[Hardware Error]: ACA[01/04].STATUS=0xbea0000000060c03\n", r"error that was not corrected", r"No AMD GPU incident"),
+    "a table of amd-smi with a fatal record": (
+        "timestamp            gpu_id  severity   file_name      list of afids\n2026/10/02 11:05:29  3       FATAL      fatal-1.cper   33\n",
+        r"record of a fatal hardware error of GPU 3.* Confidence low", REPLACE),
+    "a user queue that hung and was reset": (
+        OWNER + f"[  512.300000] {GPU} [drm] device wedged, but recovered through reset\n",
+        r"GPU work of blender \(4242\) hung or failed.* Now Restart blender \(4242\)\. The driver says that the GPU recovered", r"[Uu]nmapped memory"),
+    "a user queue that hung long after another program's page fault": (
+        f"[  500.1] {GPU} amdgpu: [gfxhub] page fault (src_id:0 ring:24 vmid:3 pasid:32770)\n[  500.1] {GPU} amdgpu:  Process game pid 77 thread game pid 77\n"
+        f"[  500.1] {GPU} amdgpu:   in page starting at address 0x00007f0000001000 from client 10\n" + OWNER
+        + f"[  512.300000] {GPU} [drm] device wedged, but recovered through reset\n", r"game \(77\)", r"blender \(4242\) (used|read|wrote)"),
+    "a user queue that hung, and a reset of the GPU": (
+        f"[  512.1] {GPU} amdgpu: GPU reset begin!. Source:  6\n[  514.9] {GPU} amdgpu: GPU reset(1) succeeded!\n", r"A user queue hung", r"[Uu]nmapped memory"),
+    "a reset of which only the last line is left": (
+        f"[  512.300000] {GPU} [drm] device wedged, but no recovery needed\n", r"Something hung on the GPU, and the driver reset it", r"No AMD GPU incident"),
+    "a GPU that the driver gave up": (
+        f"[  512.300000] {GPU} [drm] device wedged, needs recovery\n", r"The driver gave the GPU up.* Now Save the evidence, then reboot", r"No AMD GPU incident"),
+    "a uevent that names the program": (
+        UEVENT % "WEDGED=none\nPID=4242\nTASK=blender\n", r"Work of blender \(4242\) hung.* 0000:03:00\.0", r"No AMD GPU incident"),
+    "a uevent of a GPU that is given up": (
+        UEVENT % "WEDGED=rebind,bus-reset\n", r"The driver gave the GPU up.*asks for: rebind,bus-reset", r"No AMD GPU incident"),
+}
+
 UNKNOWN = {
+    "the word for a fatal record": "health: CPER_SEVERITY_FATAL\n",
     "a failure in words of its own": "epoch 3\n[FATAL ERROR]: HIP failure\nprocess ended\n",
     "a server that gives up on its GPU": "ERROR worker 3: GPU crashed, giving up\n",
 }
 NO_FAILURE = {
+    "an error bank with a corrected error": BANK + "STATUS=0x9c2040000000011b\n" + REGISTERS,
+    "a hang of another vendor's GPU": "[  512.3] i915 0000:00:02.0: [drm] device wedged, needs recovery\n",
+    "a uevent of a monitor": UEVENT % "HOTPLUG=1\n",
     "a build that speaks of errors": "hipcc: 0 HIP errors, 3 warnings\n",
     "a script that looks for hangs": "#!/bin/sh\n# exit 1 when the GPU hung\ndmesg | grep -q amdgpu\n",
 }
@@ -60,6 +104,7 @@ def test_unknown(t, unhang):
         run = unhang.run("explain", unhang.write("log.txt", text))
         screen = re.sub(r"\s+", " ", run.stdout.decode())
         t.same(run.returncode, 2, f"{name} is no all-clear")
+        t.ok(" 0 known messages" in screen, "and counts as no known message", screen)
         t.ok("reports a failure that unhang does not know" in screen and "dmesg -T" in screen, "and it says what to collect", screen)
     for name, text in NO_FAILURE.items():
         t.same(unhang.run("explain", unhang.write("log.txt", text)).returncode, 0, f"{name} is no failure")
@@ -94,12 +139,20 @@ def test_answers(t, unhang):
         t.ok(not re.search(not_this, screen), f"{name}: and nothing that does not help", screen)
 
 
+def test_record_of_hardware(t, unhang):
+    record = unhang.write("fatal-1.cper", b"CPER\0\1" + b"\xff" * 4 + bytes(462))
+    run = unhang.run("explain", record)
+    t.same(run.returncode, 2, "a record of a hardware error is no all-clear")
+    t.ok(b"a record of a hardware error (CPER)" in run.stderr, "and is named", run.stderr)
+
+
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     test_answers(t, unhang)
     test_unknown(t, unhang)
     test_fit(t, unhang)
     test_help(t, unhang)
+    test_record_of_hardware(t, unhang)
     t.end()
 
 

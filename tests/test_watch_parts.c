@@ -115,19 +115,21 @@ static void uevents_tell_of_evidence(void **state)
 		"add@/devices/virtual/devcoredump/devcd1\0ACTION=add\0DEVPATH=/devices/virtual/devcoredump/devcd1\0"
 		"SUBSYSTEM=devcoredump\0SEQNUM=1";
 	static const char wedged[] =
-		"change@/devices/pci/0000:03:00.0/drm/card0\0ACTION=change\0DEVPATH=/devices/pci\0SUBSYSTEM=drm\0"
-		"WEDGED=rebind";
+		"change@/devices/pci/0000:03:00.0/drm/card0\0ACTION=change\0DEVPATH=/devices/pci0000:00/0000:03:00.0/drm/card0\0SUBSYSTEM=drm\0"
+		"WEDGED=rebind,bus-reset\0PID=4242\0TASK=blender";
 	static const char other[] = "add@/devices/x\0ACTION=add\0DEVPATH=/devices/x\0SUBSYSTEM=usb";
 	struct uevent u;
 	(void)state;
 	assert_true(uevent_parse((struct str){ core, sizeof(core) }, &u) && uevent_matters(&u));
 	assert_true(uevent_parse((struct str){ wedged, sizeof(wedged) }, &u) && uevent_matters(&u));
-	assert_true(str_is(u.wedged, "rebind"));
+	assert_true(str_is(u.wedged, "rebind,bus-reset") && str_is(u.pid, "4242") && str_is(u.process, "blender"));
+	assert_true(str_is(uevent_pci(&u), "0000:03:00.0"));
 	assert_true(uevent_parse((struct str){ other, sizeof(other) }, &u) && !uevent_matters(&u));
 	assert_false(uevent_parse(S("libudev"), &u));
 	for (size_t n = 0; n < sizeof(wedged); n++) {
 		char *cut = exact(wedged, n);
-		uevent_parse((struct str){ cut, n }, &u);
+		if (uevent_parse((struct str){ cut, n }, &u))
+			uevent_pci(&u);
 		free(cut);
 	}
 }

@@ -4,6 +4,7 @@ enum {
 	EVENTS_MAX = 192,      // events that one incident keeps
 	EVENTS_PER_KIND = 12,  // of which of one kind
 	DUMP_BYTES = 16 << 20, // of registers and memory that one incident keeps
+	DETAIL_SECONDS = 5,    // between a message and the lines that belong to it
 };
 
 bool later_than(struct stamp a, struct stamp b, double seconds)
@@ -122,7 +123,7 @@ struct diag_event *incident_find_detailed(struct incident *i, const struct event
 		for (size_t f = 0; f < e->nfacts; f++)
 			if (diag_find(d, e->facts[f].name))
 				return NULL;
-		return later_than(e->time, d->last, 5) ? NULL : d;
+		return later_than(e->time, d->last, DETAIL_SECONDS) ? NULL : d;
 	}
 	return NULL;
 }
@@ -158,10 +159,21 @@ struct str incident_owner(const struct incident *i)
 	return pid;
 }
 
+/** A line that only names a process is of the fault right before it, or of none. */
+static bool is_of_fault(const struct incident *i, const struct event *e, const struct know_event *kind)
+{
+	if (!kind || e->signature->event)
+		return kind;
+	for (size_t n = i->events.len; n-- > 0;)
+		if (i->events.data[n]->kind == kind)
+			return !later_than(e->time, i->events.data[n]->last, DETAIL_SECONDS);
+	return false;
+}
+
 bool incident_is_others(const struct incident *i, const struct event *e)
 {
 	const struct fact *pid = event_fact(e, "pid");
-	const struct str owner = pid && process_kind(e->signature) ? incident_owner(i) : (struct str){ 0 };
+	const struct str owner = pid && is_of_fault(i, e, process_kind(e->signature)) ? incident_owner(i) : (struct str){ 0 };
 	return owner.n && !str_is(pid->value, "0") && !str_eq(pid->value, owner);
 }
 

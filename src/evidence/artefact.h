@@ -33,7 +33,7 @@ struct artefact_reader {
 
 /** All of them. */
 extern const struct artefact_reader debug_agent_reader, devcoredump_reader, fence_info_reader, firmware_info_reader,
-	inventory_reader, kernel_api_reader, rocgdb_reader, stacks_reader, umr_reader;
+	inventory_reader, kernel_api_reader, rocgdb_reader, stacks_reader, udev_monitor_reader, umr_reader;
 
 /** The reader of the artefact that begins with this line, or NULL. */
 const struct artefact_reader *recognise_artefact(struct str line);

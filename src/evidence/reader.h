@@ -50,5 +50,18 @@ void evidence_reader_free(struct evidence_reader *r);
 /** What KFD told, as an event without a time; its texts lie in @a. false: the user has retracted it. */
 bool kfd_told_event(const struct know *k, const struct kfd_told *t, struct arena *a, struct event *ret);
 
+/** What the kernel says of a device that came, went or changed. Views; empty: it does not say. */
+struct uevent {
+	struct str action, path, subsystem;
+	struct str wedged;       // of a GPU that hung: what is left to do, `none` or a list
+	struct str process, pid; // whose work it was
+};
+/** One of its KEY=VALUE. */
+void uevent_take(struct uevent *u, struct str key, struct str value);
+/** The PCI address of its device, or of the one that it belongs to. */
+struct str uevent_pci(const struct uevent *u);
+/** Of a GPU that hung, as an event without a time; its texts lie in @a. false: it is none, or the user has retracted it. */
+bool uevent_event(const struct know *k, const struct uevent *u, struct arena *a, struct event *ret);
+
 /** What the bytes at the front of a source are not: text. NULL where they are. */
 const char *recognise_binary(struct str head);

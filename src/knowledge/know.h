@@ -89,7 +89,7 @@ struct know_signature {
 	struct str event_id, subsystem;
 	enum know_level level;
 	struct know_pair *sets;
-	struct know_pair *only; // a value -> a pattern without which the message is not meant
+	struct condition *when; // on its values, without which the message is not meant
 	struct template **templates;
 	size_t ntemplates;
 	struct str reader; // of the artefact that reports it, where no message does
@@ -460,6 +460,8 @@ bool know_match(const struct know *k, struct str line, struct match *ret);
 /** The message of a failure that @line has with a letter or two mistyped; false also where it could be several. It takes long. */
 bool know_match_typed(const struct know *k, struct str line, struct match *ret);
 static inline const struct know_signature *match_signature(const struct match *m) { return m->template->owner; }
+/** Whether its values are such as the signature means: a file of amdgpu's, not of any device's. */
+bool match_is_meant(const struct match *m);
 
 /** The knowledge files that are built in. */
 struct know_file {

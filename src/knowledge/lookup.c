@@ -198,12 +198,30 @@ struct str know_usual_code(const struct know *k, struct str part)
 	return (struct str){ 0 };
 }
 
+static bool captured(const void *ctx, struct str name, size_t index, struct str *ret)
+{
+	const struct match *m = ctx;
+	for (size_t i = 0; i < m->ncaptures && !index; i++) {
+		*ret = m->captures[i].text;
+		if (ret->n && str_eq(m->captures[i].piece->name, name))
+			return true;
+	}
+	return false;
+}
+
+bool match_is_meant(const struct match *m)
+{
+	return condition_eval(match_signature(m)->when, &(struct fact_view){ captured, m }) == TRUTH_YES;
+}
+
 static bool whole(const struct match *m) { return m->weight >= m->template->weight; }
 
 static bool better_match(const struct match *now, const struct match *new)
 {
 	enum { MORE = 8 }; // characters that a message of which something is left out must have more than one that is whole
 	const struct know_signature *a = match_signature(now), *b = match_signature(new);
+	if (match_is_meant(now) != match_is_meant(new))
+		return match_is_meant(new);
 	if (a->message != b->message)
 		return a->message;
 	size_t have = now->weight + (whole(now) && !whole(new) ? MORE : 0),

@@ -4,6 +4,7 @@
 
 #include "base/child.h"
 #include "base/str.h"
+#include "evidence/reader.h"
 #include "source/source.h"
 #include "store/store.h"
 
@@ -38,13 +39,7 @@ void eye_send(int to, enum eye_kind kind, struct str text);
 /** Takes the next frame off @bytes. false: it is not whole yet; *@ret_wrong: it is none. */
 bool eye_take(struct str *bytes, struct eye_frame *ret, bool *ret_wrong);
 
-/** The kernel's messages about devices: ACTION@DEVPATH, then KEY=VALUE, each with a NUL behind it. Views into the message; empty: it does
- * not say. */
-struct uevent {
-	struct str action, path, subsystem, driver, slot, wedged;
-};
-
-/** false: it is none. */
+/** The kernel's messages about devices: ACTION@DEVPATH, then KEY=VALUE, each with a NUL behind it. false: it is none. */
 bool uevent_parse(struct str bytes, struct uevent *ret);
 /** Whether it tells that evidence appeared: a device core, or a GPU that the driver gave up. */
 bool uevent_matters(const struct uevent *u);

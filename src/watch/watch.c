@@ -88,6 +88,32 @@ static void take_kfd(struct watcher *w, struct str text)
 	arena_free(&a);
 }
 
+static bool watches(const struct watcher *w, struct str pci)
+{
+	for (size_t n = 0; n < w->ngpus; n++)
+		if (str_eq(w->gpus[n].pci, pci))
+			return true;
+	return false;
+}
+
+/** Other vendors' GPUs are wedged in the same words, so that only those that are watched count. */
+static void take_uevent(struct watcher *w, struct str text)
+{
+	struct arena a = { 0 };
+	struct uevent u;
+	struct event e;
+	if (!uevent_parse(text, &u) || !uevent_matters(&u) || (u.wedged.n && !watches(w, uevent_pci(&u))))
+		return;
+	if (uevent_event(w->know, &u, &a, &e)) {
+		e.time = (struct stamp){ TIME_BOOT, (double)watch_kernel_ms(w) / 1000 };
+		e.boot_id = str_z(w->boot_id);
+		engine_event(w->engine, &e);
+		cases_follow(w, now_ms());
+	}
+	cases_evidence(w, uevent_pci(&u));
+	arena_free(&a);
+}
+
 static void set_clock(struct watcher *w, double seconds)
 {
 	w->clock_ms = seconds > 0 ? (int64_t)(seconds * 1000) - now_ms() : 0;
@@ -118,7 +144,6 @@ static void take_failure(struct watcher *w, struct str why)
 
 static void take_frame(struct watcher *w, const struct eye_frame *f)
 {
-	struct uevent u;
 	switch (f->kind) {
 	case EYE_RECORD:
 		take_record(w, f->text);
@@ -143,8 +168,7 @@ static void take_frame(struct watcher *w, const struct eye_frame *f)
 			set_unread(w, &w->unread, (struct str){ 0 });
 		break;
 	case EYE_UEVENT:
-		if (uevent_parse(f->text, &u) && uevent_matters(&u))
-			cases_evidence(w, u.slot);
+		take_uevent(w, f->text);
 		break;
 	case EYE_FAILED:
 		take_failure(w, f->text);

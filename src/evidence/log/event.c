@@ -8,7 +8,8 @@ static void emit_from_artefact(void *ctx, const struct event *e) { log_emit(ctx,
 
 void log_emit(struct log_reader *r, const struct event *e)
 {
-	r->events += e->signature != NULL;
+	const struct know_event *kind = e->signature ? e->signature->event : NULL;
+	r->events += e->signature && !(kind && kind->tells == TELLS_UNKNOWN); // which is no known message
 	r->failures += e->signature && e->signature->level == LEVEL_ERROR;
 	log_order_event(&r->order, e);
 }

@@ -357,16 +357,6 @@ static bool stands_alone(const struct logline *line, const struct match *m)
 	return m->end - m->begin >= str_trim(line->message).n;
 }
 
-/** Whether the values are such as the signature means: a file of amdgpu's, not of any device's. */
-static bool has_meant_values(const struct match *m)
-{
-	for (const struct know_pair *p = match_signature(m)->only; p; p = p->next)
-		for (size_t i = 0; i < m->ncaptures; i++)
-			if (str_eq(m->captures[i].piece->name, p->name) && !str_glob(p->value, m->captures[i].text))
-				return false;
-	return true;
-}
-
 bool line_recognise(const struct know *k, const struct logline *line, struct match *ret)
 {
 	enum { TELLING = 24 }; // characters by which a message is the driver's even without its prefix
@@ -375,7 +365,7 @@ bool line_recognise(const struct know *k, const struct logline *line, struct mat
 		return false;
 	if (!(line->opening.live ? opening_match(k, &line->opening, line->message, ret) : know_match(k, line->message, ret)) ||
 	    (match_signature(ret)->beside.n && !speaks_of_error(line->text) && !stands_alone(line, ret)) ||
-	    (foreign && !is_shared(match_signature(ret))) || !has_meant_values(ret))
+	    (foreign && !is_shared(match_signature(ret))) || !match_is_meant(ret))
 		return false;
 	return !match_signature(ret)->message || ret->weight >= TELLING || has_driver_prefix(line, ret->begin);
 }
@@ -384,6 +374,6 @@ bool line_recognise_typed(const struct know *k, const struct logline *line, stru
 {
 	struct match exact;
 	// What is known but does not count here is not mistyped; but a part of the line may be a message of its own.
-	return !is_foreign(line) && know_match_typed(k, line->message, ret) && !match_signature(ret)->beside.n &&
+	return !is_foreign(line) && know_match_typed(k, line->message, ret) && !match_signature(ret)->beside.n && match_is_meant(ret) &&
 	       !(know_match(k, line->message, &exact) && exact.weight >= ret->weight);
 }

@@ -54,7 +54,7 @@ static const struct kind_key signature_keys[] = {
 	{ "subsystem", KEY_TEXT, AT(know_signature, subsystem), .required = true, .choices = know_subsystems },
 	{ "level", KEY_CHOICE, AT(know_signature, level), .required = true, .choices = know_levels },
 	{ "set", KEY_SET, AT(know_signature, sets) },
-	{ "only", KEY_SET, AT(know_signature, only) },
+	{ "when", KEY_WHEN, AT(know_signature, when) },
 	{ "bare", KEY_FLAG, AT(know_signature, bare) },
 	{ "beside", KEY_TEXT, AT(know_signature, beside), .choices = "error" },
 	{ "of-writer", KEY_CHOICE, AT(know_signature, of_other), .choices = "yes no" },
