@@ -372,12 +372,22 @@ def test_render_node(l):
             t.same(d["verdict"], "healthy", f"{name}: and it is well")
 
 
+def test_power_controller(l):
+    # The log is empty: only the sensors tell. The part may lack one of them, and one that fails alone is no sign.
+    t = l.t
+    i = l.first(l.now("no sensor answers", "    part gfx1100\n    file gpu_busy_percent fails ETIME\n    file hwmon/* fails ETIME\n"))
+    t.same(i["class"], "smu-unresponsive", "a power controller that answers no sensor is an incident")
+    t.same(i["action"].get("do"), "power-cycle", "and a reboot alone may not help")
+    l.now("one sensor does not answer", "    part gfx1100\n    file gpu_busy_percent fails ETIME\n", status=0)
+    l.now("sensors that the driver does not have", "    part gfx1100\n    file gpu_busy_percent fails EOPNOTSUPP\n    file hwmon/* fails EOPNOTSUPP\n", status=0)
+
+
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     if not emulated.possible(unhang):
         tap.skip_all("no machine can be emulated here")
     l = Looks(t, unhang)
-    for test in (test_registers_of_waves, test_wide, test_ones, test_deadlock, test_barrier, test_parties, test_partitions, test_long_kernels, test_stopped, test_units, test_unknown, test_guest, test_stack, test_old_fault, test_idle_slots, test_chip, test_render_node):
+    for test in (test_registers_of_waves, test_wide, test_ones, test_deadlock, test_barrier, test_parties, test_partitions, test_long_kernels, test_stopped, test_units, test_unknown, test_guest, test_stack, test_old_fault, test_idle_slots, test_chip, test_render_node, test_power_controller):
         test(l)
     t.end()
 

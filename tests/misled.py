@@ -58,6 +58,7 @@ SUBSYSTEM=drm
 SEQNUM=5123
 
 """
+SHARED = "[  345.6] [drm:drm_atomic_helper_wait_for_flip_done [drm_kms_helper]] *ERROR* [CRTC:93:crtc-3] flip_done timed out\n"
 ANSWERS |= {
     "an error bank with an error that was not corrected": (
         BANK + "STATUS=0xbea0000000060c03\n" + REGISTERS, r"error that was not corrected.* Now Run no new job on this GPU.* Confidence medium", r"No AMD GPU incident"),
@@ -77,6 +78,13 @@ ANSWERS |= {
         f"[  512.1] {GPU} amdgpu: GPU reset begin!. Source:  6\n[  514.9] {GPU} amdgpu: GPU reset(1) succeeded!\n", r"A user queue hung", r"[Uu]nmapped memory"),
     "a reset of which only the last line is left": (
         f"[  512.300000] {GPU} [drm] device wedged, but no recovery needed\n", r"Something hung on the GPU, and the driver reset it", r"No AMD GPU incident"),
+    "a late picture where nothing says whose GPU it is": (SHARED, r"did not show the next picture.* nothing says that the GPU is AMD's", r"Confidence high"),
+    "a late picture of an AMD GPU beside one of Intel": (
+        "[    3.0] [drm] Initialized i915 1.6.0 20230929 for 0000:00:02.0 on minor 0\n[    3.1] [drm] Initialized amdgpu 3.59.0 for 0000:03:00.0 on minor 1\n" + SHARED,
+        r"did not show the next picture", r"nothing says"),
+    "an older llama.cpp, which speaks of CUDA on every GPU": (
+        "CUDA error: an illegal memory access was encountered\n  current device: 0, in function ggml_cuda_op_mul_mat at ggml/src/ggml-cuda.cu:2288\n",
+        r"A GPU kernel used unmapped memory.* nothing says that the GPU is AMD's", r"Confidence high"),
     "a GPU that the driver gave up": (
         f"[  512.300000] {GPU} [drm] device wedged, needs recovery\n", r"The driver gave the GPU up.* Now Save the evidence, then reboot", r"No AMD GPU incident"),
     "a uevent that names the program": (
@@ -91,6 +99,14 @@ UNKNOWN = {
     "a server that gives up on its GPU": "ERROR worker 3: GPU crashed, giving up\n",
 }
 NO_FAILURE = {
+    "an illegal access of a CUDA job": "CUDA error: an illegal memory access was encountered\n",
+    "an illegal access that NCCL reports": "NCCL WARN Cuda failure 700 'an illegal memory access was encountered'\n",
+    "an assertion of a CUDA job": "CUDA error: device-side assert triggered\n",
+    "a late picture of a Raspberry Pi": "[    2.1] [drm] Initialized vc4 0.0.0 20140616 for soc:gpu on minor 1\n" + SHARED,
+    "the same without its start": "[    5.1] vc4-drm gpu: bound fe700000.hdmi (ops vc4_hdmi_ops [vc4])\n" + SHARED,
+    "a late picture of an Intel GPU": "[    3.0] [drm] Initialized i915 1.6.0 20230929 for 0000:00:02.0 on minor 1\n" + SHARED.replace("[CRTC:93:crtc-3] ", ""),
+    "the same where only its driver's lines say so": "[  340.1] i915 0000:00:02.0: [drm] GPU HANG: ecode 12:1:8ed9fff2\n" + SHARED,
+    "a late picture of nouveau": "[  345.6] nouveau 0000:01:00.0: [drm] *ERROR* [CRTC:51:head-0] flip_done timed out\n",
     "an error bank with a corrected error": BANK + "STATUS=0x9c2040000000011b\n" + REGISTERS,
     "a hang of another vendor's GPU": "[  512.3] i915 0000:00:02.0: [drm] device wedged, needs recovery\n",
     "a uevent of a monitor": UEVENT % "HOTPLUG=1\n",

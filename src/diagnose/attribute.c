@@ -128,7 +128,8 @@ static void judge_vendor(struct incident *i, const struct machine *m)
 				   diag_fact(i->events.data[n], "vendor_amd");
 	bool nvidia = machine_says(m, "vendor_nvidia");
 	for (size_t n = 0; n < i->events.len; n++)
-		nvidia |= diag_fact(i->events.data[n], "vendor_nvidia") != NULL;
+		nvidia |= diag_fact(i->events.data[n], "vendor_nvidia") ||
+			  (diag_fact(i->events.data[n], "vendor_cuda") && !diag_fact(i->events.data[n], "vendor_either"));
 	for (size_t n = 0; n < i->events.len; n++) {
 		// Who shows what became of a container asks about it; the kernel's log has whatever happened.
 		const struct diag_event *e = i->events.data[n];

@@ -99,12 +99,11 @@ void case_set(struct watch_case *c, struct str *to, struct str value)
 
 static void name_gpu(const struct watcher *w, struct watch_case *c)
 {
-	for (size_t n = 0; n < w->ngpus; n++) {
-		if (!str_eq(w->gpus[n].pci, c->stored.gpu))
-			continue;
-		case_set(c, &c->stored.unique_id, w->gpus[n].unique_id);
-		case_set(c, &c->stored.serial, w->gpus[n].serial);
-	}
+	const struct watched_gpu *g = watched_gpu(w, c->stored.gpu);
+	if (!g)
+		return;
+	case_set(c, &c->stored.unique_id, g->unique_id);
+	case_set(c, &c->stored.serial, g->serial);
 }
 
 /** A job of a scheduler, which the record names behind the program, stays: the program may be gone by now. */
@@ -296,6 +295,14 @@ void cases_follow(struct watcher *w, int64_t now)
 		else if (other)
 			case_announce(w, c, "changed");
 	}
+}
+
+void cases_second(struct watcher *w, struct event *e)
+{
+	e->time = (struct stamp){ TIME_BOOT, (double)watch_kernel_ms(w) / 1000 };
+	e->boot_id = str_z(w->boot_id);
+	engine_second(w->engine, e);
+	cases_follow(w, now_ms());
 }
 
 void cases_closed(void *ctx, struct incident *i)

@@ -242,6 +242,14 @@ static void end_hooks(struct watcher *w, struct watch_case *c, bool good, int64_
 
 static struct str known(struct arena *a, struct str word) { return str_is(word, "-") ? (struct str){ 0 } : arena_str(a, word); }
 
+const struct watched_gpu *watched_gpu(const struct watcher *w, struct str pci)
+{
+	for (size_t n = 0; n < w->ngpus; n++)
+		if (str_eq(w->gpus[n].pci, pci))
+			return &w->gpus[n];
+	return NULL;
+}
+
 static void take_gpu(struct watcher *w, struct arena *a, struct str line)
 {
 	if (w->ngpus == GPUS_MOST)

@@ -131,6 +131,8 @@ void cases_closed(void *ctx, struct incident *i);
 void cases_joined(void *ctx, uint64_t from, uint64_t to);
 /** Concludes what is open and has news. */
 void cases_follow(struct watcher *w, int64_t now);
+/** An event of now that others than the log tell; the log may tell it too. */
+void cases_second(struct watcher *w, struct event *e);
 /** Evidence appeared, of which no line of the log told. */
 void cases_evidence(struct watcher *w, struct str gpu);
 /** The program @pid stands still for its evidence to be saved: that begins now. @gpu: empty where it uses several. */
@@ -206,6 +208,8 @@ void holds_follow(struct watcher *w, int64_t now);
 int64_t holds_next(const struct watcher *w);
 
 // jobs.c: children, one at a time; how many bundles there may be in an hour
+/** The GPU at @pci as the newest look saw it; NULL: it is none that is watched. */
+const struct watched_gpu *watched_gpu(const struct watcher *w, struct str pci);
 /** How many more there may be at all. */
 int64_t quota_left(struct watcher *w, int64_t now);
 /** Why there is none for this incident; empty: there is, and it counts from now on. The first of a class always has one. */

@@ -80,36 +80,21 @@ static void take_kfd(struct watcher *w, struct str text)
 	struct arena a = { 0 };
 	struct kfd_told told;
 	struct event e;
-	if (kfd_told_parse(text, &told) && kfd_told_event(w->know, &told, &a, &e)) {
-		e.time = (struct stamp){ TIME_BOOT, (double)watch_kernel_ms(w) / 1000 };
-		e.boot_id = str_z(w->boot_id);
-		engine_second(w->engine, &e);
-	}
+	if (kfd_told_parse(text, &told) && kfd_told_event(w->know, &told, &a, &e))
+		cases_second(w, &e);
 	arena_free(&a);
 }
 
-static bool watches(const struct watcher *w, struct str pci)
-{
-	for (size_t n = 0; n < w->ngpus; n++)
-		if (str_eq(w->gpus[n].pci, pci))
-			return true;
-	return false;
-}
-
-/** Other vendors' GPUs are wedged in the same words, so that only those that are watched count. */
 static void take_uevent(struct watcher *w, struct str text)
 {
 	struct arena a = { 0 };
 	struct uevent u;
 	struct event e;
-	if (!uevent_parse(text, &u) || !uevent_matters(&u) || (u.wedged.n && !watches(w, uevent_pci(&u))))
+	// Other vendors' GPUs are wedged in the same words.
+	if (!uevent_parse(text, &u) || !uevent_matters(&u) || (u.wedged.n && !watched_gpu(w, uevent_pci(&u))))
 		return;
-	if (uevent_event(w->know, &u, &a, &e)) {
-		e.time = (struct stamp){ TIME_BOOT, (double)watch_kernel_ms(w) / 1000 };
-		e.boot_id = str_z(w->boot_id);
-		engine_event(w->engine, &e);
-		cases_follow(w, now_ms());
-	}
+	if (uevent_event(w->know, &u, &a, &e))
+		cases_second(w, &e);
 	cases_evidence(w, uevent_pci(&u));
 	arena_free(&a);
 }

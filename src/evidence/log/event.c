@@ -135,10 +135,15 @@ void log_sighting(struct log_reader *r, const struct logline *line, uint64_t num
 /** Whose software it is, where the line says so beside its message. */
 static void add_vendor(const struct know *k, struct event *e, struct str message)
 {
+	static const char *const facts[] = { "vendor_amd", "vendor_nvidia", "vendor_cuda" };
 	for (size_t i = 0; i < k->vendors.len; i++) {
 		const struct know_row *v = k->vendors.data[i];
-		if (str_find(message, v->value) >= 0 && !event_fact(e, "vendor_amd") && !event_fact(e, "vendor_nvidia"))
-			event_add(e, str_is(v->head.id, "amd") ? S("vendor_amd") : S("vendor_nvidia"), S("yes"), FACT_TEXT);
+		if (str_find(message, v->value) < 0)
+			continue;
+		for (size_t f = 0; f < sizeof(facts) / sizeof(facts[0]); f++)
+			if (str_is(v->head.id, facts[f] + strlen("vendor_")))
+				event_add(e, str_z(facts[f]), S("yes"), FACT_TEXT);
+		return;
 	}
 }
 

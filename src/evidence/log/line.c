@@ -309,6 +309,11 @@ static bool is_foreign(const struct logline *line)
 	       str_find(device, S("drmn")) < 0;
 }
 
+bool line_is_of_other_drm(const struct logline *line)
+{
+	return is_foreign(line) && (line->module.n || str_find(line->message, S("[drm")) >= 0);
+}
+
 /** What every driver's devices share: the bus, the IOMMU, the kernel itself. */
 static bool is_shared(const struct know_signature *s)
 {

@@ -60,5 +60,7 @@ void line_parse(const struct know *k, struct str clean, struct logline *out);
 void line_parse_front(const struct know *k, struct str clean, struct logline *out);
 /** Finds the message in @line, unless another driver wrote it. */
 bool line_recognise(const struct know *k, const struct logline *line, struct match *ret);
-/** The same for a line that somebody typed. */
+/** Whether a GPU's driver other than amdgpu and radeon wrote it. */
+bool line_is_of_other_drm(const struct logline *line);
+/** As line_recognise() for a line that somebody typed. */
 bool line_recognise_typed(const struct know *k, const struct logline *line, struct match *ret);

@@ -203,6 +203,15 @@ static bool gains_by_joining(const struct log_reader *r, const struct line_at *c
 	return !match_signature(alone)->program || broken || joined->weight > alone->weight;
 }
 
+static void tell_other_drm(struct log_reader *r, uint64_t number)
+{
+	const struct artefact_output out = log_output(r);
+	struct event e;
+	r->other_drm = true;
+	if (artefact_event(&out, "other-drm-line", (struct place){ r->source, number }, &e))
+		log_order_event(&r->order, &e); // it is no known message
+}
+
 static void read_text(struct log_reader *r, struct logline *line, const struct line_at *c, uint64_t number)
 {
 	JOINED(joined);
@@ -231,9 +240,10 @@ static void read_text(struct log_reader *r, struct logline *line, const struct l
 	}
 	if (known)
 		make_log_event(r, line, &alone, c, number);
-	else if (line->device.n && str_is(line->driver, "amdgpu")) {
+	else if (line->device.n && str_is(line->driver, "amdgpu"))
 		log_sighting(r, line, number);
-	}
+	else if (!r->other_drm && line_is_of_other_drm(line))
+		tell_other_drm(r, number);
 }
 
 /** In a log with times, a line without one belongs to an earlier line: it goes on with its message, or at least has its time, which is

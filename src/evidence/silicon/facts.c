@@ -110,6 +110,12 @@ static void add_blocked(struct verdict_facts *f, const struct know *k, const str
 	say(f, "blocked_in", stuck_in(k, s));
 }
 
+/** They are asked once, before the looks. */
+static bool sensors_silent(const struct watch *w)
+{
+	return w->device && w->device->sensors_silent > 1 && w->device->sensors_silent == w->device->sensors;
+}
+
 static void add_gate(struct verdict_facts *f, const struct watch *w)
 {
 	const struct gate *g = &w->gate;
@@ -127,6 +133,8 @@ static void add_gate(struct verdict_facts *f, const struct watch *w)
 			   g->open                          ? "open" :
 							      "refused";
 	note(f, "gate", str_z(word));
+	if (sensors_silent(w))
+		number(f, "sensors_silent", w->device->sensors_silent, true);
 	if (stuck)
 		add_blocked(f, w->know, stuck);
 	if (g->error)
@@ -437,7 +445,7 @@ void verdict_facts_of(struct verdict_facts *f, const struct watch *w, const stru
 	}
 	add_progress(f, w, p, q);
 	add_deadlock(f, w, q);
-	number(f, "looks", (int64_t)w->looks, true);
+	number(f, "looks", (int64_t)w->looks, !sensors_silent(w));
 	if (w->looks > 1 && w->ended > w->began) // one look takes no time, and a watch that was cut short has no end
 		say(f, "seconds", arena_printf(f->arena, "%.1f", (double)(w->ended - w->began) / 1000));
 	if (w->device && w->device->busy >= 0)

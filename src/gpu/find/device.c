@@ -23,6 +23,10 @@ enum { LIST_SIZE = 1 << 17 };
 	{                                                                                                                      \
 		file, DEVICE_NUMBER, offsetof(struct found, member), PROBE_FILE, by                                            \
 	}
+#define SENSOR(file, member, by)                                                                                               \
+	{                                                                                                                      \
+		file, DEVICE_SENSOR, offsetof(struct found, member), PROBE_FILE, by                                            \
+	}
 #define UNSIGNED(file, member)                                                                                                 \
 	{                                                                                                                      \
 		file, DEVICE_UNSIGNED, offsetof(struct found, member), PROBE_FILE, 0                                           \
@@ -83,13 +87,13 @@ static const struct device_fact recorded[] = {
 
 /** The driver asks the power controller or reads a register for these: they resume a sleeping device, and may not return. */
 static const struct device_fact asked[] = {
-	NUMBER("gpu_busy_percent", d.busy),
-	SCALED("hwmon/$/power1_average", d.power_mw, 1000),
-	SCALED("hwmon/$/power1_input", power_input, 1000),
+	SENSOR("gpu_busy_percent", d.busy, 1),
+	SENSOR("hwmon/$/power1_average", d.power_mw, 1000),
+	SENSOR("hwmon/$/power1_input", power_input, 1000),
 	SCALED("hwmon/$/power1_cap", d.power_cap_mw, 1000),
-	NUMBER("hwmon/$/temp1_input", d.temperature),
-	NUMBER("hwmon/$/temp2_input", junction),
-	SCALED("hwmon/$/freq1_input", d.clock, 1000000),
+	SENSOR("hwmon/$/temp1_input", d.temperature, 1),
+	SENSOR("hwmon/$/temp2_input", junction, 1),
+	SENSOR("hwmon/$/freq1_input", d.clock, 1000000),
 	TEXT("current_compute_partition", d.compute_partition),
 	TEXT("current_memory_partition", d.memory_partition),
 };

@@ -3,11 +3,21 @@
 #include <errno.h>
 #include <stdlib.h>
 
+/** The driver answers ETIME where the power controller (SMU) does not answer it. */
+static void count_sensor(struct device *d, const struct probe *p)
+{
+	const bool silent = p->end == PROBE_FAILED && p->error == ETIME;
+	d->sensors += p->end == PROBE_GOOD || silent;
+	d->sensors_silent += silent;
+}
+
 static void set_fact(struct found *f, const struct device_fact *fact, const struct probe *p)
 {
 	char *at = (char *)f + fact->at;
 	struct str text = probe_text(p);
 	int64_t number;
+	if (fact->as == DEVICE_SENSOR)
+		count_sensor(&f->d, p);
 	if (p->end != PROBE_GOOD)
 		return;
 	if (fact->as == DEVICE_TEXT)

@@ -54,7 +54,7 @@ struct search {
 	int64_t for_processes; // milliseconds of the patience that processes which do not answer may use up
 };
 
-enum device_as { DEVICE_TEXT, DEVICE_UNSIGNED, DEVICE_NUMBER };
+enum device_as { DEVICE_TEXT, DEVICE_UNSIGNED, DEVICE_NUMBER, DEVICE_SENSOR };
 struct device_fact {
 	const char *file; // in the directory of the PCI device; $ is the directory of its sensors
 	enum device_as as;

@@ -121,7 +121,7 @@ bool check_ring(struct loader *l, struct know_head *object)
 
 bool check_vendor(struct loader *l, struct know_head *object)
 {
-	return word_index("amd nvidia", object->id) >= 0 || wrong(l, object, "a vendor is: vendor amd|nvidia WORD");
+	return word_index("amd nvidia cuda", object->id) >= 0 || wrong(l, object, "a vendor is: vendor amd|nvidia|cuda WORD");
 }
 
 bool check_way(struct loader *l, struct know_head *object)
