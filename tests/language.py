@@ -59,7 +59,7 @@ def blocks(path):
         key, value, at = (found[1], found[2], number) if found else (None, "", 0)
 
 
-STRAY_BAR = re.compile(r"(?<![| ])\||\|(?![| ])")  # in a shell's command it may stand so
+STRAY_BAR = re.compile(r"(?<![| ])\||\|(?![| ]|$)")  # in a shell's command it may stand so
 
 
 def test_knowledge(t):

@@ -85,6 +85,10 @@ ANSWERS |= {
     "an older llama.cpp, which speaks of CUDA on every GPU": (
         "CUDA error: an illegal memory access was encountered\n  current device: 0, in function ggml_cuda_op_mul_mat at ggml/src/ggml-cuda.cu:2288\n",
         r"A GPU kernel used unmapped memory.* nothing says that the GPU is AMD's", r"Confidence high"),
+    "an illegal access that HIP reports, without the kernel log": (
+        "RuntimeError: HIP error: an illegal memory access was encountered\n",
+        r"Confidence medium: no message of the driver confirms it; the kernel log of that time is missing.* Try 1\. Find the kernel.* Next See what the driver saw: sudo dmesg",
+        r"nothing earlier in this log explains it|Next Find the launch"),
     "a GPU that the driver gave up": (
         f"[  512.300000] {GPU} [drm] device wedged, needs recovery\n", r"The driver gave the GPU up.* Now Save the evidence, then reboot", r"No AMD GPU incident"),
     "a uevent that names the program": (

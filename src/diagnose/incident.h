@@ -91,6 +91,8 @@ struct diag_next {
 	const struct command *run;
 };
 
+enum { CONFIDENCE_HIGH = 90, CONFIDENCE_MEDIUM = 70 }; // per cent, from which on it is called so
+
 struct incident {
 	struct arena arena;
 	struct str id, fingerprint, boot_id, host;

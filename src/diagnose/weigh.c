@@ -99,6 +99,8 @@ void incident_weigh(struct incident *i, const struct know *k)
 		if (looks.n && seconds.n && !str_is(looks, "1"))
 			text_printf(&why, " within " STR_FMT " s", STR_ARG(seconds));
 		text_add(&why, looks.n ? S("; ") : S(""));
+	} else if (!incident_has_kernel_events(i) && calibrated(k, percent) < CONFIDENCE_HIGH) {
+		text_add(&why, S("no message of the driver confirms it; "));
 	} else if (i->root == i->events.data[0] ||
 		   (i->root->at.source == i->events.data[0]->at.source && i->root->at.line <= i->events.data[0]->at.line)) {
 		text_add(&why, i->log_has_boot ? S("nothing earlier in this boot explains it; ") :

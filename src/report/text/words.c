@@ -101,8 +101,7 @@ void prose_elapsed(struct text *to, struct stamp begin, struct stamp time)
 
 const char *prose_confidence(int percent)
 {
-	enum { HIGH = 90, MEDIUM = 70 };
-	return percent >= HIGH ? "high" : percent >= MEDIUM ? "medium" : "low";
+	return percent >= CONFIDENCE_HIGH ? "high" : percent >= CONFIDENCE_MEDIUM ? "medium" : "low";
 }
 
 static struct str file_name(const struct text_report *t, unsigned source)
