@@ -89,6 +89,12 @@ ANSWERS |= {
         "RuntimeError: HIP error: an illegal memory access was encountered\n",
         r"Confidence medium: no message of the driver confirms it; the kernel log of that time is missing.* Try 1\. Find the kernel.* Next See what the driver saw: sudo dmesg",
         r"nothing earlier in this log explains it|Next Find the launch"),
+    "a queue that could not be reset": (f"[  512.1] {GPU} Failed to detect and reset queues, err (-110)\n", r"A queue hung and could not be reset", r"No AMD GPU incident"),
+    "user queues that could not be unmapped": (
+        f"[  512.1] {GPU} [drm] *ERROR* comm: vkcube pid: 4242 client: Unset ... Couldn't unmap all the queues, eviction failed ret=-110\n",
+        r"could not stop or start user queues of vkcube \(4242\)", r"No AMD GPU incident"),
+    "queues that the scheduler could not preempt": (
+        f"[  512.1] {GPU} amdgpu: Queue preemption failed for queue with doorbell_id: 1002\n", r"could not take compute queues off the GPU", r"No AMD GPU incident"),
     "a GPU that the driver gave up": (
         f"[  512.300000] {GPU} [drm] device wedged, needs recovery\n", r"The driver gave the GPU up.* Now Save the evidence, then reboot", r"No AMD GPU incident"),
     "a uevent that names the program": (
@@ -102,7 +108,9 @@ UNKNOWN = {
     "a failure in words of its own": "epoch 3\n[FATAL ERROR]: HIP failure\nprocess ended\n",
     "a server that gives up on its GPU": "ERROR worker 3: GPU crashed, giving up\n",
 }
+UNKNOWN["a message of the driver that is newer than unhang"] = f"[  512.1] {GPU} amdgpu: Failed to reset SDMA logical instance 3\n"
 NO_FAILURE = {
+    "another device that could not be reset": "[  512.1] usb 1-1: device descriptor read/64, error -110; reset failed\n",
     "an illegal access of a CUDA job": "CUDA error: an illegal memory access was encountered\n",
     "an illegal access that NCCL reports": "NCCL WARN Cuda failure 700 'an illegal memory access was encountered'\n",
     "an assertion of a CUDA job": "CUDA error: device-side assert triggered\n",

@@ -98,6 +98,7 @@ struct know_signature {
 	struct str beside; // it counts only where the line speaks of an error
 	bool bare;         // printed without the driver's prefix
 	bool message;      // a one-line `message`, which any signature outweighs
+	bool vague;        // words that any message of the driver may have; every other message outweighs it
 };
 
 /** What to run to learn more. */

@@ -222,6 +222,8 @@ static bool better_match(const struct match *now, const struct match *new)
 	const struct know_signature *a = match_signature(now), *b = match_signature(new);
 	if (match_is_meant(now) != match_is_meant(new))
 		return match_is_meant(new);
+	if (a->vague != b->vague)
+		return a->vague;
 	if (a->message != b->message)
 		return a->message;
 	size_t have = now->weight + (whole(now) && !whole(new) ? MORE : 0),

@@ -66,7 +66,8 @@ static void on_note(void *ctx, const struct event *e)
 	const struct fact_view view = { event_get, e };
 	struct text text = { 0 };
 	s->refusals += e->signature->event->tells == TELLS_UNREAD;
-	s->unknown_failures += e->signature->event->tells == TELLS_UNKNOWN;
+	const bool unknown = e->signature->event->tells == TELLS_UNKNOWN; // which need not be said beside an answer
+	s->unknown_failures += unknown;
 	if (s->notes.len == NOTES_MAX)
 		return;
 	phrase_fill(&text, e->signature->event->say, &view);
@@ -76,7 +77,7 @@ static void on_note(void *ctx, const struct event *e)
 			return;
 		}
 	}
-	struct note note = { e->signature->event->head.id, arena_str(&s->arena, text_str(&text)), e->at };
+	struct note note = { e->signature->event->head.id, arena_str(&s->arena, text_str(&text)), e->at, unknown };
 	vec_push(&s->notes, note);
 	text_free(&text);
 }

@@ -372,7 +372,8 @@ bool line_recognise(const struct know *k, const struct logline *line, struct mat
 	    (match_signature(ret)->beside.n && !speaks_of_error(line->text) && !stands_alone(line, ret)) ||
 	    (foreign && !is_shared(match_signature(ret))) || !match_is_meant(ret))
 		return false;
-	return !match_signature(ret)->message || ret->weight >= TELLING || has_driver_prefix(line, ret->begin);
+	const struct know_signature *s = match_signature(ret);
+	return (!s->message && !s->vague) || (!s->vague && ret->weight >= TELLING) || has_driver_prefix(line, ret->begin);
 }
 
 bool line_recognise_typed(const struct know *k, const struct logline *line, struct match *ret)

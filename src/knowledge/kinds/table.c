@@ -56,6 +56,7 @@ static const struct kind_key signature_keys[] = {
 	{ "set", KEY_SET, AT(know_signature, sets) },
 	{ "when", KEY_WHEN, AT(know_signature, when) },
 	{ "bare", KEY_FLAG, AT(know_signature, bare) },
+	{ "vague", KEY_FLAG, AT(know_signature, vague) },
 	{ "beside", KEY_TEXT, AT(know_signature, beside), .choices = "error" },
 	{ "of-writer", KEY_CHOICE, AT(know_signature, of_other), .choices = "yes no" },
 	{ 0 },
