@@ -183,7 +183,7 @@ def compare_waves(b, name, scenario, pci, wanted, xccs=(None,), moving=False, re
                 lanes = len(ours[place][2][n])  # umr shows 64 of every wave
                 if vgprs[n][:lanes] != ours[place][2][n]:
                     wrong.append(f"{place}: v{n}: umr {vgprs[n][:4]}, unhang {ours[place][2][n][:4]}")
-            if registers and len(vgprs) != len(ours[place][2]):
+            if vgprs and len(vgprs) != len(ours[place][2]):  # of a wave whose allocation reads 0 umr shows none
                 wrong.append(f"{place}: umr has {len(vgprs)} VGPRs, unhang {len(ours[place][2])}")
         if registers and not any(sgprs for _, sgprs, _ in theirs.values()):
             wrong.append("umr shows no SGPRs")
