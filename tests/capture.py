@@ -348,6 +348,79 @@ def test_stopped(t, unhang):
     t.ok(not bundle.exists() and pathlib.Path(f"{bundle}.partial").is_dir(), "and it is there")
 
 
+def left_by_stop(unhang, bundle, *options):
+    """The partial directory of a capture that was stopped at once."""
+    subprocess.run([unhang.binary, "capture", *options, "-o", bundle], env=unhang.environment, capture_output=True, preexec_fn=stop_at_once, timeout=60, check=False)
+    return pathlib.Path(f"{bundle}.partial")
+
+
+def test_prepared(t, unhang):
+    """In a directory that others may write, they have put something in the way."""
+    folder = unhang.directory / "prepared"
+    folder.mkdir()
+    theirs, done = folder / "theirs", folder / "c.tar.zst.partial.done"
+    theirs.write_text("theirs")
+    os.link(theirs, folder / ".a.tar.zst.unhang-new")
+    os.mkfifo(folder / ".b.tar.zst.unhang-new")
+    done.mkdir()
+    (done / "x").write_text("x")
+    for name in "abc":
+        unhang.run("capture", "--deadline", "10", "-o", folder / f"{name}.tar.zst")
+    t.same([name for name in "abc" if not members(folder / f"{name}.tar.zst")], [], "a file, a pipe or a directory that is there before keeps no bundle away")
+    t.same(theirs.read_bytes(), b"theirs", "what a name that could be guessed leads to is not written")
+    t.same([p.name for p in folder.glob("*.partial")], [], "and no partial directory is left behind")
+    t.ok((done / "x").exists(), "nor is a directory of others removed")
+
+
+def strange(folder):
+    """What a capture never saves."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    (folder / ".hidden").write_text("h")
+    (folder / "link").symlink_to("/etc/hostname")
+    os.mkfifo(folder / "fifo")
+    return folder
+
+
+def test_not_ours(t, unhang):
+    """Who may write a directory can give any directory in it the name of a capture that was cut short."""
+    folder = unhang.directory / "not-ours"
+    folder.mkdir()
+    secrets = strange(folder / "secrets.tar.zst.partial")
+    (secrets / "key").write_text("k")
+    (secrets / "notes.new").write_text("n")
+    (secrets / "empty").mkdir()
+    whole = left_by_stop(unhang, folder / "cut.tar.zst")
+    copied = folder / "copied.tar.zst.partial"
+    shutil.copytree(whole, copied)
+    copied.chmod(0o700)
+    with_more = strange(left_by_stop(unhang, folder / "more.tar.zst"))
+    before = sorted(str(p) for top in (secrets, copied) for p in top.rglob("*"))
+    run = unhang.run("capture", "-o", folder / "next.tar.zst")
+    said = run.stderr.decode()
+    t.same(sorted(str(p) for top in (secrets, copied) for p in top.rglob("*")), before, "a directory that no capture made stays as it is")
+    t.ok(not (folder / "secrets.tar.zst").exists() and not (folder / "copied.tar.zst").exists(), "and is not packed, nor is a copy of one")
+    t.ok(all(f"{d}: no capture" in said for d in (secrets, copied)), "which is told", said)
+    t.ok(members(folder / "cut.tar.zst") and not whole.exists(), "while one that was cut short is", said)
+    t.ok(members(folder / "more.tar.zst") and sorted(p.name for p in with_more.iterdir()) == [".hidden", "fifo", "link"] and f"{with_more}: it stays" in said,
+         "and of what no capture saved nothing is removed", f"{said} {list(with_more.glob('*'))}")
+
+
+def test_mounted(t, unhang):
+    if os.geteuid():
+        t.skip("mounts in a capture that was cut short", "only root can mount")
+        return
+    folder = unhang.directory / "mounted"
+    folder.mkdir()
+    left, other = left_by_stop(unhang, folder / "cut.tar.zst"), folder / "other"
+    for path in (left / "disk", left / "bound", other):
+        path.mkdir()
+    (other / "theirs").write_text("t")
+    run = subprocess.run(["unshare", "-m", "sh", "-ec", f"""mount -t tmpfs tmpfs {left}/disk; echo precious >{left}/disk/precious; mount --bind {other} {left}/bound
+        {unhang.binary} capture -o {folder}/next.tar.zst; ls {left}/disk {left}/bound"""], env=unhang.environment, capture_output=True, timeout=120, check=False)
+    t.ok(b"precious" in run.stdout and (other / "theirs").exists(), "nothing is removed across a mount", f"{run.stdout} {run.stderr}")
+    t.same([n for n in members(folder / "cut.tar.zst") if "precious" in n or "theirs" in n], [], "nor packed")
+
+
 def test_lacking(t, unhang):
     """What could not be saved is said: for want of rights, of time, and of room."""
     if os.geteuid():
@@ -508,6 +581,9 @@ def main():
     test_tight(t, unhang)
     test_cut(t, unhang)
     test_stopped(t, unhang)
+    test_prepared(t, unhang)
+    test_not_ours(t, unhang)
+    test_mounted(t, unhang)
     if not tap.is_sanitized(unhang.binary):  # what is killed reports nothing to sanitizers
         test_killed(t, unhang)
     if not emulated.possible(unhang):

@@ -120,13 +120,17 @@ static void take_group(const struct save_place *p, const char *unfinished)
 		(void)!fchownat(p->dir, unfinished, (uid_t)-1, st.st_gid, AT_SYMLINK_NOFOLLOW);
 }
 
-/** Gives the finished file its name. NFS cannot do this "unless it is taken" in one step, but it can make a second name. */
+/** NFS cannot do this "unless it is taken" in one step, but it can make a second name. */
+bool save_name(int dir, const char *unfinished, int to, const char *name)
+{
+	if (!renameat2(dir, unfinished, to, name, RENAME_NOREPLACE))
+		return true;
+	return errno == EINVAL && !linkat(dir, unfinished, to, name, 0) && !unlinkat(dir, unfinished, 0);
+}
+
 static bool give_name(const struct save_place *p, const char *unfinished, bool replace)
 {
-	if (!renameat2(p->dir, unfinished, p->dir, p->name, replace ? 0 : RENAME_NOREPLACE))
-		return true;
-	return !replace && errno == EINVAL && !linkat(p->dir, unfinished, p->dir, p->name, 0) &&
-	       !unlinkat(p->dir, unfinished, 0);
+	return replace ? !renameat(p->dir, unfinished, p->dir, p->name) : save_name(p->dir, unfinished, p->dir, p->name);
 }
 
 struct uh_error *save_check(int dir, const char *path)

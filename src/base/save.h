@@ -18,6 +18,8 @@ struct uh_error *save_check(int dir, const char *path);
 struct uh_error *save_soon(int dir, const char *path, struct str bytes, mode_t mode);
 /** As save_file(), but an error if @path exists already, even if it appeared only meanwhile. */
 struct uh_error *save_new_file(int dir, const char *path, struct str bytes, mode_t mode);
+/** Gives a file that is finished its name in the directory @to. false: see errno; EEXIST: something has that name. */
+bool save_name(int dir, const char *unfinished, int to, const char *name);
 /** As save_file() for a file that exists: mode, owner and extended attributes (SELinux label, ACL) stay. */
 struct uh_error *save_over(int dir, const char *path, struct str bytes);
 /** As save_file(), for those who may read its directory: the file gets the group of it. */

@@ -1,4 +1,4 @@
-// Packs a partial directory. The bundle is written beside its place, synced, and gets its name last.
+// Packs a partial directory. The bundle is written within it, synced, and gets its name last.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -59,7 +59,10 @@ static const char *list(struct packer *p, int dir, const char *above, int depth)
 		bool file = S_ISREG(st.st_mode) && st.st_size && !bundle_name_wrong(item.name); // what is empty was never begun
 		if (!file && (!S_ISDIR(st.st_mode) || depth >= DEPTH_MOST))
 			continue;
-		item.fd = openat(dirfd(entries), e->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | (file ? 0 : O_DIRECTORY));
+		item.fd = file ? openat(dirfd(entries), e->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC) :
+				 partial_open_below(dirfd(entries), e->d_name);
+		if (item.fd < 0 && errno == EXDEV)
+			continue;
 		if (item.fd < 0)
 			why = strerror(errno);
 		else if (file)
@@ -211,23 +214,23 @@ static struct uh_error *run(const struct pack *p, int to)
 	return err;
 }
 
-/** The mark says that the bundle beside the place is whole: what is left of a kill behind it is only the name. */
-static struct uh_error *name_it(const struct pack *p, const char *unfinished)
+/** What is left of a kill behind the mark is only the name. */
+static struct uh_error *mark_packed(const struct pack *p)
 {
-	_cleanup_close_ int mark = openat(p->dir, PACKED_MARK, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	_cleanup_close_ int mark = openat(p->dir, PACKED_MARK, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, partial_mode(false));
 	if (mark < 0 || write(mark, "\n", 1) != 1 || fsync(mark) || fsync(p->dir))
 		return uh_error_os(errno, "%s/" PACKED_MARK, p->partial);
-	if (renameat2(AT_FDCWD, unfinished, AT_FDCWD, p->file, RENAME_NOREPLACE))
-		return uh_error_os(errno, "%s", p->file);
-	return pack_sync(p->file);
+	return NULL;
 }
 
-struct uh_error *pack_sync(const char *file)
+struct uh_error *pack_name(int dir, const char *file)
 {
 	struct arena a = { 0 };
 	struct uh_error *err = NULL;
-	_cleanup_close_ int dir = open(pack_directory(&a, file), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (dir < 0 || (fsync(dir) && errno != EINVAL))
+	_cleanup_close_ int above = open(pack_directory(&a, file), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (above < 0 || !save_name(dir, PACKED_BUNDLE, above, arena_z(&a, str_base(str_z(file)))))
+		err = uh_error_os(errno, "%s", file);
+	else if (fsync(above) && errno != EINVAL)
 		err = uh_error_os(errno, "%s: it may not have reached the disk", file);
 	arena_free(&a);
 	return err;
@@ -236,23 +239,24 @@ struct uh_error *pack_sync(const char *file)
 const char *pack_directory(struct arena *a, const char *file)
 {
 	struct str path = str_z(file), directory = str_cut(path, path.n - str_base(path).n);
+	while (directory.n > 1 && directory.p[directory.n - 1] == '/')
+		directory = str_cut(directory, directory.n - 1);
 	return directory.n ? arena_z(a, directory) : ".";
 }
 
-const char *pack_unfinished(struct arena *a, const char *file)
+/** Nothing is left of an earlier try. The mark goes first: without the bundle the items would be taken for packed. */
+static void drop(const struct pack *p)
 {
-	struct str name = str_base(str_z(file));
-	return arena_printf(a, "%s/." STR_FMT ".unhang-new", pack_directory(a, file), STR_ARG(name)).p;
+	unlinkat(p->dir, PACKED_MARK, 0);
+	unlinkat(p->dir, PACKED_BUNDLE, 0);
 }
 
 struct uh_error *pack_bundle(struct pack *p)
 {
-	struct arena a = { 0 };
 	struct stat st;
-	const char *unfinished = pack_unfinished(&a, p->file);
 	struct uh_error *err = NULL;
-	unlinkat(p->dir, PACKED_MARK, 0);
-	_cleanup_close_ int to = open(unfinished, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	drop(p);
+	_cleanup_close_ int to = openat(p->dir, PACKED_BUNDLE, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, partial_mode(false));
 	if (to < 0)
 		err = uh_error_os(errno, "%s", p->file);
 	if (!err)
@@ -262,11 +266,10 @@ struct uh_error *pack_bundle(struct pack *p)
 	if (!err && !fstat(to, &st))
 		p->bytes = (uint64_t)st.st_size;
 	if (!err)
-		err = name_it(p, unfinished);
-	if (err && to >= 0) {
-		unlinkat(p->dir, PACKED_MARK, 0); // before the file: else the items would be taken for packed
-		unlink(unfinished);
-	}
-	arena_free(&a);
+		err = mark_packed(p);
+	if (!err)
+		err = pack_name(p->dir, p->file);
+	if (err && faccessat(p->dir, PACKED_BUNDLE, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		drop(p);
 	return err;
 }

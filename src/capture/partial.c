@@ -2,9 +2,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/save.h"
 #include "capture/parts.h"
@@ -77,7 +80,97 @@ void item_drop(const struct taking *c, struct item_file *f)
 	c->budget->used -= f->bytes;
 }
 
+// --- whose it is ---
+
+// Whoever may write the directory above can give any directory of ours such a name. So one is ours by what is in it: a line that only its
+// owner can have written, with the number of the directory itself.
+#define PARTIAL_MARK ".unhang-capture"
+
+/** With what was asked for: whoever packs it must do the same to it. */
+static struct uh_error *put_mark(const struct taking *c)
+{
+	struct stat st;
+	struct text line = { 0 };
+	if (fstat(c->dir, &st))
+		return uh_error_os(errno, "%s", c->path);
+	text_printf(&line, "capture " STR_FMT " in %llu%s%s\n", STR_ARG(c->manifest->id), (unsigned long long)st.st_ino,
+		    c->options->redact ? " redact" : "", c->options->known_only ? " known-only" : "");
+	struct uh_error *err = save_file(c->dir, PARTIAL_MARK, text_str(&line), partial_mode(false));
+	text_free(&line);
+	return err;
+}
+
+/** A directory that nobody else can write. */
+static bool is_private(int dir, struct stat *ret)
+{
+	return !fstat(dir, ret) && S_ISDIR(ret->st_mode) && ret->st_uid == geteuid() && !(ret->st_mode & 077);
+}
+
+bool partial_is_ours(int dir, struct partial_mark *ret)
+{
+	struct stat st, own;
+	int64_t number = 0;
+	*ret = (struct partial_mark){ 0 };
+	_cleanup_close_ int fd = openat(dir, PARTIAL_MARK, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	const ssize_t n = fd < 0 ? -1 : read(fd, ret->room, sizeof(ret->room));
+	struct str line = { ret->room, n > 0 ? (size_t)n : 0 };
+	if (!is_private(dir, &st) || fd < 0 || fstat(fd, &own) || !S_ISREG(own.st_mode) || own.st_uid != st.st_uid)
+		return false;
+	line = str_trim(line);
+	const bool begins = str_is(str_word(&line), "capture");
+	ret->id = str_word(&line);
+	const bool here = str_is(str_word(&line), "in") && str_number(str_word(&line), &number);
+	for (struct str word; (word = str_word(&line)).n;) {
+		ret->redact |= str_is(word, "redact");
+		ret->known_only |= str_is(word, "known-only");
+	}
+	return begins && here && (uint64_t)number == (uint64_t)st.st_ino;
+}
+
+int partial_open_below(int dir, const char *name)
+{
+	const struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, .resolve = RESOLVE_NO_XDEV };
+	struct stat above, st;
+	int fd = (int)syscall(SYS_openat2, dir, name, &how, sizeof(how));
+	if (fd >= 0 || (errno != ENOSYS && errno != EPERM))
+		return fd;
+	fd = openat(dir, name, (int)how.flags); // a kernel or a filter that has no openat2()
+	if (fd >= 0 && (fstat(dir, &above) || fstat(fd, &st) || above.st_dev != st.st_dev)) {
+		cleanup_close(&fd);
+		errno = EXDEV;
+		return -1;
+	}
+	return fd;
+}
+
 // --- the directory ---
+
+bool partial_unbegun(int dir)
+{
+	bool nothing = true;
+	int again = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *list = again < 0 ? NULL : fdopendir(again);
+	for (struct dirent *e = list ? readdir(list) : NULL; e && nothing; e = readdir(list))
+		nothing = !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
+			  str_starts(str_z(e->d_name), S("." PARTIAL_MARK));
+	if (list)
+		closedir(list);
+	return list && nothing;
+}
+
+/** An empty one of ours may be what a kill left before there was a mark. Another one may have taken its place since it was made. */
+static struct uh_error *open_new(struct taking *c)
+{
+	struct stat st;
+	c->dir = open(c->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	c->lock = c->dir < 0 ? -1 : openat(c->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (c->dir < 0 || c->lock < 0)
+		return uh_error_os(errno, "%s", c->path);
+	if (!is_private(c->dir, &st) || flock(c->lock, LOCK_EX | LOCK_NB) || !partial_unbegun(c->dir))
+		return uh_error_os(EEXIST, "%s", c->path);
+	save_left_over(c->dir, PARTIAL_MARK, true);
+	return put_mark(c);
+}
 
 struct uh_error *partial_create(const struct capture_options *o, struct taking *c)
 {
@@ -85,16 +178,13 @@ struct uh_error *partial_create(const struct capture_options *o, struct taking *
 	if (!lstat(o->file, &st))
 		return uh_error_os(EEXIST, "%s", o->file);
 	c->path = arena_printf(c->arena, "%s.partial", o->file).p;
-	if (mkdir(c->path, partial_mode(true)))
+	const bool made = !mkdir(c->path, partial_mode(true));
+	if (!made && errno != EEXIST)
 		return uh_error_os(errno, "%s", c->path);
-	c->dir = open(c->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	c->lock = open(c->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	if (c->dir < 0 || c->lock < 0 || flock(c->lock, LOCK_EX | LOCK_NB)) {
-		struct uh_error *err = uh_error_os(errno, "%s", c->path);
+	struct uh_error *err = open_new(c);
+	if (err && made)
 		rmdir(c->path);
-		return err;
-	}
-	return NULL;
+	return err;
 }
 
 struct uh_error *partial_save_manifest(const struct taking *c)
@@ -111,25 +201,34 @@ struct uh_error *partial_save_manifest(const struct taking *c)
 	return err;
 }
 
+/** What unhang writes: plain files. Its hidden ones have its end. */
+static bool may_go(const struct stat *st, struct str name)
+{
+	return S_ISREG(st->st_mode) && st->st_uid == geteuid() &&
+	       (name.p[0] != '.' || str_ends(name, S(".unhang-new")) || str_is(name, PACKED_BUNDLE));
+}
+
 static void remove_below(int dir, int depth)
 {
 	enum { DEPTH_MOST = 4 };
-	int again = dup(dir);
+	int again = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *list = again < 0 ? NULL : fdopendir(again);
-	if (!list)
-		return;
-	rewinddir(list);
-	for (struct dirent *e = readdir(list); e; e = readdir(list)) {
-		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
+	for (struct dirent *e = list ? readdir(list) : NULL; e; e = readdir(list)) {
+		struct stat st;
+		if (e->d_name[0] == '.' && (!e->d_name[1] || !strcmp(e->d_name, "..")))
 			continue;
-		if (!unlinkat(dir, e->d_name, 0) || depth == DEPTH_MOST)
+		if ((!depth && !strcmp(e->d_name, PACKED_MARK)) || fstatat(dir, e->d_name, &st, AT_SYMLINK_NOFOLLOW))
 			continue;
-		_cleanup_close_ int below = openat(dir, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (below >= 0)
-			remove_below(below, depth + 1);
+		if (may_go(&st, str_z(e->d_name)))
+			unlinkat(dir, e->d_name, 0);
+		_cleanup_close_ int below = S_ISDIR(st.st_mode) && depth < DEPTH_MOST ? partial_open_below(dir, e->d_name) : -1;
+		if (below < 0)
+			continue;
+		remove_below(below, depth + 1);
 		unlinkat(dir, e->d_name, AT_REMOVEDIR);
 	}
-	closedir(list);
+	if (list)
+		closedir(list);
 }
 
 static bool empty_below(int dir, int depth)
@@ -142,9 +241,7 @@ static bool empty_below(int dir, int depth)
 		if (e->d_name[0] == '.' || str_ends(str_z(e->d_name), S(".new")) || !strcmp(e->d_name, BUNDLE_MANIFEST) ||
 		    fstatat(dirfd(list), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
 			continue;
-		const int below = S_ISDIR(st.st_mode) && depth < DEPTH_MOST ?
-					  openat(dirfd(list), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) :
-					  -1;
+		const int below = S_ISDIR(st.st_mode) && depth < DEPTH_MOST ? partial_open_below(dirfd(list), e->d_name) : -1;
 		empty = S_ISDIR(st.st_mode) ? below >= 0 && empty_below(below, depth + 1) : !st.st_size;
 	}
 	if (list)
@@ -154,14 +251,18 @@ static bool empty_below(int dir, int depth)
 
 bool partial_empty(int dir) { return empty_below(openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), 0); }
 
-/** Under a name of its own: what is left of a kill in the middle must not be taken for a capture. */
-void partial_remove(const char *path, int dir)
+/** The marks go last: what is left of a kill in the middle is known as ours, and as packed. */
+struct uh_error *partial_remove(const char *path, int dir)
 {
-	struct arena a = { 0 };
-	const char *done = str_ends(str_z(path), S(PARTIAL_DONE)) ? path : arena_printf(&a, "%s" PARTIAL_DONE, path).p;
-	if (done == path || !rename(path, done)) {
-		remove_below(dir, 0);
-		rmdir(done);
-	}
-	arena_free(&a);
+	static const char *const marks[] = { PACKED_MARK, PARTIAL_MARK };
+	struct stat st, named;
+	remove_below(dir, 0);
+	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
+		unlinkat(dir, marks[i], 0);
+	if (fstat(dir, &st) || lstat(path, &named) || st.st_ino != named.st_ino || st.st_dev != named.st_dev)
+		return uh_error_new("%s: its directory was moved, and is left behind empty", path);
+	if (!rmdir(path))
+		return NULL;
+	return errno == ENOTEMPTY ? uh_error_new("%s: it stays, since something in it was not saved by unhang", path) :
+				    uh_error_os(errno, "%s: it could not be removed", path);
 }

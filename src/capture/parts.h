@@ -103,8 +103,20 @@ mode_t partial_mode(bool directory);
 struct uh_error *partial_create(const struct capture_options *o, struct taking *c);
 /** Writes the manifest as it is now. */
 struct uh_error *partial_save_manifest(const struct taking *c);
-#define PARTIAL_DONE ".done"
-void partial_remove(const char *path, int dir);
+/** What was asked for, of a directory that a capture has left. */
+struct partial_mark {
+	char room[256];
+	struct str id; // of the capture
+	bool redact, known_only;
+};
+/** Whether unhang has made this directory, for this user. */
+bool partial_is_ours(int dir, struct partial_mark *ret);
+/** Whether a capture that was killed cannot have saved anything in it: not even the mark is there. */
+bool partial_unbegun(int dir);
+/** A directory in it; -1 also where another file system is mounted. */
+int partial_open_below(int dir, const char *name);
+/** Removes what a capture has saved, and then the directory. The error is that it stays: there is something in it that no capture has saved. */
+struct uh_error *partial_remove(const char *path, int dir);
 /** Whether nothing was saved in it. */
 bool partial_empty(int dir);
 
@@ -117,12 +129,13 @@ struct pack {
 	int64_t until;  // when it must have ended; 0: some minutes
 };
 struct uh_error *pack_bundle(struct pack *p);
+/** The bundle until it has its name: in the partial directory, where nobody else can write. The mark says that it is whole. */
+#define PACKED_BUNDLE ".bundle"
 #define PACKED_MARK "packed"
-/** The directory that a bundle is made in, and the name that it has until it is whole. */
+/** The directory that a bundle gets its name in. */
 const char *pack_directory(struct arena *a, const char *file);
-const char *pack_unfinished(struct arena *a, const char *file);
-/** Makes sure that its name is on the disk. */
-struct uh_error *pack_sync(const char *file);
+/** Gives the bundle in the partial directory @dir its name, if nothing has that yet. */
+struct uh_error *pack_name(int dir, const char *file);
 /** Replaces names and secrets in what was saved. */
 struct uh_error *redact_partial(struct taking *c);
 

@@ -19,6 +19,7 @@ struct left_over {
 	struct arena arena;
 	const char *path, *file;
 	int dir, lock;
+	struct partial_mark mark;
 	int64_t until;
 };
 
@@ -69,34 +70,32 @@ static const char *free_name(struct left_over *l)
 	return name;
 }
 
+/** Takes away what is packed, and says what of it stays. */
+static void clear(const struct left_over *l)
+{
+	_cleanup_error_ struct uh_error *err = partial_remove(l->path, l->dir);
+	if (err && l->options->tell)
+		l->options->tell(l->options->ctx, uh_error_message(err));
+}
+
 /** The kill came when the bundle was whole: it gets its name, where it has none yet. */
 static bool finish_packed(struct left_over *l)
 {
 	struct stat st;
-	const char *unfinished = pack_unfinished(&l->arena, l->file);
 	if (fstatat(l->dir, PACKED_MARK, &st, AT_SYMLINK_NOFOLLOW))
 		return false;
-	if (lstat(unfinished, &st)) { // it had got its name
-		partial_remove(l->path, l->dir);
-		return true;
-	}
-	if (renameat2(AT_FDCWD, unfinished, AT_FDCWD, free_name(l), RENAME_NOREPLACE))
-		return false;
-	uh_error_free(pack_sync(l->file));
-	partial_remove(l->path, l->dir);
-	return true;
+	_cleanup_error_ struct uh_error *err =
+		fstatat(l->dir, PACKED_BUNDLE, &st, AT_SYMLINK_NOFOLLOW) ? NULL : pack_name(l->dir, free_name(l));
+	if (!err)
+		clear(l);
+	return !err;
 }
 
 static void recover(struct left_over *l)
 {
-	if (str_ends(str_z(l->path), S(PARTIAL_DONE))) { // its bundle is there
-		partial_remove(l->path, l->dir);
-		return;
-	}
 	if (finish_packed(l))
 		return;
 	const char *file = free_name(l);
-	unlink(pack_unfinished(&l->arena, l->file));
 	struct pack p = { .partial = l->path, .file = file, .dir = l->dir, .lock = l->lock, .until = l->until };
 	struct uh_error *err = mark_interrupted(l);
 	if (!err)
@@ -106,29 +105,28 @@ static void recover(struct left_over *l)
 		uh_error_free(err);
 		return;
 	}
-	partial_remove(l->path, l->dir);
+	clear(l);
 	tell(l, "a capture that was cut short; what it had saved is in", file);
 }
 
-/** Only what nobody holds the lock of. */
+/** Only what nobody holds the lock of. What others have named so is none of ours, whoever owns it. */
 static void look_at(const struct capture_options *o, const char *directory, struct str name, int64_t until)
 {
 	struct left_over l = { .options = o, .dir = -1, .lock = -1, .until = until };
+	struct stat st;
 	l.path = arena_printf(&l.arena, "%s/" STR_FMT, directory, STR_ARG(name)).p;
 	l.file = arena_printf(&l.arena, "%s/" STR_FMT, directory, STR_ARG(str_cut(name, name.n - (sizeof(PARTIAL) - 1)))).p;
 	l.dir = open(l.path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	l.lock = open(l.path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	struct stat st;
-	if (l.dir >= 0 && l.lock >= 0 && !fstat(l.dir, &st) && st.st_uid == geteuid() && !flock(l.lock, LOCK_EX | LOCK_NB))
-		recover(&l);
+	l.lock = l.dir < 0 ? -1 : openat(l.dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (l.lock >= 0 && !fstat(l.dir, &st) && st.st_uid == geteuid() && !flock(l.lock, LOCK_EX | LOCK_NB)) {
+		if (partial_is_ours(l.dir, &l.mark))
+			recover(&l);
+		else if (!partial_unbegun(l.dir))
+			tell(&l, "no capture of this version of unhang made it, so it stays as it is", "");
+	}
 	cleanup_close(&l.dir);
 	cleanup_close(&l.lock);
 	arena_free(&l.arena);
-}
-
-static bool is_partial(struct str name)
-{
-	return str_ends(name, S(BUNDLE_END PARTIAL)) || str_ends(name, S(BUNDLE_END PARTIAL PARTIAL_DONE));
 }
 
 /** @only: those whose names begin so. */
@@ -139,7 +137,7 @@ static void recover_all(const struct capture_options *o, struct str only, int64_
 	struct text names = { 0 };
 	DIR *list = opendir(directory);
 	for (struct dirent *e = list ? readdir(list) : NULL; e; e = readdir(list))
-		if (is_partial(str_z(e->d_name)) && str_starts(str_z(e->d_name), only))
+		if (str_ends(str_z(e->d_name), S(BUNDLE_END PARTIAL)) && str_starts(str_z(e->d_name), only))
 			text_printf(&names, "%s\n", e->d_name);
 	if (list)
 		closedir(list);

@@ -124,8 +124,7 @@ static struct uh_error *stop(const struct taking *c)
 static struct uh_error *remove_partial(const void *ctx)
 {
 	const struct taking *c = ctx;
-	partial_remove(c->path, c->dir);
-	return NULL;
+	return partial_remove(c->path, c->dir);
 }
 
 static bool is_full(const struct uh_error *err, int *ret_why)
@@ -157,6 +156,14 @@ static struct uh_error *with_rest(const struct taking *c, struct uh_error *err)
 	}
 	uh_error_free(err);
 	return all;
+}
+
+/** What is late the next capture removes. */
+static void tell_left(const struct capture_options *o, struct uh_error *err)
+{
+	if (err && err->errnum != ETIMEDOUT && o->tell)
+		o->tell(o->ctx, uh_error_message(err));
+	uh_error_free(err);
 }
 
 struct uh_error *capture_take(const struct capture_options *options, struct captured *ret)
@@ -195,8 +202,7 @@ struct uh_error *capture_take(const struct capture_options *options, struct capt
 	tape_dead_free(c.dead);
 	tape_budget_free(c.budget);
 	if (!err)
-		uh_error_free(step_write(&c, remove_partial, &c,
-					 now_ms() + REMOVE_MS)); // what is left of it the next capture removes
+		tell_left(&o, step_write(&c, remove_partial, &c, now_ms() + REMOVE_MS));
 	cleanup_close(&c.dir);
 	cleanup_close(&c.lock);
 	if (!err) // else its own is among them
