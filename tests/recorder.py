@@ -362,7 +362,10 @@ def test_ranks(t, job, where):
     t.same((document["ranks"]["behind"], document["ranks"]["ended"], document["ranks"]["most"]), (2, 45, 60), "who is behind")
     t.same(document["ranks"]["part"], None, "nothing parts")
     out = folder / "trace.json"
+    theirs = job.unhang.write("theirs", "")  # who may write that directory
+    os.link(theirs, out)
     run = job.unhang.run("last", folder, "--perfetto", out)
+    t.same(theirs.read_bytes(), b"", "a timeline is a new file: what was prepared under its name is not written")
     trace = json.loads(out.read_text())
     t.same(job.unhang.run("last", folder, "--perfetto", out).returncode, 0, "a timeline may replace a timeline")
     refused = job.unhang.run("last", folder, "--perfetto", folder / "rank0.recording")

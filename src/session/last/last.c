@@ -78,12 +78,7 @@ static struct uh_error *write_perfetto(const struct last_seen *seen)
 		return uh_error_os(errno, "%s", seen->options->perfetto);
 	report_perfetto(seen, out);
 	fclose(out);
-	struct uh_error *err = NULL;
-	FILE *file = fopen(seen->options->perfetto, "we");
-	if (!file || fwrite(bytes, 1, n, file) != n || fflush(file))
-		err = uh_error_os(errno, "%s", seen->options->perfetto);
-	if (file)
-		fclose(file);
+	struct uh_error *err = save_file(AT_FDCWD, seen->options->perfetto, (struct str){ bytes, n }, 0644);
 	free(bytes);
 	return err;
 }
