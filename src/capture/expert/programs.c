@@ -18,6 +18,7 @@ enum { ARGUMENTS_MOST = 8, STEP_MS = 5000, PROCESSES_MOST = 4 << 20, CONTAINERS_
 struct program {
 	const char *name;
 	const char *arguments[ARGUMENTS_MOST]; // without its name
+	const char *input;                     // a file of the partial directory: its standard input; NULL: none
 };
 
 /** Its path; NULL: there is none that is believed. */
@@ -30,16 +31,16 @@ static const char *find(struct arena *a, const char *name)
 	return path;
 }
 
-static void become(const struct program *p, const char *path, int to)
+static void become(const struct program *p, const char *path, int dir, int to)
 {
 	static const char *const environment[] = { "PATH=/usr/bin:/bin", "LC_ALL=C", "HOME=/nonexistent", NULL };
 	const char *arguments[ARGUMENTS_MOST + 2] = { path };
-	const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	const int from = p->input ? openat(dir, p->input, O_RDONLY | O_NOFOLLOW | O_CLOEXEC) : open("/dev/null", O_RDONLY | O_CLOEXEC);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setrlimit(RLIMIT_FSIZE, &(struct rlimit){ OUTPUT_MOST, OUTPUT_MOST });
 	for (size_t i = 0; i < ARGUMENTS_MOST && p->arguments[i]; i++)
 		arguments[i + 1] = p->arguments[i];
-	dup2(null, STDIN_FILENO);
+	dup2(from, STDIN_FILENO);
 	dup2(to, STDOUT_FILENO);
 	dup2(to, STDERR_FILENO);
 	close_range(STDERR_FILENO + 1, ~0u, 0);
@@ -62,7 +63,7 @@ static void run(struct step *s)
 	} else {
 		const pid_t child = fork();
 		if (!child)
-			become(p, path, f.fd);
+			become(p, path, s->capture->dir, f.fd);
 		while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
 			;
 		const bool good = !fstat(f.fd, &st) && child > 0 && WIFEXITED(status) && !WEXITSTATUS(status);
@@ -86,13 +87,13 @@ static void ask(struct taking *c, const char *name, const char *what, const stru
 	step_run(c, &(struct step_plan){ name, what, run, p, STEP_MS, false });
 }
 
-/** Of the configuration that was saved: nothing is asked of the hardware. */
+/** Of the configuration that was saved: nothing is asked of the hardware. Its path could be another file's by now. */
 static void decode_pci(struct taking *c)
 {
 	struct stat st;
 	const char *what = "PCI devices (lspci -vvv)";
 	struct program *p = arena_alloc(c->arena, sizeof(*p));
-	*p = (struct program){ "lspci", { "-vvv", "-F", arena_printf(c->arena, "%s/" EXPERT_PCI, c->path).p } };
+	*p = (struct program){ "lspci", { "-vvv", "-F", "/proc/self/fd/0" }, EXPERT_PCI };
 	if (fstatat(c->dir, EXPERT_PCI, &st, AT_SYMLINK_NOFOLLOW))
 		step_note(c, BUNDLE_MORE "lspci.txt", what, ITEM_ABSENT, "the configuration could not be saved");
 	else
