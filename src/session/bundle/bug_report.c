@@ -118,6 +118,8 @@ static void report_child(int fd, const void *ctx)
 	_exit(bad);
 }
 
+const char *bug_report_name(struct arena *a, const char *bundle) { return arena_printf(a, "%s.md", bundle).p; }
+
 struct uh_error *bug_report_write(const char *bundle, const struct know *k)
 {
 	enum { MODE = 0640, REPORT_MS = 60000, MOST = 1 << 20, KILL_MS = 200 };
@@ -131,7 +133,7 @@ struct uh_error *bug_report_write(const char *bundle, const struct know *k)
 	const enum child_end end = child_wait(&c, now_ms() + REPORT_MS, MOST, &text);
 	child_kill(&c, KILL_MS);
 	struct uh_error *err = end == CHILD_GOOD && text.n ?
-				       save_file(AT_FDCWD, arena_printf(&a, "%s.md", bundle).p, text_str(&text), MODE) :
+				       save_new_file(AT_FDCWD, bug_report_name(&a, bundle), text_str(&text), MODE) :
 				       uh_error_new("%s: the text for a bug report could not be written%s", bundle,
 						    end == CHILD_LATE ? " in time" : "");
 	text_free(&text);

@@ -248,6 +248,17 @@ static struct uh_error *check_processes(const struct uh_capture_options *o)
 	return NULL;
 }
 
+/** Before there is a bundle: what has the name of the text is not written over. */
+static struct uh_error *check_report(const struct uh_capture_options *o, const char *file)
+{
+	struct arena a = { 0 };
+	struct stat st;
+	const char *name = bug_report_name(&a, file);
+	struct uh_error *err = o->bug_report && !lstat(name, &st) ? uh_error_os(EEXIST, "%s", name) : NULL;
+	arena_free(&a);
+	return err;
+}
+
 /** What root would have saved: one line. */
 static void tell_refused(const struct manifest *m, const struct teller *to)
 {
@@ -271,7 +282,7 @@ static void say_captured(const struct captured *done, const char *file, bool bug
 	struct arena a = { 0 };
 	report_captured(&done->manifest, file, done->bytes, out);
 	if (bug_report)
-		fprintf(out, "The text for a bug report is in %s.md: read it before you send it.\n", file);
+		fprintf(out, "The text for a bug report is in %s: read it before you send it.\n", bug_report_name(&a, file));
 	struct str next = command_str(COMMAND_OF(&a, "unhang explain ", PIECE_PATH, str_z(file)));
 	if (next.n)
 		fprintf(out, STR_FMT "\n", STR_ARG(next));
@@ -283,12 +294,17 @@ struct uh_error *uh_capture(const struct uh_capture_options *o, FILE *out, uh_pr
 	struct teller teller = { problem, ctx };
 	struct arena a = { 0 };
 	struct captured done;
+	const char *file = file_of(&a, o);
 	struct uh_error *err = check_processes(o);
-	if (err)
+	if (!err)
+		err = check_report(o, file);
+	if (err) {
+		arena_free(&a);
 		return err;
+	}
 	struct know *k = look_knowledge(&teller);
 	const struct capture_options c = {
-		.file = file_of(&a, o),
+		.file = file,
 		.know = k,
 		.pids = (const int64_t *)o->pids,
 		.npids = o->npids,
