@@ -316,6 +316,9 @@ def test_refused(t, unhang):
     taken = unhang.write("taken.tar.zst", "mine")
     emulated.refuses(t, unhang, ["capture", "-o", taken], ["taken.tar.zst", "exists"], "a file that exists is not written over")
     t.same(taken.read_text(), "mine", "and stays as it was")
+    notes = unhang.write("noted.tar.zst.md", "my own notes")
+    emulated.refuses(t, unhang, ["capture", "--bug-report", "-o", unhang.directory / "noted.tar.zst"], ["noted.tar.zst.md", "exists"], "nor is one that has the name of a bug report's text")
+    t.same((notes.read_text(), (unhang.directory / "noted.tar.zst").exists()), ("my own notes", False), "which stays, and nothing is captured")
     emulated.refuses(t, unhang, ["capture", "-o", "/nonexistent/x.tar.zst"], ["/nonexistent"], "a directory that is not there is named")
     emulated.refuses(t, unhang, ["capture", "--pid", "zero"], ["--pid", "zero"], "a process that is no number is refused")
     emulated.refuses(t, unhang, ["--target", taken], ["not a bundle"], "what is no bundle is no target")
@@ -405,6 +408,23 @@ def test_not_ours(t, unhang):
          "and of what no capture saved nothing is removed", f"{said} {list(with_more.glob('*'))}")
 
 
+def test_private_cut(t, unhang):
+    """A capture that was to be redacted is cut short: the next one, which is not, must not tell what it has saved."""
+    folder = unhang.directory / "private-cut"
+    folder.mkdir()
+    for option in ("--redact", "--bug-report"):
+        left = left_by_stop(unhang, folder / f"cut{option}.tar.zst", option)
+        (left / "kernel-log.txt").write_text("[1.0] systemd[1]: Hostname set to <zorkhost>\n[2.0] app: password=zorkword for /home/zorkman\n[3.0] amdgpu 0000:03:00.0: amdgpu: GPU reset begin!\n")
+    run = unhang.run("capture", "-o", folder / "next.tar.zst")
+    for option in ("--redact", "--bug-report"):
+        bundle = folder / f"cut{option}.tar.zst"
+        said, everything = manifest(bundle), b"".join(members(bundle).values())
+        t.ok(b"zork" not in everything and os.uname().nodename.encode() not in everything, f"what a capture with {option} had saved is redacted before it is packed", f"{everything} {run.stderr}")
+        t.ok(said.get("redacted") is True and said.get("state") == "interrupted" and b"GPU reset begin" in everything, "and says so")
+        wrong = [f"{'/'.join(map(str, e.absolute_path))}: {e.message[:200]}" for e in emulated.validator("capture").iter_errors(said)]
+        t.no_complaints(wrong, "and its manifest has the form of its schema")
+
+
 def test_mounted(t, unhang):
     if os.geteuid():
         t.skip("mounts in a capture that was cut short", "only root can mount")
@@ -450,7 +470,7 @@ def test_lacking(t, unhang):
 # --- what an expert asks for next ---
 
 CONTAINER = "0123456789abcdef" * 4
-PROGRAMS = {"rocminfo": 'echo "Agent 1 gfx1100 secret=$SECRET"; touch {folder}/ran', "amd-smi": 'echo "GPU: 0 $1"; exec sleep 1000', "docker": 'echo "[\\"$4\\"]"'}
+PROGRAMS = {"rocminfo": 'echo "Agent 1 gfx1100 secret=$SECRET"; touch {folder}/ran', "amd-smi": 'echo "GPU: 0 $1"; exec sleep 1000', "docker": 'echo "[\\"$4\\"]"', "lspci": 'echo "file $3"; [ ! -x /usr/bin/lspci ] || exec /usr/bin/lspci "$@"'}
 
 
 def expert(unhang, folder, scenario):
@@ -475,6 +495,7 @@ def test_expert(t, unhang):
     t.same(text[f"container-{CONTAINER[:12]}.json"], f'["{CONTAINER}"]\n', "the container of a process is asked for")
     t.ok("too few arguments" in text["dkms-0.txt"], "build logs of the driver are saved", str(said.get("more/dkms-")))
     t.ok(re.match(r"0000:03:00\.0 PCI device\n00: 02 10 ", text["pci-config.txt"]), "PCI configuration is saved as lspci reads it", text["pci-config.txt"][:200])
+    t.ok(held.get("more/lspci.txt", b"").startswith(b"file /") and b".partial" not in held["more/lspci.txt"], "lspci is told no path that somebody else could have given to another file", str(held.get("more/lspci.txt"))[:200])
     if pathlib.Path("/usr/bin/lspci").exists():
         t.ok(b"03:00.0" in held.get("more/lspci.txt", b"") and b"Status:" in held["more/lspci.txt"], "and lspci's words for it", str(said.get("more/lspci.txt")))
     t.ok(said.get("more/board.txt", {}).get("state") in ("saved", "absent") and said["more/board.txt"]["reason"] != "", "board and firmware are saved, or told as absent", str(said.get("more/board.txt")))
@@ -583,6 +604,7 @@ def main():
     test_stopped(t, unhang)
     test_prepared(t, unhang)
     test_not_ours(t, unhang)
+    test_private_cut(t, unhang)
     test_mounted(t, unhang)
     if not tap.is_sanitized(unhang.binary):  # what is killed reports nothing to sanitizers
         test_killed(t, unhang)

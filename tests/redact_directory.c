@@ -19,7 +19,7 @@ int main(int argc, char **argv)
 	struct taking c = { .options = &o, .arena = &a, .manifest = &m, .dir = dir, .lock = -1 };
 	if (dir < 0)
 		return 2;
-	_cleanup_error_ struct uh_error *err = redact_partial(&c);
+	_cleanup_error_ struct uh_error *err = redact_partial(&c, 0);
 	if (err)
 		fprintf(stderr, "%s\n", uh_error_message(err));
 	for (size_t i = 0; i < m.nreplaced; i++)

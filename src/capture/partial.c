@@ -93,8 +93,8 @@ static struct uh_error *put_mark(const struct taking *c)
 	struct text line = { 0 };
 	if (fstat(c->dir, &st))
 		return uh_error_os(errno, "%s", c->path);
-	text_printf(&line, "capture " STR_FMT " in %llu%s%s\n", STR_ARG(c->manifest->id), (unsigned long long)st.st_ino,
-		    c->options->redact ? " redact" : "", c->options->known_only ? " known-only" : "");
+	text_printf(&line, "capture " STR_FMT " in %llu keeps %s%s%s\n", STR_ARG(c->manifest->id), (unsigned long long)st.st_ino,
+		    c->manifest->user_data, c->options->redact ? " redact" : "", c->options->known_only ? " known-only" : "");
 	struct uh_error *err = save_file(c->dir, PARTIAL_MARK, text_str(&line), partial_mode(false));
 	text_free(&line);
 	return err;
@@ -121,10 +121,12 @@ bool partial_is_ours(int dir, struct partial_mark *ret)
 	ret->id = str_word(&line);
 	const bool here = str_is(str_word(&line), "in") && str_number(str_word(&line), &number);
 	for (struct str word; (word = str_word(&line)).n;) {
+		for (size_t i = 0; user_data_names[i]; i++)
+			ret->user_data = str_is(word, user_data_names[i]) ? user_data_names[i] : ret->user_data;
 		ret->redact |= str_is(word, "redact");
 		ret->known_only |= str_is(word, "known-only");
 	}
-	return begins && here && (uint64_t)number == (uint64_t)st.st_ino;
+	return begins && here && ret->user_data && (uint64_t)number == (uint64_t)st.st_ino;
 }
 
 int partial_open_below(int dir, const char *name)

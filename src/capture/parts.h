@@ -107,6 +107,7 @@ struct uh_error *partial_save_manifest(const struct taking *c);
 struct partial_mark {
 	char room[256];
 	struct str id; // of the capture
+	const char *user_data;
 	bool redact, known_only;
 };
 /** Whether unhang has made this directory, for this user. */
@@ -136,8 +137,8 @@ struct uh_error *pack_bundle(struct pack *p);
 const char *pack_directory(struct arena *a, const char *file);
 /** Gives the bundle in the partial directory @dir its name, if nothing has that yet. */
 struct uh_error *pack_name(int dir, const char *file);
-/** Replaces names and secrets in what was saved. */
-struct uh_error *redact_partial(struct taking *c);
+/** Replaces names and secrets in what was saved. @until: when it must have ended; 0: some minutes. */
+struct uh_error *redact_partial(struct taking *c, int64_t until);
 
 // The steps.
 void capture_dumps(struct taking *c);

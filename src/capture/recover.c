@@ -6,6 +6,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/utsname.h>
 
 #include "base/save.h"
 #include "capture/parts.h"
@@ -30,6 +31,26 @@ static void tell(const struct left_over *l, const char *what, const char *why)
 	if (l->options->tell)
 		l->options->tell(l->options->ctx, t.p);
 	text_free(&t);
+}
+
+/** As the capture was asked to. Its manifest was not redacted, and is left out. */
+static struct uh_error *redact(struct left_over *l)
+{
+	struct utsname host = { 0 };
+	uname(&host);
+	struct manifest m = { .id = l->mark.id, .host = str_z(host.nodename), .state = "interrupted", .user_data = l->mark.user_data };
+	const struct capture_options o = {
+		.file = l->file, .know = l->options->know, .redact = true, .known_only = l->mark.known_only
+	};
+	struct taking c = { .options = &o, .arena = &l->arena, .manifest = &m, .dir = l->dir, .lock = l->lock, .path = l->path };
+	if (!o.know)
+		return uh_error_new("it was to be redacted; unhang capture into the same directory does that");
+	vec_push(&m.notes, S("The capture was interrupted. What its manifest said of each item is left out, since it was not redacted."));
+	struct uh_error *err = redact_partial(&c, l->until);
+	if (!err)
+		err = partial_save_manifest(&c);
+	vec_free(&m.notes);
+	return err;
 }
 
 /** The manifest of a capture that was killed says `running`; there may be none. */
@@ -97,7 +118,7 @@ static void recover(struct left_over *l)
 		return;
 	const char *file = free_name(l);
 	struct pack p = { .partial = l->path, .file = file, .dir = l->dir, .lock = l->lock, .until = l->until };
-	struct uh_error *err = mark_interrupted(l);
+	struct uh_error *err = l->mark.redact ? redact(l) : mark_interrupted(l);
 	if (!err)
 		err = pack_bundle(&p);
 	if (err) {

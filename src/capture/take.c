@@ -103,7 +103,7 @@ static struct uh_error *finish(struct taking *c, struct captured *ret)
 	ret->manifest.ended = (int64_t)time(NULL);
 	ret->manifest.took_ms = now_ms() - c->began;
 	c->budget->most = UINT64_MAX; // what is redacted takes the place of what was saved
-	struct uh_error *err = c->options->redact ? redact_partial(c) : NULL;
+	struct uh_error *err = c->options->redact ? redact_partial(c, 0) : NULL;
 	const int64_t least = now_ms() + PACK_LEAST_MS;
 	if (!err)
 		err = step_write(c, write_bundle, c, c->last > least ? c->last : least);

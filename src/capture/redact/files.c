@@ -38,12 +38,12 @@ static void list(struct redact_files *r, int dir, const char *above, int depth)
 	for (struct dirent *e = entries ? readdir(entries) : NULL; e; e = readdir(entries)) {
 		struct str name = arena_printf(&r->arena, "%s%s", above, e->d_name);
 		struct stat st;
-		if (e->d_name[0] == '.' || fstatat(dirfd(entries), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
+		if (e->d_name[0] == '.' || str_ends(name, S(".new")) || fstatat(dirfd(entries), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
 			continue;
 		if (S_ISREG(st.st_mode) && !str_is(name, BUNDLE_MANIFEST))
 			vec_push(&r->names, name);
 		else if (S_ISDIR(st.st_mode) && depth < DEPTH_MOST)
-			list(r, openat(dirfd(entries), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
+			list(r, partial_open_below(dirfd(entries), e->d_name),
 			     arena_printf(&r->arena, STR_FMT "/", STR_ARG(name)).p, depth + 1);
 	}
 	if (entries)
@@ -195,12 +195,12 @@ static bool take_manifest(struct taking *c, struct str answer)
 	return !at.short_of && !at.left.n;
 }
 
-static struct uh_error *run(const struct redact_files *r, struct text *ret)
+static struct uh_error *run(const struct redact_files *r, int64_t until, struct text *ret)
 {
 	struct child child;
 	if (!child_begin_free(redact_child, r, &child))
 		return uh_error_os(errno, "nobody could redact what was saved");
-	enum child_end end = child_wait(&child, now_ms() + REDACT_MS, ANSWER_MOST, ret);
+	enum child_end end = child_wait(&child, until ? until : now_ms() + REDACT_MS, ANSWER_MOST, ret);
 	child_kill(&child, KILL_MS);
 	if (end == CHILD_GOOD && ret->n && !ret->p[0])
 		return NULL;
@@ -222,12 +222,12 @@ static struct uh_error *name_all(const struct taking *c, const struct redact_fil
 	return err;
 }
 
-struct uh_error *redact_partial(struct taking *c)
+struct uh_error *redact_partial(struct taking *c, int64_t until)
 {
 	struct redact_files r = { .capture = c };
 	struct text answer = { 0 };
 	list(&r, openat(c->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), "", 0);
-	struct uh_error *err = name_all(c, &r, run(&r, &answer));
+	struct uh_error *err = name_all(c, &r, run(&r, until, &answer));
 	if (!err && !take_manifest(c, text_str(&answer)))
 		err = uh_error_new("what was saved could not be redacted");
 	vec_free(&r.names);
