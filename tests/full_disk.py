@@ -144,7 +144,7 @@ def test_dump(t, unhang, library):
     """A devcoredump is freed only when its copy is on the disk."""
     count, record, bundle = unhang.directory / "count", unhang.directory / "record.json", unhang.directory / "dump.tar.zst"
     count.write_bytes(bytes(8))
-    failing_sync = ["env", f"LD_PRELOAD={library}", "FAIL_AT=3", "FAIL_ONCE=1", "FAIL_ONLY=fsync", f"FAIL_COUNT={count}"]  # behind the manifest's two
+    failing_sync = ["env", f"LD_PRELOAD={library}", "FAIL_AT=4", "FAIL_ONCE=1", "FAIL_ONLY=fsync", f"FAIL_COUNT={count}"]  # behind the manifest's two, and the mark's
     scenario = tap.HERE / "scenarios" / "dump-left.scenario"
     unhang.run("emulate", "--record", record, scenario, "--", *failing_sync, unhang.binary, "capture", "--release-devcoredump", "-o", bundle, timeout=100)
     done = [json.loads(line) for line in record.read_text().splitlines()]

@@ -86,7 +86,7 @@ void item_drop(const struct taking *c, struct item_file *f)
 // owner can have written, with the number of the directory itself.
 #define PARTIAL_MARK ".unhang-capture"
 
-/** With what was asked for: whoever packs it must do the same to it. */
+/** With what was asked for: whoever packs it must do the same to it. The disk, which may not answer, is not waited for: sync_mark(). */
 static struct uh_error *put_mark(const struct taking *c)
 {
 	struct stat st;
@@ -95,9 +95,16 @@ static struct uh_error *put_mark(const struct taking *c)
 		return uh_error_os(errno, "%s", c->path);
 	text_printf(&line, "capture " STR_FMT " in %llu keeps %s%s%s\n", STR_ARG(c->manifest->id), (unsigned long long)st.st_ino,
 		    c->manifest->user_data, c->options->redact ? " redact" : "", c->options->known_only ? " known-only" : "");
-	struct uh_error *err = save_file(c->dir, PARTIAL_MARK, text_str(&line), partial_mode(false));
+	struct uh_error *err = save_soon(c->dir, PARTIAL_MARK, text_str(&line), partial_mode(false));
 	text_free(&line);
 	return err;
+}
+
+static void sync_mark(int dir)
+{
+	_cleanup_close_ int fd = openat(dir, PARTIAL_MARK, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd >= 0)
+		fsync(fd);
 }
 
 /** A directory that nobody else can write. */
@@ -171,7 +178,8 @@ static struct uh_error *open_new(struct taking *c)
 	if (!is_private(c->dir, &st) || flock(c->lock, LOCK_EX | LOCK_NB) || !partial_unbegun(c->dir))
 		return uh_error_os(EEXIST, "%s", c->path);
 	save_left_over(c->dir, PARTIAL_MARK, true);
-	return put_mark(c);
+	_cleanup_error_ struct uh_error *err = put_mark(c);
+	return err ? uh_error_os(err->errnum, "%s", c->options->file) : NULL;
 }
 
 struct uh_error *partial_create(const struct capture_options *o, struct taking *c)
@@ -186,6 +194,10 @@ struct uh_error *partial_create(const struct capture_options *o, struct taking *
 	struct uh_error *err = open_new(c);
 	if (err && made)
 		rmdir(c->path);
+	if (err) {
+		cleanup_close(&c->dir);
+		cleanup_close(&c->lock);
+	}
 	return err;
 }
 
@@ -199,6 +211,7 @@ struct uh_error *partial_save_manifest(const struct taking *c)
 	report_manifest(c->manifest, out);
 	fclose(out);
 	struct uh_error *err = save_file(c->dir, BUNDLE_MANIFEST, (struct str){ text, n }, partial_mode(false));
+	sync_mark(c->dir);
 	free(text);
 	return err;
 }

@@ -134,6 +134,21 @@ static bool is_full(const struct uh_error *err, int *ret_why)
 	return str_find(said, str_z(strerror(*ret_why))) >= 0;
 }
 
+static struct uh_error *nothing_saved(const char *file, int why)
+{
+	return uh_error_new("%s: %s. Nothing could be saved: make room there, or name a file on another disk with -o FILE", file,
+			    strerror(why));
+}
+
+static struct uh_error *not_begun(const struct capture_options *o, struct uh_error *err)
+{
+	int why;
+	if (!is_full(err, &why))
+		return err;
+	uh_error_free(err);
+	return nothing_saved(o->file, why);
+}
+
 /** The error with what is left, and what to do. Where nothing could be saved, nothing is left. */
 static struct uh_error *with_rest(const struct taking *c, struct uh_error *err)
 {
@@ -145,9 +160,7 @@ static struct uh_error *with_rest(const struct taking *c, struct uh_error *err)
 				   uh_error_message(err), c->path);
 	} else if (partial_empty(c->dir)) {
 		uh_error_free(step_write(c, remove_partial, c, now_ms() + REMOVE_MS));
-		all = uh_error_new(
-			"%s: %s. Nothing could be saved: make room there, or name a file on another disk with -o FILE", file,
-			strerror(why));
+		all = nothing_saved(file, why);
 	} else {
 		all = uh_error_new(
 			"%s: %s. What was saved is in %s: make room there and capture again, which packs it, or name "
@@ -182,7 +195,7 @@ struct uh_error *capture_take(const struct capture_options *options, struct capt
 	begin_manifest(ret, &o);
 	struct uh_error *err = partial_create(&o, &c);
 	if (err)
-		return err;
+		return not_begun(&o, err);
 	o.floor = o.floor ? o.floor : usual_floor(c.dir);
 	c.dead = tape_dead_new();
 	c.budget = tape_budget_new(o.most);
