@@ -151,6 +151,40 @@ def test_planted(t, unhang, tool, name):
     t.same(survivors(planted, folder), [], f"none of its {len(planted)} of {kinds} kinds is left in a bug report")
 
 
+# --- what must not rewrite evidence ---
+
+# Words of the driver, and parts of them, as a stranger's command line may call its secrets.
+POISON = "hardware timeout reset ring uncorrectable error detected failed begin correctab sdma0 gfx90a 0000:03:00.0 744c amdgpu".split()
+STRUCK = ["amdgpu 0000:03:00.0: amdgpu: uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!", "amdgpu 0000:03:00.0: amdgpu: ring sdma0 timeout, signaled seq=10, emitted seq=12",
+          "amdgpu 0000:03:00.0: amdgpu: GPU reset begin!", "amdgpu 0000:03:00.0: amdgpu: GPU reset(1) failed"]
+FILES = {"/sys/class/drm/card0/device/device": "0x744c\n", "/sys/class/drm/renderD128/device/uevent": "DRIVER=amdgpu\nPCI_ID=1002:744C\nPCI_SLOT_NAME=0000:03:00.0\n"}
+
+
+def test_poisoned(t, unhang, tool):
+    folder = unhang.directory / "poisoned"
+    words = POISON + ["renderD128", "zaphod42"] + [f"filler{i}x" for i in range(400)]  # more than are looked up one by one
+    for options in ([], ["--bug-report"]):
+        plant(folder, [Secret("x | mount | x | overlay / overlay rw,relatime,lowerdir=/l,uuid=on 0 0"),
+                       Secret("x | command-line | x | job " + " ".join(f"--password {w} --token={w} --pass {w} /home/{w}/x" for w in reversed(words)))])
+        track = Track()
+        track.log(STRUCK)
+        track.save(folder / "answers" / "log")
+        track = Track()
+        for path, value in FILES.items():
+            track.answer(path, value.encode())
+        track.save(folder / "answers" / "gpus")
+        (folder / "kernel-log.txt").write_text("".join(f"[{100 + i}.000000] {line}\n" for i, line in enumerate(STRUCK)))
+        before = said(unhang, folder / "kernel-log.txt")
+        redact(t, tool, folder, *options)
+        how = options[0] if options else "--redact"
+        t.same(((folder / "kernel-log.txt").read_text().splitlines(), said(unhang, folder / "kernel-log.txt")), ([f"[{100 + i}.000000] {line}" for i, line in enumerate(STRUCK)], before),
+               f"with {how} a command line changes no word of the driver")
+        t.same({path: data.decode() for path, data in answers((folder / "answers" / "gpus").read_bytes())}, FILES, "nor what the kernel's files are called and say")
+        shown = (folder / "processes.txt").read_text()
+        t.same([w for w in words if w != "amdgpu" and (f"password\n{w}\n" in shown or f"token={w}\n" in shown or f"/home/{w}/" in shown)], [], "but behind its options those words go")
+        t.ok("zaphod42" not in everything(folder).decode(errors="replace"), "and what nobody else says goes everywhere")
+
+
 # --- what a bug report still says ---
 
 def said(unhang, path):
@@ -227,6 +261,7 @@ def main():
     unhang, tool = tap.Unhang(sys.argv[1]), sys.argv[2]
     test_planted(t, unhang, tool, "secrets.txt")
     test_planted(t, unhang, tool, "secrets-later.txt")
+    test_poisoned(t, unhang, tool)
     test_logs(t, unhang, tool)
     if emulated.possible(unhang):
         test_bundles(t, unhang, tool)

@@ -283,6 +283,35 @@ bool allow_number(struct str word, enum allow_numbers numbers)
 	       ((is_long || str_starts(word, S("0x"))) && is_hex(word, is_long ? LONG_HEX : SHORT_HEX));
 }
 
+/** 0000:03:00.0, 03:00.0 */
+static bool is_pci(struct str text)
+{
+	enum { SHORT = 7, LONG = 12 };
+	struct str rest = text.n == LONG && text.p[4] == ':' ? str_from(text, 5) : text;
+	if (rest.n != SHORT || rest.p[2] != ':' || rest.p[5] != '.')
+		return false;
+	for (size_t i = 0; i < text.n; i++)
+		if (!char_hex(text.p[i]) && !char_among(text.p[i], ":."))
+			return false;
+	return true;
+}
+
+bool allow_is_evidence(const struct allowed *a, struct str text)
+{
+	enum { ID = 6 };
+	if (is_pci(text) || is_hex(text, ID) || str_starts(text, S("0x")))
+		return true;
+	bool known = false;
+	while ((text = str_from(text, gap_before(text))).n) {
+		struct str word = word_at(text);
+		known |= allow_known(a, word);
+		if (!allow_known(a, word) && !allow_number(word, NUMBERS_SHORT))
+			return false;
+		text = str_from(text, word.n);
+	}
+	return known;
+}
+
 /** A function of the kernel with an offset in it: amdgpu_job_timedout+0x23. */
 static bool is_symbol(struct str word)
 {

@@ -60,6 +60,8 @@ enum allow_numbers { NUMBERS_SHORT, NUMBERS_LONG };
 /** Whether a word may stay. */
 bool allow_known(const struct allowed *a, struct str word);
 bool allow_number(struct str word, enum allow_numbers numbers);
+/** Whether evidence is made of such words: the driver's messages and knowledge have them, or it is the address or the id of a device. */
+bool allow_is_evidence(const struct allowed *a, struct str text);
 /** Puts a word, or its counter. @same_size: as many bytes. */
 void allow_word(struct allowed *a, struct str word, enum allow_numbers numbers, bool same_size, struct text *to);
 /** Whether a line tells which software it is about. */

@@ -159,6 +159,34 @@ static void find_in_track(struct redaction *r, struct str bytes)
 	vec_free(&t.paths);
 }
 
+/** Whether a line that knowledge recognises is the same to it without the names. */
+static bool is_same(struct redaction *r, const struct know *k, struct str line)
+{
+	struct match before, after;
+	struct text now = { 0 };
+	if (!know_match(k, line, &before))
+		return true;
+	redact_text(&r->redactor, line, false, &now);
+	const bool same = know_match(k, text_str(&now), &after) && match_signature(&after) == match_signature(&before);
+	text_free(&now);
+	return same;
+}
+
+static bool hold_in_track(struct redaction *r, const struct know *k, struct str bytes)
+{
+	struct str left = str_from(bytes, sizeof(TAPE_HEAD) - 1), record;
+	enum tape_type type;
+	bool any = false;
+	while (tape_take_record(&left, &type, &record)) {
+		struct tape_cursor c = { record };
+		tape_take_bytes(&c, 16);
+		tape_take_text(&c);
+		if (type == TAPE_LINE && !is_same(r, k, c.left))
+			any |= redact_hold(&r->redactor, c.left);
+	}
+	return any;
+}
+
 static bool is_track(const struct redact_file *f)
 {
 	return str_starts(f->name, S(BUNDLE_TRACKS)) && str_starts((struct str){ f->bytes, f->n }, S(TAPE_HEAD));
@@ -174,6 +202,15 @@ void redaction_find(struct redaction *r, const struct redact_file *f)
 		redact_find(&r->redactor, bytes, command);
 }
 
+bool redaction_hold(struct redaction *r, const struct know *k, const struct redact_file *f)
+{
+	struct manifest_replaced counts[REDACT_KINDS];
+	memcpy(counts, r->redactor.counts, sizeof(counts));
+	const bool any = is_track(f) && hold_in_track(r, k, (struct str){ f->bytes, f->n });
+	memcpy(r->redactor.counts, counts, sizeof(counts)); // nothing was replaced yet
+	return any;
+}
+
 // --- replacing ---
 
 void redaction_replace_text(struct redaction *r, struct str text, enum allow_form form, char end, struct text *to)
@@ -183,6 +220,16 @@ void redaction_replace_text(struct redaction *r, struct str text, enum allow_for
 	if (r->allowed)
 		allow_text(r->allowed, form, text_str(&found), end, to);
 	text_free(&found);
+}
+
+/** What the kernel alone writes: the names of its files, and numbers in them. Programs' names stand in what drivers tell for debugging. */
+static bool is_kernels(struct str path)
+{
+	static const char *const of_kernel[] = { "/sys/class/net/*", "/sys/block/*", "/sys/class/dmi/*", "/sys/fs/*" };
+	for (size_t i = 0; i < sizeof(of_kernel) / sizeof(of_kernel[0]); i++)
+		if (str_glob(str_z(of_kernel[i]), path))
+			return false;
+	return str_starts(path, S("/sys/"));
 }
 
 static void replace_bytes(struct redaction *r, struct str bytes, struct text *to)
@@ -198,7 +245,10 @@ static void replace_bytes(struct redaction *r, struct str bytes, struct text *to
 static void replace_path(struct redaction *r, struct str path, struct text *to)
 {
 	struct text found = { 0 };
-	redact_text(&r->redactor, path, true, r->allowed ? &found : to);
+	if (is_kernels(path) || str_starts(path, S("/proc/")))
+		redact_kernel_text(&r->redactor, path, true, r->allowed ? &found : to);
+	else
+		redact_text(&r->redactor, path, true, r->allowed ? &found : to);
 	if (r->allowed && str_starts(path, S("/")))
 		allow_path(r->allowed, text_str(&found), to);
 	else if (r->allowed)
@@ -213,6 +263,8 @@ static void replace_probe(struct redaction *r, struct str record, const struct t
 	text_add(to, str_cut(record, head));
 	if (form_of(kind, path) == FORM_BYTES)
 		replace_bytes(r, p->data, to);
+	else if (is_kernels(path) && !str_starts(path, S("/sys/kernel/debug/")))
+		redact_kernel_text(&r->redactor, p->data, false, to);
 	else
 		redaction_replace_text(r, p->data, allow_form_of(path, kind == PROBE_LIST || kind == PROBE_LINK), 0, to);
 	tape_close_record(to, start);

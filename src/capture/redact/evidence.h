@@ -16,6 +16,8 @@ struct redaction {
 };
 
 void redaction_find(struct redaction *r, const struct redact_file *f);
+/** After redact_ready(): names that would change what a message says go only where they were found. true: there are some. */
+bool redaction_hold(struct redaction *r, const struct know *k, const struct redact_file *f);
 /** After redact_ready(). */
 void redaction_replace(struct redaction *r, const struct redact_file *f, struct text *to);
 /** What is found goes; then, of a bug report, what is not known. */

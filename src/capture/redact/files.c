@@ -95,13 +95,18 @@ static bool replace_file(struct redact_files *r, const struct redact_file *f, st
 	return good;
 }
 
-static const char *each_file(struct redact_files *r, bool replace)
+enum redact_pass { REDACT_FIND, REDACT_HOLD, REDACT_REPLACE };
+
+static const char *each_file(struct redact_files *r, enum redact_pass pass)
 {
+	bool held = false;
 	for (size_t i = 0; i < r->names.len; i++) {
 		struct redact_file f;
 		bool good = load(r->opened[i].from, r->names.data[i], &f);
-		if (good && replace)
+		if (good && pass == REDACT_REPLACE)
 			good = replace_file(r, &f, &r->opened[i].to);
+		else if (good && pass == REDACT_HOLD)
+			held |= redaction_hold(&r->redaction, r->capture->options->know, &f);
 		else if (good)
 			redaction_find(&r->redaction, &f);
 		const int why = errno;
@@ -109,6 +114,8 @@ static const char *each_file(struct redact_files *r, bool replace)
 		if (!good)
 			return strerror(why);
 	}
+	if (pass == REDACT_FIND || held)
+		redact_ready(&r->redaction.redactor);
 	return NULL;
 }
 
@@ -148,17 +155,13 @@ static void redact_child(int fd, const void *ctx)
 	prctl(PR_SET_NAME, "unhang-redact");
 	close(r.capture->lock);
 	const char *why = open_all(&r);
+	allow_begin(&allowed, r.capture->options->know, &r.redaction.redactor);
+	r.redaction.redactor.words = &allowed;
+	r.redaction.allowed = r.capture->options->known_only ? &allowed : NULL;
 	redact_add(&r.redaction.redactor, REDACT_HOST, m->host);
 	redact_add(&r.redaction.redactor, REDACT_HOST, first);
-	if (!why)
-		why = each_file(&r, false);
-	redact_ready(&r.redaction.redactor);
-	if (r.capture->options->known_only) {
-		allow_begin(&allowed, r.capture->options->know, &r.redaction.redactor);
-		r.redaction.allowed = &allowed;
-	}
-	if (!why)
-		why = each_file(&r, true);
+	for (enum redact_pass pass = REDACT_FIND; !why && pass <= REDACT_REPLACE; pass++)
+		why = each_file(&r, pass);
 	if (why) {
 		text_add(&to, str_z(why));
 	} else {

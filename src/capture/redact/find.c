@@ -101,6 +101,8 @@ static void add_value(struct redactor *r, enum redact_kind kind, struct str valu
 	bool secret = kind == REDACT_SECRET || kind == REDACT_SERIAL;
 	if (value.n < 2 || char_among(value.p[0], "-$%") || hex || (number && (!secret || value.n < NUMBER_LEAST)))
 		return;
+	if (kind == REDACT_SERIAL && !redact_is_id(value)) // the option uuid=on of a mount
+		return;
 	if ((kind == REDACT_HOST || kind == REDACT_USER) && !char_alpha(value.p[0]) && !redact_shape(value, false, 0, &shape))
 		return;
 	if (kind == REDACT_MODEL) {
@@ -132,11 +134,13 @@ void redact_value(struct redactor *r, struct str name, struct str value)
 	static const char *const of_work[] = { "*JOB_NAME", "*JOB_ACCOUNT", "POD_*", "*NAMESPACE", "*REF_NAME", "*BRANCH*", "--name", "--account",
 					       "*IFNAME" };
 	const struct word *w = word_of(name);
+	r->from = name.p;
 	for (size_t i = 0; i < sizeof(of_work) / sizeof(of_work[0]); i++)
 		if (str_glob(str_z(of_work[i]), name))
 			redact_add_weak(r, REDACT_NAME, value);
 	if (w)
 		add_named(r, w, value);
+	r->from = NULL;
 }
 
 /** A text that is searched. What was looked at as a whole is not looked at again from each of its parts, so that the time grows with the
@@ -246,8 +250,10 @@ static void find_weights(struct redact_search *s, size_t at)
 			continue;
 		while (from > s->weights && is_model_name(s->text.p[from - 1]))
 			from--;
+		s->r->from = s->text.p + at + str_z(ends[i]).n - 1; // all of it tells what the name is
 		if (at - from > 2)
 			redact_add(s->r, REDACT_MODEL, (struct str){ s->text.p + from, at - from });
+		s->r->from = s->text.p + at;
 		s->weights = at + 1;
 		return;
 	}
@@ -390,7 +396,9 @@ void redact_find(struct redactor *r, struct str text, bool command)
 	for (size_t i = 0; i < text.n; i++) {
 		if (text.p[i] == '\n')
 			s.line = i + 1;
+		r->from = text.p + i;
 		if (text.p[i] > ' ')
 			find_at(&s, i);
 	}
+	r->from = NULL;
 }

@@ -13,10 +13,18 @@ struct redact_term {
 	unsigned number; // 0: it stays
 	bool alone;      // only where it stands as a word by itself: it is too short or too common
 	bool known;      // knowledge has it
+	bool sure;       // the machine itself names it so: it is no stranger's choice
+	bool held;       // evidence is made of such words: it goes only where it was found, as part of a place
+	uint32_t of;     // a place: the term + 1 that stands in it, from @at on; all else of it stays. 0: it is none
+	uint32_t at;
 };
+
+struct allowed;
 
 struct redactor {
 	struct arena arena;
+	const struct allowed *words; // that evidence is made of; NULL: nobody knows them
+	const char *from;            // where that begins by which a name is told; NULL: it is told by nothing
 	VEC(struct redact_term) terms;
 	uint32_t *slots; // by text
 	size_t nslots;
@@ -34,23 +42,29 @@ void redactor_free(struct redactor *r);
 void redact_add(struct redactor *r, enum redact_kind kind, struct str text);
 /** Finds names and secrets in a text. @command: it is a command line or an environment, where secrets have no other sign. */
 void redact_find(struct redactor *r, struct str text, bool command);
-/** After the last was found. */
+/** After the last was found; once more after redact_hold(). */
 void redact_ready(struct redactor *r);
+/** A text that must stay as it is: what would be replaced in it goes only where it was found. false: nothing would. */
+bool redact_hold(struct redactor *r, struct str text);
 /** The text with everything replaced. @same_size: in bytes whose places matter, each name is replaced by as many bytes. */
 void redact_text(struct redactor *r, struct str text, bool same_size, struct text *ret);
+/** The same where no stranger's words can stand: only numbers and addresses of devices are. */
+void redact_kernel_text(struct redactor *r, struct str text, bool same_size, struct text *ret);
 /** Puts a counter in the place of a word of which it is not known that it may stay. Only here: it may be any word. */
 void redact_put_name(struct redactor *r, struct str word, bool same_size, struct text *to);
 /** Whether a word is a counter that was put: host-1. */
 bool redact_is_counter(const struct redactor *r, struct str word);
 /** Gives entries of a recording whose texts have changed their checksums. @before: as it was; both have @n bytes. */
 void redact_seal_recording(const char *before, char *bytes, size_t n);
-/** Adds a value if the name of its option or variable says what it is. */
+/** Adds a value if the name of its option or variable, which stands before it in the same text, says what it is. */
 void redact_value(struct redactor *r, struct str name, struct str value);
 /** What has a form of its own, at the front of @text: an address, a token, a host with its domain. @before: the mark
  * before it where it is part of something longer: a dash, a slash; else 0. Returns its length; 0: nothing. */
 size_t redact_shape(struct str text, bool command, char before, enum redact_kind *ret);
 /** Adds what may as well be a word of messages: not if knowledge has it, and only where it stands alone. */
 void redact_add_weak(struct redactor *r, enum redact_kind kind, struct str text);
+/** Whether it looks like the number of a disk or of another part: it has digits, or is made of nothing but those of hexadecimal numbers. */
+bool redact_is_id(struct str value);
 /** Disks and other parts at the front of @rest: `UUID=X`, `by-id/X`, `serial X`. Returns how far what was found reaches; 0: nothing. */
 size_t redact_find_disk(struct redactor *r, struct str rest);
 /** Networks, devices, containers and people at the front of @rest, by the words before their names: `SSID='X'`. The same. */

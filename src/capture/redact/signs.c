@@ -146,6 +146,17 @@ static void add_parts(struct redactor *r, struct str disk)
 	}
 }
 
+bool redact_is_id(struct str value)
+{
+	enum { LEAST = 4, LEAST_HEX = 8 };
+	bool digit = false, hex = value.n >= LEAST_HEX;
+	for (size_t i = 0; i < value.n; i++) {
+		digit |= char_digit(value.p[i]);
+		hex &= char_hex(value.p[i]) || char_among(value.p[i], "-:");
+	}
+	return hex || (digit && value.n >= LEAST);
+}
+
 size_t redact_find_disk(struct redactor *r, struct str rest)
 {
 	static const struct {
@@ -157,7 +168,6 @@ size_t redact_find_disk(struct redactor *r, struct str rest)
 		{ "by-label/", true },    { "by-partlabel/", true }, { "eui.", false },     { "naa.", false },
 		{ "wwn-0x", false },      { "luks-", false },
 	};
-	enum { LEAST = 4 };
 	size_t end = 0;
 	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++) {
 		struct str value;
@@ -166,9 +176,9 @@ size_t redact_find_disk(struct redactor *r, struct str rest)
 		value = str_from(rest, str_z(signs[i].sign).n);
 		value = str_cut(value, run_of(value, is_disk));
 		end = (size_t)(value.p - rest.p) + value.n;
-		if (signs[i].weak)
+		if (signs[i].weak || !redact_is_id(value))
 			redact_add_weak(r, REDACT_SERIAL, value);
-		else if (value.n >= LEAST)
+		else
 			redact_add(r, REDACT_SERIAL, value);
 		if (str_is(str_z(signs[i].sign), "by-id/"))
 			add_parts(r, value);

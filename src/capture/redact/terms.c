@@ -2,8 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "capture/redact/redact.h"
-#include "knowledge/know.h"
+#include "capture/redact/allow.h"
 
 enum { SHORT = 4, PAIRS = 1 << 16 };
 
@@ -102,6 +101,23 @@ static void name_term(struct redactor *r, struct redact_term *t, enum redact_kin
 	r->counts[kind].names++;
 }
 
+/** What tells a name stands before it, as an option does, or behind it, as .gguf does. */
+static void add_place(struct redactor *r, struct str text)
+{
+	enum { MOST = 512 };
+	const char *begin = r->from && r->from < text.p ? r->from : text.p, *end = text.p + text.n;
+	if (r->from >= end)
+		end = r->from + 1;
+	if (!r->from || (size_t)(end - begin) <= text.n || end - begin > MOST)
+		return;
+	const uint32_t of = (uint32_t)(term_of(r, text) - r->terms.data) + 1;
+	struct redact_term *place = term_of(r, (struct str){ begin, (size_t)(end - begin) });
+	if (place->number || place->of)
+		return;
+	place->of = of;
+	place->at = (uint32_t)(text.p - begin);
+}
+
 void redact_add(struct redactor *r, enum redact_kind kind, struct str text)
 {
 	text = str_trim(text);
@@ -111,6 +127,8 @@ void redact_add(struct redactor *r, enum redact_kind kind, struct str text)
 	bool name = kind == REDACT_HOST || kind == REDACT_USER || kind == REDACT_MODEL;
 	if (!t->number)
 		name_term(r, t, kind, name && (text.n < SHORT || is_known_word(r, text, true)));
+	t->sure |= !r->from;
+	add_place(r, text);
 }
 
 void redact_add_weak(struct redactor *r, enum redact_kind kind, struct str text)
@@ -127,6 +145,8 @@ void redact_add_weak(struct redactor *r, enum redact_kind kind, struct str text)
 	t->known = is_known_word(r, text, false);
 	if (!t->known)
 		name_term(r, t, kind, true);
+	if (!t->known)
+		add_place(r, text);
 }
 
 static int by_text(const void *x, const void *y, void *ctx)
@@ -140,14 +160,30 @@ static struct str text_at(const struct redactor *r, size_t place) { return r->te
 /** Big-endian, so that the pairs have the order of the texts. */
 static size_t pair_of(struct str s) { return (size_t)(unsigned char)s.p[0] << 8 | (unsigned char)s.p[1]; }
 
+/** Whether a stranger may have called something so, in order that it goes everywhere. */
+static bool may_be_chosen(const struct redact_term *t) { return !t->sure && t->kind != REDACT_MAC && t->kind != REDACT_IP; }
+
+/** What a term or a place stands for; NULL: it stays. */
+static const struct redact_term *meant_by(const struct redactor *r, const struct redact_term *t)
+{
+	const struct redact_term *meant = t->of ? &r->terms.data[t->of - 1] : t;
+	return meant->number && (t->of ? meant->held : !meant->held) ? meant : NULL;
+}
+
 /** Sorts the terms. Those that begin with another one stand behind it, and lead back to it. */
 void redact_ready(struct redactor *r)
 {
+	free(r->sorted);
+	free(r->within);
+	free(r->heads);
 	r->sorted = mem_alloc((r->terms.len + 1) * sizeof(*r->sorted));
 	r->within = mem_alloc((r->terms.len + 1) * sizeof(*r->within));
 	r->heads = mem_alloc((PAIRS + 1) * sizeof(*r->heads));
+	r->nsorted = 0;
+	for (size_t i = 0; i < r->terms.len && r->words; i++)
+		r->terms.data[i].held |= may_be_chosen(&r->terms.data[i]) && allow_is_evidence(r->words, r->terms.data[i].text);
 	for (uint32_t i = 0; i < r->terms.len; i++)
-		if (r->terms.data[i].number)
+		if (meant_by(r, &r->terms.data[i]))
 			r->sorted[r->nsorted++] = i;
 	qsort_r(r->sorted, r->nsorted, sizeof(*r->sorted), by_text, r);
 	for (size_t place = 0; place < r->nsorted; place++) {
@@ -162,6 +198,9 @@ void redact_ready(struct redactor *r)
 	for (size_t i = 0; i < REDACT_KINDS; i++)
 		r->counts[i].kind = kinds[i];
 }
+
+/** Numbers and addresses of devices, which no stranger chooses. */
+static bool is_of_device(enum redact_kind kind) { return kind == REDACT_SERIAL || kind == REDACT_MAC || kind == REDACT_IP; }
 
 static bool part_of_word(char c) { return char_word(c); }
 
@@ -181,6 +220,16 @@ static uint32_t last_before(const struct redactor *r, struct str rest)
 	return from > first ? (uint32_t)from : 0;
 }
 
+/** Whether the bytes from @at to @end are within a longer word that evidence is made of. */
+static bool in_evidence(const struct redactor *r, struct str text, size_t at, size_t end)
+{
+	while (at && part_of_word(text.p[at - 1]))
+		at--;
+	while (end < text.n && part_of_word(text.p[end]))
+		end++;
+	return r->words && allow_is_evidence(r->words, (struct str){ text.p + at, end - at });
+}
+
 static const struct redact_term *term_at(const struct redactor *r, struct str text, size_t at)
 {
 	struct str rest = str_from(text, at);
@@ -190,7 +239,7 @@ static const struct redact_term *term_at(const struct redactor *r, struct str te
 			continue;
 		bool alone =
 			(!at || !part_of_word(text.p[at - 1])) && (rest.n == t->text.n || !part_of_word(rest.p[t->text.n]));
-		if (!t->alone || alone)
+		if (alone || (!t->alone && (t->of || is_of_device(t->kind) || !in_evidence(r, text, at, at + t->text.n))))
 			return t;
 	}
 	return NULL;
@@ -229,21 +278,50 @@ bool redact_is_counter(const struct redactor *r, struct str word)
 	return kind < REDACT_KINDS && str_number(rest, &number) && number > 0 && number <= r->numbers[kind];
 }
 
-void redact_text(struct redactor *r, struct str text, bool same_size, struct text *ret)
+/** Of a place only the name in it is replaced. */
+static void put_meant(struct redactor *r, const struct redact_term *t, bool same_size, struct text *ret)
+{
+	const struct redact_term *meant = meant_by(r, t);
+	text_add(ret, str_cut(t->text, t->at));
+	put_term(meant, same_size ? meant->text.n : SIZE_MAX, ret);
+	text_add(ret, str_from(t->text, t->at + meant->text.n));
+	r->counts[meant->kind].places++;
+}
+
+static void replace(struct redactor *r, struct str text, bool same_size, bool devices_only, struct text *ret)
 {
 	size_t from = 0, at = 0;
 	while (at < text.n) {
 		const struct redact_term *t = term_at(r, text, at);
-		if (!t) {
+		if (!t || (devices_only && !is_of_device(meant_by(r, t)->kind))) {
 			at++;
 			continue;
 		}
 		text_add(ret, (struct str){ text.p + from, at - from });
-		put_term(t, same_size ? t->text.n : SIZE_MAX, ret);
-		r->counts[t->kind].places++;
+		put_meant(r, t, same_size, ret);
 		from = at += t->text.n;
 	}
 	text_add(ret, str_from(text, from));
+}
+
+void redact_text(struct redactor *r, struct str text, bool same_size, struct text *ret) { replace(r, text, same_size, false, ret); }
+
+void redact_kernel_text(struct redactor *r, struct str text, bool same_size, struct text *ret)
+{
+	replace(r, text, same_size, true, ret);
+}
+
+bool redact_hold(struct redactor *r, struct str text)
+{
+	bool any = false;
+	for (size_t at = 0; at < text.n; at++) {
+		const struct redact_term *t = term_at(r, text, at);
+		if (t && !t->of) {
+			r->terms.data[t - r->terms.data].held = any = true;
+			at += t->text.n - 1;
+		}
+	}
+	return any;
 }
 
 void redactor_free(struct redactor *r)
