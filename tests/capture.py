@@ -247,16 +247,35 @@ def test_cut(t, unhang):
     t.no_complaints(wrong[:3], "a bundle that was cut gets an answer or a clear line")
 
 
+def records(track):
+    """The line at the front of a track, and its records."""
+    at, found = track.index(b"\n") + 1, []
+    head = track[:at]
+    while at < len(track):
+        size = 8 + int.from_bytes(track[at:at + 4], "little")
+        found.append(track[at:at + size])
+        at += size
+    return head, found
+
+
+def damages(data, other):
+    """What may become of a track: how, and what is left of it. @other: the same track of another machine."""
+    head, all_of_it = records(data)
+    return {"missing": None, "empty": b"", "strange": b"unhang" * 99, "cut": data[:len(data) * 9 // 10], "of another machine": other,
+            "but for its ends": head + all_of_it[0] + all_of_it[-1], "reversed": head + b"".join(all_of_it[-2::-1]) + all_of_it[-1], "without one record": head + b"".join(all_of_it[:-2]) + all_of_it[-1]}
+
+
 def test_damaged(t, unhang):
     """A bundle that has lost what the GPU answered is no all-clear: neither of a hung GPU, nor of an idle one."""
-    wrong = []
+    wrong, bundles = [], {}
     for scenario in ("sdma-stuck", "idle"):
         bundle = unhang.directory / f"damaged-{scenario}.tar.zst"
         unhang.run("emulate", scenario, "--", unhang.binary, "capture", "--deadline", "120", "-o", bundle, timeout=300)
-        whole = members(bundle)
+        bundles[scenario] = members(bundle)
+    for scenario, whole in bundles.items():
+        other = bundles["idle" if scenario != "idle" else "sdma-stuck"]
         for track in ("machine", "gpus", "log"):
-            data = whole[f"answers/{track}"]
-            for how, left in {"missing": None, "empty": b"", "strange": b"unhang" * 99, "cut": data[:len(data) * 9 // 10]}.items():
+            for how, left in damages(whole[f"answers/{track}"], other[f"answers/{track}"]).items():
                 entries = [(name, left if name == f"answers/{track}" else held, tarfile.REGTYPE) for name, held in whole.items() if name != f"answers/{track}" or left is not None]
                 run = unhang.run("explain", unhang.write("damaged.tar.zst", zstd(tar_of(entries))))
                 said = " ".join(run.stdout.decode().split())

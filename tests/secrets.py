@@ -178,7 +178,7 @@ def test_poisoned(t, unhang, tool):
         redact(t, tool, folder, *options)
         how = options[0] if options else "--redact"
         t.same(((folder / "kernel-log.txt").read_text().splitlines(), said(unhang, folder / "kernel-log.txt")), ([f"[{100 + i}.000000] {line}" for i, line in enumerate(STRUCK)], before),
-               f"with {how} a command line changes no word of the driver")
+               f"a command line changes no word of the driver, {how}")
         t.same({path: data.decode() for path, data in answers((folder / "answers" / "gpus").read_bytes())}, FILES, "nor what the kernel's files are called and say")
         shown = (folder / "processes.txt").read_text()
         t.same([w for w in words if w != "amdgpu" and (f"password\n{w}\n" in shown or f"token={w}\n" in shown or f"/home/{w}/" in shown)], [], "but behind its options those words go")

@@ -93,7 +93,7 @@ static void read_logs(struct step *s)
 		return;
 	}
 	struct tape *tape =
-		tape_record(&(struct tape_recording){ .fd = tape_file.fd, .most = step_room(s), .budget = s->capture->budget });
+		tape_record(&(struct tape_recording){ .fd = tape_file.fd, .most = step_room(s), .budget = s->capture->budget, .id = s->capture->manifest->id });
 	int boots = source_journal_boots(NULL);
 	struct uh_error *err = read_log(tape, &text, boots ? 0 : 1);
 	if (boots > 1)

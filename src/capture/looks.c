@@ -87,7 +87,8 @@ static void look(const struct looks_work *w, size_t i, struct step_result *ret)
 								  .budget = w->taking->budget,
 								  .filter = capture_filter(w->taking),
 								  .contents = w->taking->options->user_data == USER_DATA_ALL,
-								  .dead = w->taking->dead });
+								  .dead = w->taking->dead,
+								  .id = w->taking->manifest->id });
 	step_end(&s, ITEM_SAVED, "%s", "");
 	if (l->own)
 		l->own(&s, tape);

@@ -70,8 +70,8 @@ static struct uh_error *mark_interrupted(struct left_over *l)
 		text_add(&now, S("\"state\": \"interrupted\""));
 		text_add(&now, str_from(text_str(&text), (size_t)at + running.n));
 	} else if (!text.n) {
-		text_add(&now,
-			 S("{\n  \"schema\": \"" BUNDLE_SCHEMA "\",\n  \"state\": \"interrupted\",\n  \"items\": []\n}\n"));
+		text_printf(&now, "{\n  \"schema\": \"" BUNDLE_SCHEMA "\",\n  \"id\": \"" STR_FMT "\",\n  \"state\": \"interrupted\",\n  \"items\": []\n}\n",
+			    STR_ARG(l->mark.id));
 	}
 	struct uh_error *err = now.n ? save_file(l->dir, BUNDLE_MANIFEST, text_str(&now), partial_mode(false)) : NULL;
 	text_free(&text);

@@ -3,13 +3,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+/** The manifest has the id of the capture, and so has each of its tracks; one that was cut has none. */
+static bool is_of_this(const struct bundle *b, struct str track)
+{
+	const struct bundle_member *manifest = bundle_member(b, S(BUNDLE_MANIFEST));
+	const struct str id = tape_id(track);
+	return !id.n || (manifest && str_find((struct str){ manifest->bytes, manifest->n }, id) >= 0);
+}
+
 /** Every member below answers/ is a track. */
 static void add_tracks(struct uh_machine *m)
 {
 	for (size_t i = 0; i < m->bundle->members.len; i++) {
 		const struct bundle_member *one = &m->bundle->members.data[i];
-		if (str_starts(one->name, S(BUNDLE_TRACKS)))
-			tape_add(m->tape, str_from(one->name, sizeof(BUNDLE_TRACKS) - 1), (struct str){ one->bytes, one->n });
+		const struct str bytes = { one->bytes, one->n };
+		if (str_starts(one->name, S(BUNDLE_TRACKS)) && is_of_this(m->bundle, bytes))
+			tape_add(m->tape, str_from(one->name, sizeof(BUNDLE_TRACKS) - 1), bytes);
 	}
 }
 

@@ -246,8 +246,8 @@ void uh_session_add_newest(struct uh_session *s, const char *root)
 /** Which answers that the look at the GPUs needs the bundle has lost; empty: none. */
 static struct str lost_answers(const struct uh_session *s)
 {
-	return !machine_whole(s->asked, "gpus")    ? S("answers/gpus in the bundle is missing, damaged or cut short") :
-	       !machine_whole(s->asked, "machine") ? S("answers/machine in the bundle is missing, damaged or cut short") :
+	return !machine_whole(s->asked, "gpus")    ? S("answers/gpus in the bundle is missing, damaged, cut short or of another capture") :
+	       !machine_whole(s->asked, "machine") ? S("answers/machine in the bundle is missing, damaged, cut short or of another capture") :
 						     (struct str){ 0 };
 }
 

@@ -294,11 +294,14 @@ static void replace_track(struct redaction *r, struct str bytes, struct text *to
 	struct str record;
 	struct tape_probe p;
 	text_add(to, S(TAPE_HEAD));
-	while (tape_take_record(&t.left, &type, &record)) {
+	for (size_t at = bytes.n - t.left.n; tape_take_record(&t.left, &type, &record); at = bytes.n - t.left.n) {
+		struct tape_last last;
 		if (type == TAPE_PATH)
 			vec_push(&t.paths, record);
 		if (type == TAPE_PROBE && tape_take_probe(record, &p))
 			replace_probe(r, record, &p, path_of(&t, &p), to);
+		else if (type == TAPE_END && tape_take_last(record, str_cut(bytes, at), &last)) // what was whole stays so
+			tape_put_last(to, &(struct tape_last){ last.id, tape_sum(0, text_str(to)) });
 		else
 			replace_record(r, type, record, to);
 	}

@@ -1,4 +1,5 @@
 #include "source/tape/format.h"
+#include "source/tape/tape.h"
 
 #include <zlib.h>
 
@@ -89,6 +90,40 @@ bool tape_take_record(struct str *left, enum tape_type *ret_type, struct str *re
 	*ret_type = (enum tape_type)(unsigned char)payload.p[0];
 	*ret = str_from(payload, 1);
 	return true;
+}
+
+uint32_t tape_sum(uint32_t sum, struct str more)
+{
+	enum { AT_ONCE = 1 << 30 };
+	for (; more.n; more = str_from(more, AT_ONCE))
+		sum = (uint32_t)crc32(sum, (const unsigned char *)more.p, (unsigned)str_cut(more, AT_ONCE).n);
+	return sum;
+}
+
+void tape_put_last(struct text *t, const struct tape_last *last)
+{
+	const size_t start = tape_open_record(t, TAPE_END);
+	tape_put_text(t, last->id);
+	tape_put_number(t, last->sum, 4);
+	tape_close_record(t, start);
+}
+
+struct str tape_id(struct str bytes)
+{
+	enum { SIZE = TAPE_RECORD_HEAD + 1 + 4 + TAPE_ID + 4 };
+	struct str end = str_from(bytes, bytes.n < SIZE ? 0 : bytes.n - SIZE), record;
+	enum tape_type type;
+	if (!tape_take_record(&end, &type, &record) || type != TAPE_END)
+		return (struct str){ 0 };
+	return tape_take_text(&(struct tape_cursor){ record });
+}
+
+bool tape_take_last(struct str record, struct str before, struct tape_last *ret)
+{
+	struct tape_cursor c = { record };
+	ret->id = tape_take_text(&c);
+	ret->sum = (uint32_t)tape_take_number(&c, 4);
+	return !c.short_of && ret->sum == tape_sum(0, before);
 }
 
 bool tape_take_batch(struct str record, struct tape_batch *ret)

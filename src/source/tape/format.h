@@ -7,7 +7,7 @@
 
 #define TAPE_HEAD "unhang answers 1\n"
 
-enum { TAPE_RECORD_HEAD = 8, TAPE_RECORD_MOST = 1 << 29, TAPE_KEY = 40 };
+enum { TAPE_ID = 16, TAPE_RECORD_HEAD = 8, TAPE_RECORD_MOST = 1 << 29, TAPE_KEY = 40 };
 
 enum tape_type {
 	TAPE_PATH = 'N',  // a path; the records behind it name it by its place among the paths
@@ -17,7 +17,7 @@ enum tape_type {
 	TAPE_LINE = 'R',  // a record of it
 	TAPE_NOTE = 'K',  // who wrote the record behind it: struct source_note
 	TAPE_LOG_END = 'E',
-	TAPE_END = 'Z',
+	TAPE_END = 'Z', // struct tape_last: only what has it is whole
 };
 
 /** What a request is, beside enum probe_kind: something that the machine says without a file; and memory of a process, as
@@ -29,6 +29,12 @@ struct tape_batch {
 	int64_t began, ended;
 	struct probe_stuck stuck;
 	uint32_t stuck_order; // of a tape that is played: the place of the answer that did not come
+};
+
+/** What ends a track. */
+struct tape_last {
+	struct str id; // of the capture, which all of its tracks have; TAPE_ID bytes
+	uint32_t sum;  // of all bytes before it: no record was lost, added or moved
 };
 
 /** A request and its answer. @key is the request as it lies in the file. */
@@ -61,4 +67,9 @@ struct str tape_take_bytes(struct tape_cursor *c, size_t n);
 bool tape_take_record(struct str *left, enum tape_type *ret_type, struct str *ret);
 
 bool tape_take_batch(struct str record, struct tape_batch *ret);
+/** The sum of what has @sum, or 0, and @more behind it. */
+uint32_t tape_sum(uint32_t sum, struct str more);
+void tape_put_last(struct text *t, const struct tape_last *last);
+/** false: it is none, or does not fit the bytes @before it. */
+bool tape_take_last(struct str record, struct str before, struct tape_last *ret);
 bool tape_take_probe(struct str record, struct tape_probe *ret);

@@ -39,6 +39,7 @@ struct taped_log {
 struct tape_recorder {
 	struct tape_recording to;
 	uint64_t written;
+	uint32_t sum; // of that
 	uint32_t batches;
 	int error;      // why not all is on the tape; 0
 	int64_t synced; // when it was last brought to the disk

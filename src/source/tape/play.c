@@ -61,6 +61,13 @@ static void take_log(struct loading *l, struct str record, struct str behind)
 		vec_push(&l->tape->player.logs, log);
 }
 
+/** @before: as it was read. */
+static void take_end(struct loading *l, struct str record, struct str before)
+{
+	struct tape_last last;
+	l->track->whole = tape_take_last(record, before, &last);
+}
+
 static void take(struct loading *l, enum tape_type type, struct str record, struct str behind)
 {
 	struct tape_batch batch = { 0 };
@@ -72,8 +79,6 @@ static void take(struct loading *l, enum tape_type type, struct str record, stru
 		take_probe(l, record);
 	else if (type == TAPE_LOG)
 		take_log(l, record, behind);
-	else if (type == TAPE_END)
-		l->track->whole = true;
 }
 
 bool tape_add(struct tape *t, struct str name, struct str bytes)
@@ -89,8 +94,11 @@ bool tape_add(struct tape *t, struct str name, struct str bytes)
 	uint32_t number = tape_name(&t->paths, name, true);
 	track.name = t->paths.list.data[number];
 	struct str left = str_from((struct str){ track.bytes, bytes.n }, sizeof(TAPE_HEAD) - 1);
-	while (tape_take_record(&left, &type, &record))
+	for (size_t at = bytes.n - left.n; tape_take_record(&left, &type, &record); at = bytes.n - left.n) {
 		take(&l, type, record, left);
+		if (type == TAPE_END && !left.n)
+			take_end(&l, record, str_cut(bytes, at));
+	}
 	vec_free(&l.paths);
 	vec_push(&t->player.tracks, track);
 	t->player.sorted = false;

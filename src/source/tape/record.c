@@ -68,6 +68,7 @@ void tape_write(struct tape *t)
 	if (!r->error && !write_all(r->to.fd, text_str(&r->room)))
 		r->error = errno;
 	r->written += r->error ? 0 : r->room.n;
+	r->sum = tape_sum(r->sum, text_str(&r->room));
 	text_clear(&r->room);
 	if (!r->error && now_ms() - r->synced >= SYNC_MS)
 		tape_sync(r);
@@ -80,8 +81,8 @@ uint64_t tape_written(const struct tape *t) { return t->recorder.written; }
 
 bool tape_end(struct tape *t)
 {
-	struct text *room = &t->recorder.room;
-	tape_close_record(room, tape_open_record(room, TAPE_END));
+	tape_write(t);
+	tape_put_last(&t->recorder.room, &(struct tape_last){ t->recorder.to.id, t->recorder.sum });
 	tape_write(t);
 	if (!t->recorder.error)
 		tape_sync(&t->recorder);

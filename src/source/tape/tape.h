@@ -40,6 +40,7 @@ struct tape_recording {
 	struct tape_filter filter;
 	bool contents; // of users' memory are kept too
 	struct tape_dead *dead;
+	struct str id; // of the capture
 };
 struct tape *tape_record(const struct tape_recording *r);
 /** Ends the recording: what is on the tape is on the disk. false: not all of it is; errno says why, EFBIG: there was too much. */
@@ -55,7 +56,9 @@ uint64_t tape_written(const struct tape *t);
 struct tape *tape_new(void);
 /** Adds a track; the tape makes a copy of @bytes. What is damaged ends the track. false: it is no track at all. */
 bool tape_add(struct tape *t, struct str name, struct str bytes);
-/** Whether the track is there and was recorded to its end. */
+/** The id of the capture that recorded a track to its end; empty: nobody knows. */
+struct str tape_id(struct str bytes);
+/** Whether the track is there as it was recorded, to its end. */
 bool tape_whole(const struct tape *t, struct str name);
 void tape_free(struct tape *t);
 
