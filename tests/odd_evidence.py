@@ -66,6 +66,9 @@ def test_prefixes(t, unhang):
         told(t, unhang.explain_text(odd), f"{magic} before a log", "begins like an archive")
         told(t, unhang.explain("-", stdin=odd), f"{magic} on standard input", "begins like an archive")
     told(t, unhang.explain(unhang.write("odd.gz", gzip.compress(b"PK\x03\x04" + LOG))), "PK in a gz", "begins like an archive")
+    for skipped in b"\x50\x2a\x4d\x18" + b"\xff" * 4, b"\x5f\x2a\x4d\x18\xf0\0\0\0":
+        run = unhang.run("explain", unhang.write("odd.zst", skipped + b"x" * 100))
+        t.ok(run.returncode == tap.CANNOT and b"odd.zst" in run.stderr, "a zstd frame that is to be skipped, and is cut, is no all-clear", f"{run.returncode}: {run.stdout} {run.stderr}")
 
 
 def test_cut(t, unhang):

@@ -13,6 +13,7 @@ bool source_is_archive(struct str head)
 		  "7zXZ",
 		  5, 0 },
 		{ "\x28\xb5\x2f\xfd", 4, 0 },
+		{ "\x2a\x4d\x18", 3, 1 }, // a frame of zstd or lz4 that is skipped; its first byte may be any of sixteen
 		{ "BZh", 3, 0 },
 		{ "\x04\x22\x4d\x18", 4, 0 },
 		{ "PK\x03\x04", 4, 0 },
