@@ -105,6 +105,14 @@ static void names_and_secrets_are_replaced(void **state)
 		{ "0::/docker/4fa6e0f0c678b1d2e3f4a5968778695a4b3c2d1e0f9e8d7c6b5a493827160594", "4fa6e0f0c678", false },
 		{ "0::/slurm/uid_28431/job_991", "28431", false },
 		{ "0::/user.slice/user-28517.slice", "28517", false },
+		{ "job -phunter22x", "hunter22x", true },
+		{ "job --pass:hunter22x", "hunter22x", true },
+		{ "openvpn: passphrase Hunter22", "Hunter22", false },
+		{ "systemd[1]: Set hostname to <lintworm>.", "lintworm", false },
+		{ "systemd[1]: Started Session 3 of User zaphod.", "zaphod", false },
+		{ "audit: proctitle=2F686F6D652F7A6170686F64 x", "2F686F6D652F7A6170686F64", false },
+		{ "audit: exe=2F6F70742F7A6170 x", "2F6F70742F7A6170", false },
+		{ "wireguard: wg-magrathea: Handshake did not complete", "magrathea", false },
 		{ "ata3.00: ATA-9: WDC WD40EFRX, WD-WCC4E5KJ9912, max UDMA/133", "WCC4E5KJ9912", false },
 	};
 	(void)state;
@@ -137,6 +145,8 @@ static void what_tells_nothing_of_anybody_stays(void **state)
 		"audit: pid=7 sig=SIGSEGV pass=failed; https://github.com/x?page=failed&q=amdgpu",
 		"load address 0x7f1234567890 of 4111111111111112, 1.5,2.25 and (12) 34-56, C:/x/y, a/b/c/d/e",
 		"monkey=banana hostPtr=f1220000 0x7f22:0x7f23",
+		"overlay / overlay rw,lowerdir=/l,uuid=on 0 0, uuid=auto, UUID=null, serial=on",
+		"exe=\"/usr/bin/x\" exe=/usr/bin/x a list of users of user space",
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {

@@ -6,6 +6,8 @@ static bool is_bracketed(char c) { return c && !char_among(c, "]\n"); }
 static bool is_rest(char c) { return c && c != '\n'; }
 static bool is_word(char c) { return char_word(c) || (c & 0x80) || char_among(c, "-."); }
 static bool is_target(char c) { return char_word(c) || char_among(c, "-.:"); }
+static bool is_login(char c) { return char_word(c) || c == '-'; }
+static bool is_secret(char c) { return !char_space(c) && is_quoted(c); }
 static bool is_base64(char c) { return char_alpha(c) || char_digit(c) || char_among(c, "+/="); }
 
 static size_t run_of(struct str s, bool (*is)(char))
@@ -46,6 +48,11 @@ static const struct {
 	{ "nfs ", is_word, REDACT_HOST },
 	{ "cifs //", is_word, REDACT_HOST },
 	{ "acct=\"", is_quoted, REDACT_USER },
+	{ "of User ", is_login, REDACT_USER },
+	{ "passphrase ", is_secret, REDACT_SECRET },
+	{ "proctitle=", char_hex, REDACT_NAME },
+	{ "exe=", char_hex, REDACT_NAME },
+	{ "wireguard: ", is_word, REDACT_NAME },
 	{ "pod=\"", is_quoted, REDACT_NAME },
 	{ "job_name=", is_word, REDACT_NAME },
 	{ "container name=", is_word, REDACT_NAME },

@@ -185,7 +185,7 @@ static void find_named(struct redact_search *s, size_t at)
 	rest = str_from(rest, quoted);
 	bool colon = rest.n && rest.p[0] == ':';
 	bool plain = !w->weak && (w->kind == REDACT_SECRET || w->kind == REDACT_SERIAL || str_is(name, "Hostname"));
-	if (!(equal || (option && rest.n && char_space(rest.p[0])) || (colon && (quoted || plain))))
+	if (!(equal || (option && rest.n && char_space(rest.p[0])) || (colon && (quoted || plain || option))))
 		return;
 	rest = str_from(rest, 1);
 	while (rest.n && (char_space(rest.p[0]) || char_among(rest.p[0], "\"'<")) && rest.p[0] != '\n')
@@ -323,6 +323,7 @@ static void find_behind(struct redactor *r, struct str rest)
 		enum redact_kind kind;
 	} before[] = {
 		{ "Bearer ", REDACT_SECRET },    { "Basic ", REDACT_SECRET },         { "Hostname set to <", REDACT_HOST },
+		{ "Set hostname to <", REDACT_HOST },
 		{ "unique_id ", REDACT_SERIAL }, { "session of user ", REDACT_USER }, { "for user ", REDACT_USER },
 		{ "Accepted publickey for ", REDACT_USER }, { "Accepted password for ", REDACT_USER }, { "Failed password for ", REDACT_USER },
 		{ "SHA256:", REDACT_SECRET },

@@ -69,7 +69,7 @@ void redact_find_option(struct redactor *r, struct str text, size_t line, size_t
 	} options[] = {
 		{ "mysql", 'p', true }, { "mariadb", 'p', true }, { "sshpass", 'p', true }, { "sshpass", 'p', false },
 		{ "7z", 'p', true },    { "ldap", 'w', false },   { "redis", 'a', false },  { "ipmitool", 'P', false },
-		{ NULL, 'p', false },   { NULL, 'P', false },
+		{ NULL, 'p', false },   { NULL, 'P', false },     { NULL, 'p', true },
 	};
 	enum { LEAST = 4, LEAST_LETTERS = 6, PROGRAM = 256 };
 	struct str program = str_cut((struct str){ text.p + line, at - line }, PROGRAM), rest = str_from(text, at + 1), value = str_from(rest, 1);
@@ -94,7 +94,8 @@ void redact_find_option(struct redactor *r, struct str text, size_t line, size_t
 		bool digits = false;
 		for (size_t n = 0; n < value.n; n++)
 			digits |= char_digit(value.p[n]);
-		if (!options[i].program && (digits || value.n >= LEAST_LETTERS))
+		const bool long_enough = value.n >= LEAST_LETTERS; // not the -pthread of a compiler
+		if (!options[i].program && (joined ? digits && long_enough : digits || long_enough))
 			redact_add_weak(r, REDACT_SECRET, value);
 	}
 }

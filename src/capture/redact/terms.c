@@ -167,7 +167,8 @@ static bool may_be_chosen(const struct redact_term *t) { return !t->sure && t->k
 static const struct redact_term *meant_by(const struct redactor *r, const struct redact_term *t)
 {
 	const struct redact_term *meant = t->of ? &r->terms.data[t->of - 1] : t;
-	return meant->number && (t->of ? meant->held : !meant->held) ? meant : NULL;
+	const bool goes = t->of ? meant->held || meant->alone : !meant->held;
+	return meant->number && goes ? meant : NULL;
 }
 
 /** Sorts the terms. Those that begin with another one stand behind it, and lead back to it. */
@@ -230,12 +231,13 @@ static bool in_evidence(const struct redactor *r, struct str text, size_t at, si
 	return r->words && allow_is_evidence(r->words, (struct str){ text.p + at, end - at });
 }
 
-static const struct redact_term *term_at(const struct redactor *r, struct str text, size_t at)
+/** The longest term at a byte of the text. @places: places count, too. */
+static const struct redact_term *term_at(const struct redactor *r, struct str text, size_t at, bool places)
 {
 	struct str rest = str_from(text, at);
 	for (uint32_t i = rest.n < 2 ? 0 : last_before(r, rest); i; i = r->within[i - 1]) {
 		const struct redact_term *t = &r->terms.data[r->sorted[i - 1]];
-		if (!str_starts(rest, t->text))
+		if (!str_starts(rest, t->text) || (t->of && !places))
 			continue;
 		bool alone =
 			(!at || !part_of_word(text.p[at - 1])) && (rest.n == t->text.n || !part_of_word(rest.p[t->text.n]));
@@ -278,45 +280,58 @@ bool redact_is_counter(const struct redactor *r, struct str word)
 	return kind < REDACT_KINDS && str_number(rest, &number) && number > 0 && number <= r->numbers[kind];
 }
 
-/** Of a place only the name in it is replaced. */
-static void put_meant(struct redactor *r, const struct redact_term *t, bool same_size, struct text *ret)
+/** How a text is replaced. */
+struct replacing {
+	bool same_size, devices_only;
+	unsigned within; // how many places it is part of
+};
+
+static void replace(struct redactor *r, struct str text, struct replacing how, struct text *ret);
+
+/** What stands around the name in a place may have names of its own. */
+static void put_meant(struct redactor *r, const struct redact_term *t, struct replacing how, struct text *ret)
 {
 	const struct redact_term *meant = meant_by(r, t);
-	text_add(ret, str_cut(t->text, t->at));
-	put_term(meant, same_size ? meant->text.n : SIZE_MAX, ret);
-	text_add(ret, str_from(t->text, t->at + meant->text.n));
+	how.within++;
+	replace(r, str_cut(t->text, t->at), how, ret);
+	put_term(meant, how.same_size ? meant->text.n : SIZE_MAX, ret);
+	replace(r, str_from(t->text, t->at + meant->text.n), how, ret);
 	r->counts[meant->kind].places++;
 }
 
-static void replace(struct redactor *r, struct str text, bool same_size, bool devices_only, struct text *ret)
+static void replace(struct redactor *r, struct str text, struct replacing how, struct text *ret)
 {
+	enum { PLACES_WITHIN = 3 };
 	size_t from = 0, at = 0;
 	while (at < text.n) {
-		const struct redact_term *t = term_at(r, text, at);
-		if (!t || (devices_only && !is_of_device(meant_by(r, t)->kind))) {
+		const struct redact_term *t = term_at(r, text, at, how.within < PLACES_WITHIN);
+		if (!t || (how.devices_only && !is_of_device(meant_by(r, t)->kind))) {
 			at++;
 			continue;
 		}
 		text_add(ret, (struct str){ text.p + from, at - from });
-		put_meant(r, t, same_size, ret);
+		put_meant(r, t, how, ret);
 		from = at += t->text.n;
 	}
 	text_add(ret, str_from(text, from));
 }
 
-void redact_text(struct redactor *r, struct str text, bool same_size, struct text *ret) { replace(r, text, same_size, false, ret); }
+void redact_text(struct redactor *r, struct str text, bool same_size, struct text *ret)
+{
+	replace(r, text, (struct replacing){ .same_size = same_size }, ret);
+}
 
 void redact_kernel_text(struct redactor *r, struct str text, bool same_size, struct text *ret)
 {
-	replace(r, text, same_size, true, ret);
+	replace(r, text, (struct replacing){ .same_size = same_size, .devices_only = true }, ret);
 }
 
 bool redact_hold(struct redactor *r, struct str text)
 {
 	bool any = false;
 	for (size_t at = 0; at < text.n; at++) {
-		const struct redact_term *t = term_at(r, text, at);
-		if (t && !t->of) {
+		const struct redact_term *t = term_at(r, text, at, false);
+		if (t) {
 			r->terms.data[t - r->terms.data].held = any = true;
 			at += t->text.n - 1;
 		}
