@@ -12,6 +12,12 @@ static inline const char *found_complaint(struct redactor *r, struct str bytes, 
 	if (found->n != bytes.n)
 		return "bytes whose places matter are elsewhere";
 	text_clear(found);
+	redact_kernel_text(r, bytes, true, found);
+	if (found->n != bytes.n)
+		return "bytes of the kernel whose places matter are elsewhere";
+	redact_hold(r, str_cut(bytes, bytes.n / 2));
+	redact_ready(r);
+	text_clear(found);
 	redact_text(r, bytes, false, found);
 	return NULL;
 }
@@ -39,11 +45,11 @@ static inline const char *kept_complaint(struct allowed *a, struct str bytes)
 /** @a: begun once, since it holds all words of knowledge. */
 static inline const char *redact_complaint(struct allowed *a, const uint8_t *data, size_t size)
 {
-	struct redactor r = { 0 };
+	struct redactor r = { .words = a };
 	struct text found = { 0 };
 	struct str bytes = { (const char *)data, size };
-	const char *complaint = found_complaint(&r, bytes, &found);
 	a->redactor = &r;
+	const char *complaint = found_complaint(&r, bytes, &found);
 	if (!complaint)
 		complaint = kept_complaint(a, bytes);
 	if (!complaint)
