@@ -730,6 +730,92 @@ def test_killed(t, j):
     t.ok(said, "so does the watch")
 
 
+def forge(state, name, recordings, group="", number=1, status=-1):
+    """The directory of a run that was killed, as a stranger may write it."""
+    directory = state / name
+    (directory / str(number)).mkdir(parents=True)
+    host, boot = socket.gethostname(), pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    (directory / "run").write_text(f"id {name}\nhost {host}\nboot_id {boot}\nbegan 1794883718491\npid 4194303\nstatus {status}\nrecordings {recordings}\n"
+                                   f"try\nnumber {number}\nlevel 1\nbegan 1794883718497\n" + (f"group {group}\n" if group else ""))
+    for path in (directory, directory / str(number)):
+        path.chmod(0o700)
+    return directory
+
+
+def test_forged(t, j):
+    """A run directory that another wrote is not believed; and no record, whoever wrote it, names something else than recordings to be removed."""
+    victim, empty = j.unhang.directory / "forged-victim", j.unhang.directory / "forged-empty"
+    victim.mkdir(mode=0o700)
+    (victim / "gold").write_text("gold")
+    empty.mkdir()
+    state = j.unhang.directory / "forged"
+    state.mkdir(mode=0o700)
+    here = [victim, victim / "gold", empty]
+    own = forge(state, "20261117-010101-1", victim, group=empty)
+    j.run(["true"], "--state-dir", state)
+    t.same(([p.exists() for p in here], json.loads((own / "report.json").read_text())["state"]), ([True] * 3, "ended"), "a record that names other directories than unhang's own has them removed by nobody")
+    (state / "20261117-010101-2").symlink_to(forge(j.unhang.directory / "elsewhere", "20261117-010101-2", victim))
+    outside = forge(state, "20261117-010101-3", pathlib.Path("/dev/shm") / f"unhang-{os.geteuid()}.20261117-010101-3", number=7)
+    (outside / "7").rmdir()
+    (outside / "7").symlink_to(victim)
+    recordings = pathlib.Path(f"/dev/shm/unhang-{os.geteuid()}.20261117-010101-3")
+    recordings.mkdir(mode=0o700)
+    (recordings / "x.recording").write_text("no recording")
+    j.run(["true"], "--state-dir", state)
+    t.same((sorted(p.name for p in victim.iterdir()), [p.name for p in (j.unhang.directory / "elsewhere").glob("*/report.json")]), (["gold"], []), "links in a state directory lead nowhere")
+    shutil.rmtree(recordings, ignore_errors=True)
+    if os.geteuid():
+        t.skip("runs of other users", "only root can make them")
+        return
+    state = j.unhang.directory / "forged-sticky"
+    state.mkdir()
+    state.chmod(0o1777)
+    recordings = pathlib.Path("/dev/shm/unhang-0.20261117-010101-4")
+    recordings.mkdir(mode=0o700)
+    (recordings / "x.recording").write_text("no recording")
+    strange = forge(state, "20261117-010101-4", recordings)
+    foreign = forge(state, "20261117-010101-5", recordings)
+    for path in (strange, strange / "1", strange / "run", foreign / "run"):
+        os.chown(path, 65534, 65534)
+    j.run(["true"], "--state-dir", state)
+    t.same(((recordings / "x.recording").exists(), [p.parent.name for p in state.glob("2026*-[45]/report.json")]), (True, []), "what belongs to another user is not believed")
+    shutil.rmtree(recordings)
+    os.mkdir(state / "slurm-9191")
+    os.chown(state / "slurm-9191", 65534, 65534)
+    done = j.run(["true"], "--state-dir", state, env={"SLURM_JOB_ID": "9191"})
+    t.same((done.returncode, done.report.get("id")), (0, "slurm-9191-2"), "who takes the name of a run in advance does not keep it from starting")
+
+
+def test_pruned(t, j):
+    """Of old runs that goes which unhang wrote."""
+    state = j.unhang.directory / "pruned"
+    for n in range(70):
+        directory = forge(state, f"20261117-020202-{n:02}", "", status=0)
+        text = (directory / "run").read_text()
+        (directory / "run").write_text(text.replace("began 1794883718491", f"began {1794883718491 + n}"))
+        (directory / "report.json").write_text("{}")
+        for name in ("bundle.tar.zst", "diagnosis.json", "diagnosis.txt", "output", "gpucore.17"):
+            (directory / "1" / name).write_text("x")
+        (directory / "1" / "inputs" / "17" / "3").mkdir(parents=True)
+        (directory / "1" / "inputs" / "17" / "3" / "metadata.json").write_text("{}")
+    (state / "20261117-020202-00" / "notes.txt").write_text("mine")
+    (state / "20261117-020202-01" / "1" / "plot.png").write_text("mine")
+    shutil.copytree(state / "20261117-020202-02", state / "kept")
+    bundle = state / "repository.bundle"
+    bundle.write_text("mine")
+    os.utime(bundle, (0, 0))
+    mark = state / "torchrun-1.host.1.0.0.bundle"
+    mark.write_text("")
+    os.utime(mark, (0, 0))
+    j.run(["true"], "--state-dir", state)
+    left = {str(p.relative_to(state)) for p in state.glob("2026*-0[0-5]/**/*") if p.is_file()}
+    runs = {p.parent.name for p in state.glob("20261117-020202-*/run")}
+    t.same((len(runs), min(runs)), (64, "20261117-020202-06"), "the newest 64 stay")
+    t.same((left, (state / "20261117-020202-03").exists()), ({"20261117-020202-00/notes.txt", "20261117-020202-01/1/plot.png"}, False), "of the others, a user's own files do, and nothing else")
+    t.ok((state / "kept" / "run").exists() and (state / "kept" / "1" / "bundle.tar.zst").exists(), "a copy under another name stays")
+    t.same((bundle.exists(), mark.exists()), (True, False), "and a file whose name looks like a mark of unhang, with something in it")
+
+
 # --- the terminal ---
 
 class Terminal:
@@ -853,7 +939,7 @@ def main():
     j = Job(unhang)
     # With real programs these are in job_gpu.py.
     without = () if shutil.which("hipcc") else (test_left, test_terminal)
-    for test in (test_status, test_places, test_not_replaced, test_state, test_refused, test_output, test_copied, test_left_alone, test_outlived, test_words, test_container, test_inherited, test_full, test_no_process, test_signals, test_limits, test_oom, test_group, test_tries, test_waits, test_ranks, test_first, test_killed, test_hangup, *without):
+    for test in (test_status, test_places, test_not_replaced, test_state, test_refused, test_output, test_copied, test_left_alone, test_outlived, test_words, test_container, test_inherited, test_full, test_no_process, test_signals, test_limits, test_oom, test_group, test_tries, test_waits, test_ranks, test_first, test_killed, test_forged, test_pruned, test_hangup, *without):
         test(t, j)
     t.end()
 

@@ -266,3 +266,27 @@ bool make_above(int dir, const char *path, mode_t mode)
 	}
 	return true;
 }
+
+static void remove_to_depth(int dir, int depth)
+{
+	const int again = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *list = again < 0 ? NULL : fdopendir(again);
+	for (struct dirent *e = list ? readdir(list) : NULL; e; e = readdir(list)) {
+		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || !unlinkat(dir, e->d_name, 0) || !depth)
+			continue;
+		_cleanup_close_ int below = openat(dir, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (below >= 0)
+			remove_to_depth(below, depth - 1);
+		unlinkat(dir, e->d_name, AT_REMOVEDIR);
+	}
+	if (list)
+		closedir(list);
+	else if (again >= 0)
+		close(again);
+}
+
+void remove_below(int dir)
+{
+	enum { DEPTH_MOST = 16 };
+	remove_to_depth(dir, DEPTH_MOST);
+}

@@ -30,6 +30,8 @@ void save_give(int fd, mode_t mode);
 struct uh_error *save_remove(int dir, const char *path);
 /** How many unfinished files were left by a save_file() to @path that was killed. @remove: removes them. */
 unsigned save_left_over(int dir, const char *path, bool remove);
+/** Removes all that is in a directory, and below it. A link goes, and what it leads to stays. */
+void remove_below(int dir);
 /** Makes the directories above the last name of @path, which begins at @dir. */
 bool make_above(int dir, const char *path, mode_t mode);
 /** @path from the root on, whatever directory a process is in later. */

@@ -223,7 +223,7 @@ static bool may_go(const struct stat *st, struct str name)
 	       (name.p[0] != '.' || str_ends(name, S(".unhang-new")) || str_is(name, PACKED_BUNDLE));
 }
 
-static void remove_below(int dir, int depth)
+static void remove_saved(int dir, int depth)
 {
 	enum { DEPTH_MOST = 4 };
 	int again = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -239,7 +239,7 @@ static void remove_below(int dir, int depth)
 		_cleanup_close_ int below = S_ISDIR(st.st_mode) && depth < DEPTH_MOST ? partial_open_below(dir, e->d_name) : -1;
 		if (below < 0)
 			continue;
-		remove_below(below, depth + 1);
+		remove_saved(below, depth + 1);
 		unlinkat(dir, e->d_name, AT_REMOVEDIR);
 	}
 	if (list)
@@ -271,7 +271,7 @@ struct uh_error *partial_remove(const char *path, int dir)
 {
 	static const char *const marks[] = { PACKED_MARK, PARTIAL_MARK };
 	struct stat st, named;
-	remove_below(dir, 0);
+	remove_saved(dir, 0);
 	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
 		unlinkat(dir, marks[i], 0);
 	if (fstat(dir, &st) || lstat(path, &named) || st.st_ino != named.st_ino || st.st_dev != named.st_dev)

@@ -75,21 +75,38 @@ struct run_try *try_new(struct arena *a)
 /** A job that failed may take the machine with it in the next moment; who waits for the end of a good one need not wait for the disk. */
 static bool ended_well(const struct run_try *t) { return str_is(t->ended, "done"); }
 
-static struct uh_error *save_report(const struct run_told *r, const char *path)
+/** Below the directory that was judged when it was opened, whatever its path leads to by now. */
+static struct uh_error *save_below(const struct supervisor *s, const char *name, struct str bytes, bool soon)
 {
+	struct arena a = { 0 };
+	const char *path = arena_printf(&a, "%s/%s", s->directory, name).p;
+	struct uh_error *cannot = (soon ? save_soon : save_file)(s->lock, s->lock < 0 ? path : name, bytes, 0640);
+	struct uh_error *err =
+		cannot && s->lock >= 0 ? uh_error_new("%s/%s", s->directory, uh_error_message(cannot)) : cannot;
+	if (err != cannot)
+		uh_error_free(cannot);
+	arena_free(&a);
+	return err;
+}
+
+/** @path: of --status-file; NULL: it goes to the other files of the run. */
+static struct uh_error *save_report(const struct supervisor *s, const char *path)
+{
+	const struct run_told *r = s->run;
 	const struct run_try *last = r->ntries ? r->tries[r->ntries - 1] : NULL;
 	const bool soon = !last || !last->ended.n || ended_well(last);
-	struct uh_error *err = save_check(AT_FDCWD, path);
+	struct uh_error *err = path ? save_check(AT_FDCWD, path) : NULL;
 	if (err)
 		return err;
 	char *p = NULL;
 	size_t n = 0;
 	FILE *out = open_memstream(&p, &n);
 	if (!out)
-		return uh_error_os(errno, "%s", path);
+		return uh_error_os(errno, "%s", path ? path : s->directory);
 	report_run(r, true, 0, out);
 	fclose(out);
-	err = (soon ? save_soon : save_file)(AT_FDCWD, path, (struct str){ p, n }, 0640);
+	const struct str text = { p, n };
+	err = path ? (soon ? save_soon : save_file)(AT_FDCWD, path, text, 0640) : save_below(s, "report.json", text, soon);
 	free(p);
 	return err;
 }
@@ -105,19 +122,16 @@ static void told(const struct supervisor *s, struct uh_error *err)
 struct uh_error *disk_note(const struct supervisor *s)
 {
 	const bool soon = s->tries.len && ended_well(s->tries.data[s->tries.len - 1]);
-	struct arena a = { 0 };
 	struct text t = { 0 };
 	run_text(s->run, &t);
 	for (size_t i = 0; i < s->tries.len; i++) {
 		text_add(&t, S(TRY_BEGINS "\n"));
 		try_text(s->tries.data[i], &t);
 	}
-	const char *path = arena_printf(&a, "%s/run", s->directory).p;
 	struct uh_error *err = disk_check(s);
 	if (!err)
-		err = (soon ? save_soon : save_file)(AT_FDCWD, path, text_str(&t), 0640);
+		err = save_below(s, "run", text_str(&t), soon);
 	text_free(&t);
-	arena_free(&a);
 	return err;
 }
 
@@ -126,16 +140,14 @@ void disk_status(const struct supervisor *s)
 	s->run->tries = (const struct run_try *const *)s->tries.data;
 	s->run->ntries = s->tries.len;
 	if (s->options->status_file)
-		told(s, save_report(s->run, s->options->status_file));
+		told(s, save_report(s, s->options->status_file));
 }
 
 void disk_report(const struct supervisor *s)
 {
-	struct arena a = { 0 };
 	disk_status(s);
 	if (disk_ours(s)) // else disk_note() says so
-		told(s, save_report(s->run, arena_printf(&a, "%s/report.json", s->directory).p));
-	arena_free(&a);
+		told(s, save_report(s, NULL));
 }
 
 void disk_save(const struct supervisor *s)
@@ -144,9 +156,35 @@ void disk_save(const struct supervisor *s)
 	disk_report(s);
 }
 
-static struct str read_run(struct arena *a, const char *directory)
+// --- which runs are believed ---
+
+/** A container's root is nobody's but its user's, whose directories it is given: there any owner is as good as root. */
+static bool owner_ours(const struct stat *st)
 {
-	_cleanup_close_ int fd = open(arena_printf(a, "%s/run", directory).p, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	return st->st_uid == geteuid() || st->st_uid == caller_uid() || (!geteuid() && source_in_container());
+}
+
+static bool open_to_others(const struct stat *st) { return st->st_mode & (S_IWGRP | S_IWOTH) && !(st->st_mode & S_ISVTX); }
+
+static bool believed(const struct stat *st)
+{
+	return (S_ISREG(st->st_mode) || S_ISDIR(st->st_mode)) && owner_ours(st) && !open_to_others(st);
+}
+
+int disk_open_believed(int dir, const char *name, int flags)
+{
+	struct stat st;
+	const int fd = openat(dir, name, flags | O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0 || (!fstat(fd, &st) && believed(&st)))
+		return fd;
+	close(fd);
+	errno = EPERM;
+	return -1;
+}
+
+static struct str read_run(struct arena *a, int directory)
+{
+	_cleanup_close_ int fd = directory < 0 ? -1 : disk_open_believed(directory, "run", 0);
 	struct text t = { 0 };
 	ssize_t n;
 	while (fd >= 0 && t.n < FILE_MOST && (n = read(fd, text_room(&t, RUN_PIECE), RUN_PIECE)) > 0)
@@ -156,9 +194,9 @@ static struct str read_run(struct arena *a, const char *directory)
 	return kept;
 }
 
-void run_read(struct supervisor *s, const char *directory, struct run_told *r)
+void run_read(struct supervisor *s, struct run_told *r)
 {
-	struct str text = read_run(s->arena, directory);
+	struct str text = read_run(s->arena, s->lock);
 	const struct str mark = S("\n" TRY_BEGINS "\n");
 	ptrdiff_t at = str_find(text, mark);
 	run_take(at < 0 ? text : str_cut(text, (size_t)at), s->arena, r);
@@ -187,24 +225,19 @@ static bool goes_on(const struct run_told *before, const struct run_told *now)
 	return now->rounds > before->rounds && str_eq(before->parent, now->parent) && str_eq(before->boot_id, now->boot_id);
 }
 
-/** Root writes where nobody else can put a link in the place of a directory. @st: of @path. A container's root is nobody's but its user's,
- * whose directories it is given: there the owner is as good as root. */
+/** Root writes where nobody else can put a link in the place of a directory. @st: of @path. */
 static struct uh_error *check_owner(const char *path, const struct stat *st)
 {
-	const bool open = st->st_mode & (S_IWGRP | S_IWOTH) && !(st->st_mode & S_ISVTX);
-	if (geteuid() || (!open && (!st->st_uid || st->st_uid == caller_uid() || source_in_container())))
+	if (geteuid() || (!open_to_others(st) && owner_ours(st)))
 		return NULL;
-	return uh_error_new("%s %s", path, open ? "can be changed by others" : "belongs to another user");
+	return uh_error_new("%s %s", path, open_to_others(st) ? "can be changed by others" : "belongs to another user");
 }
 
-/** Opens the directory of the run, which is none that a link leads to. */
-static struct uh_error *open_directory(struct supervisor *s)
+/** Opens the directory of the run. false: it is another's, or something else has its name. */
+static bool open_directory(struct supervisor *s)
 {
-	struct stat st;
-	s->lock = open(s->directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (s->lock < 0 && (errno == ELOOP || errno == ENOTDIR))
-		return uh_error_os(errno, "%s", s->directory);
-	return s->lock >= 0 && !fstat(s->lock, &st) ? check_owner(s->directory, &st) : NULL;
+	s->lock = disk_open_believed(AT_FDCWD, s->directory, O_DIRECTORY);
+	return s->lock >= 0 || (errno != EPERM && errno != ELOOP && errno != ENOTDIR);
 }
 
 struct uh_error *disk_check(const struct supervisor *s)
@@ -229,14 +262,14 @@ static bool take_directory(struct supervisor *s, struct str id, struct uh_error 
 	struct run_told before = { .status = -1 };
 	s->directory = arena_printf(s->arena, "%s/" STR_FMT, s->options->state_dir, STR_ARG(id)).p;
 	*ret_err = make_directories(s->directory);
-	if (!*ret_err)
-		*ret_err = open_directory(s);
 	if (*ret_err)
 		return true;
+	if (!open_directory(s))
+		return false;
 	// A file system without locks leaves us without knowing.
 	const bool lives = s->lock >= 0 && flock(s->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
 	if (!lives)
-		run_read(s, s->directory, &before);
+		run_read(s, &before);
 	if (lives || (before.id.n && !goes_on(&before, s->run))) {
 		close(s->lock);
 		s->lock = -1;
@@ -275,16 +308,6 @@ struct uh_error *disk_begin(struct supervisor *s)
 		cannot = uh_error_new("%s has too many runs of this job", s->options->state_dir);
 	s->run->directory = str_z(s->directory);
 	return disk_refuse(cannot);
-}
-
-void directory_empty(const char *path)
-{
-	DIR *d = opendir(path);
-	for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
-		if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
-			unlinkat(dirfd(d), e->d_name, 0);
-	if (d)
-		closedir(d);
 }
 
 bool disk_first_of_node(const struct supervisor *s, struct job_try *t)

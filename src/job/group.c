@@ -1,14 +1,17 @@
 // Control groups: memory of the host that ran out, by their counters; and, of version 2, a group of its own for each try, where one may be
 // made: whoever belongs to the job is in it, whatever it did with its parents, and one word ends all of them at once.
 #include <fcntl.h>
-#include <ftw.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
+#include "base/save.h"
 #include "job/parts.h"
 
-enum { FILE_ROOM = 64 << 10, SMALL = 4096, DEPTH_MOST = 32, BELOW_MOST = 8 };
+#define GROUP_BEGINS "unhang-"
+enum { FILE_ROOM = 64 << 10, SMALL = 4096, DEPTH_MOST = 32 };
 
 /** How a version of control groups names things. */
 struct group_version {
@@ -169,7 +172,7 @@ void group_begin(struct job_group *g, struct arena *a, struct str name)
 	*g = (struct job_group){ .fd = -1, .mount = own.mount };
 	if (!own.directory.n)
 		return;
-	g->path = arena_printf(a, STR_FMT "/unhang-" STR_FMT, STR_ARG(own.directory), STR_ARG(name));
+	g->path = arena_printf(a, STR_FMT "/" GROUP_BEGINS STR_FMT, STR_ARG(own.directory), STR_ARG(name));
 	if (mkdir(g->path.p, 0755)) {
 		g->path = (struct str){ 0 };
 		return;
@@ -200,28 +203,30 @@ void group_kill(const struct job_group *g)
 		(void)!write(fd, "1", 1);
 }
 
-/** Only directories of a group can be removed; its files go with it. */
-static int remove_group(const char *path, const struct stat *st, int kind, struct FTW *where)
-{
-	(void)st;
-	(void)where;
-	if (kind == FTW_DP)
-		rmdir(path);
-	return 0;
-}
-
-void group_remove(struct str path)
+static void remove_group(struct str path, bool noted)
 {
 	char room[SMALL];
-	if (path.n && path.n < sizeof(room)) {
-		str_copy(room, sizeof(room), path);
-		nftw(room, remove_group, BELOW_MOST, FTW_DEPTH | FTW_PHYS);
-	}
+	struct statfs fs;
+	if (!path.n || path.n >= sizeof(room))
+		return;
+	str_copy(room, sizeof(room), path);
+	_cleanup_close_ int fd = open(room, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0 || (noted && (fstatfs(fd, &fs) || fs.f_type != CGROUP2_SUPER_MAGIC)))
+		return;
+	remove_below(fd); // groups: their files go with them
+	rmdir(room);
+}
+
+void group_remove_noted(struct str path, struct str run_id)
+{
+	struct str rest;
+	if (str_behind(str_base(path), S(GROUP_BEGINS), &rest) && str_starts(rest, str_cut(run_id, GROUP_NAME)))
+		remove_group(path, true);
 }
 
 void group_end(struct job_group *g)
 {
-	group_remove(g->path);
+	remove_group(g->path, false);
 	if (g->fd >= 0)
 		close(g->fd);
 	*g = (struct job_group){ .fd = -1 };

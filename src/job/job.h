@@ -37,6 +37,7 @@ struct job_options {
 #define JOB_AGENT_FILE "debug-agent.txt" // what the debug agent writes
 #define JOB_OUTPUT "output"              // the last that the job wrote to standard output and standard error
 enum { JOB_OUTPUT_KEPT = 256 << 10 };    // of each
+#define JOB_INPUTS "inputs"              // of kernels, at level 10
 #define JOB_CONTAINER "container.json"   // what Docker or Podman says of the container that it started
 struct job_copy;
 /** Saves it in @directory, as far as it is known. In a child: it may lie where nobody answers. */

@@ -66,7 +66,9 @@ void group_list(const struct job_group *g, struct pid_list *to);
 void group_kill(const struct job_group *g);
 /** Removes it, unless processes are in it. */
 void group_end(struct job_group *g);
-void group_remove(struct str path);
+enum { GROUP_NAME = 160 }; // of the name of a run so much is in that of its groups
+/** Removes the group that a run noted, if it is one, and of that run. */
+void group_remove_noted(struct str path, struct str run_id);
 
 struct oom_figures {
 	struct str group;           // the directory that counts
@@ -336,15 +338,34 @@ void disk_status(const struct supervisor *s);
 void disk_save(const struct supervisor *s);
 /** Makes the directory of the run, and reads the tries that are in it already. */
 struct uh_error *disk_begin(struct supervisor *s);
-/** Removes the files of a directory. */
-void directory_empty(const char *path);
+/** Opens what nobody but us, root and the user who called can have written; a link is not followed. -1: errno EPERM says
+ * that it is not believed. */
+int disk_open_believed(int dir, const char *name, int flags);
 #define BUNDLE_MARK ".bundle" // how the name of a file ends that says: a rank of this node saves
 /** Whether this process is the first of its job on this node to save a bundle. */
 bool disk_first_of_node(const struct supervisor *s, struct job_try *t);
-/** The run in a directory, and its tries behind it. */
-void run_read(struct supervisor *s, const char *directory, struct run_told *r);
+/** The run in the directory that is open, and its tries behind it. */
+void run_read(struct supervisor *s, struct run_told *r);
 
-// left.c: runs that were killed
+// recordings.c: where the recordings of a run lie while its job runs
+#define RECORDINGS_BEGIN "unhang-" // how the name of the directory begins
+/** Makes a directory for them. */
+struct uh_error *recordings_make(struct supervisor *s);
+/** Whether a path is one that the run of this name can have made for this user, and leads to a directory of his alone. */
+bool recordings_believed(struct str path, struct str run_id);
+/** Removes the files in it, if it is a directory of ours. */
+void recordings_empty(const char *path);
+void recordings_remove(const char *path);
+
+// left/prune.c
+struct old_run {
+	char *name; // below the state directory
+	int64_t began;
+};
+/** Removes all but the newest. Of what lies in their directories only that goes which unhang wrote. */
+void prune(int state, struct old_run *list, size_t n);
+
+// left/left.c: runs that were killed
 /** The last try of @other has no end, and nobody watches it any more. It waits: no job may run. */
 void left_complete(struct supervisor *s, struct supervisor *other);
 /** Completes the reports of runs that were killed. No job may run: it waits. */

@@ -17,7 +17,6 @@ enum {
 	FINISH_MS = 60000,
 	RELEASE_MS = 5000, // for KFD to let go of a process that has ended
 	DELAY_MOST_MS = 300000,
-	GROUP_NAME = 160,
 	STOOD_MS = 5000,
 	STOPPED_MS = 5000, // who pressed Ctrl-C waits
 	NOT_FOUND = 127,
@@ -25,45 +24,6 @@ enum {
 };
 
 // --- what is known before the start ---
-
-/** The directory that the user's own UNHANG_RECORDING names; else shared memory. In a container that dies with it. /dev/null is a word of
- * the recorder's, and no file. */
-static const char *recordings_base(struct supervisor *s)
-{
-	const char *own = getenv("UNHANG_RECORDING"), *slash = own ? strrchr(own, '/') : NULL;
-	if (own && own[0] == '/' && slash > own && strcmp(own, "/dev/null") && !memchr(own, '%', (size_t)(slash - own)))
-		return arena_z(s->arena, (struct str){ own, (size_t)(slash - own) });
-	return access("/dev/shm", W_OK) ? s->directory : "/dev/shm";
-}
-
-/** Whether there is such a directory of ours alone now. In a directory that others may write to, somebody may have made it before us. */
-static bool make_private(const char *path)
-{
-	struct stat st;
-	if (!mkdir(path, 0700))
-		return true;
-	if (errno != EEXIST)
-		return false;
-	const bool ours =
-		!lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & (S_IWGRP | S_IWOTH));
-	errno = EEXIST;
-	return ours;
-}
-
-/** The recordings lie in memory, in a directory of their own that capture and `unhang last` know by its name. Where that is another user's,
- * it has an ending that nobody can guess. */
-static struct uh_error *make_recordings(struct supervisor *s)
-{
-	const struct str path =
-		arena_printf(s->arena, "%s/unhang-%u." STR_FMT, recordings_base(s), (unsigned)getuid(), STR_ARG(s->run->id));
-	char *other = arena_z(s->arena, arena_printf(s->arena, STR_FMT "-XXXXXX", STR_ARG(path)));
-	const char *made = make_private(path.p) ? path.p : errno == EEXIST ? mkdtemp(other) : NULL;
-	if (!made)
-		return uh_error_os(errno, "%s", path.p);
-	s->recordings = made;
-	s->run->recordings = str_z(s->recordings);
-	return NULL;
-}
 
 static void take_over(struct supervisor *s)
 {
@@ -120,7 +80,7 @@ static char *const *command_line(struct supervisor *s, const struct run_try *t)
 static struct uh_error *start(struct supervisor *s, struct job_try *a)
 {
 	struct run_try *t = a->told;
-	const char *dumps = arena_printf(s->arena, "%s/inputs", a->directory).p;
+	const char *dumps = arena_printf(s->arena, "%s/" JOB_INPUTS, a->directory).p;
 	const bool agent = str_is(t->changes, CHANGE_AGENT); // which and GPU cores exclude each other in most versions of ROCm
 	const struct start_settings settings = { .options = s->options,
 						 .of = t,
@@ -373,7 +333,7 @@ static struct uh_error *all_tries(struct supervisor *s)
 	for (bool again = true, ran = false; again && !err;) {
 		struct run_try *t = next_try(s);
 		vec_push(&s->tries, t);
-		directory_empty(s->recordings); // of the try before
+		recordings_empty(s->recordings); // of the try before
 		err = try_once(s, t);
 		if (!err || s->missing)
 			disk_save(s);
@@ -416,7 +376,7 @@ static struct uh_error *begin(struct supervisor *s)
 			(long long)s->run->rank, (long long)s->run->world, STR_ARG(s->run->launcher));
 	struct uh_error *err = disk_begin(s);
 	if (!err)
-		err = make_recordings(s);
+		err = recordings_make(s);
 	if (!err && s->options->profile)
 		err = read_profile(s, s->options->profile, &profile);
 	s->profile = arena_str(s->arena, text_str(&profile));
@@ -451,10 +411,8 @@ struct uh_error *job_run(const struct job_options *o, const struct job_hands *ha
 	}
 	if (err)
 		rmdir(s.directory); // where nothing could be written
-	if (s.recordings) {
-		directory_empty(s.recordings);
-		rmdir(s.recordings);
-	}
+	if (s.recordings)
+		recordings_remove(s.recordings);
 	const struct run_try **list = arena_alloc(&ret->arena, (s.tries.len + 1) * sizeof(*list));
 	for (size_t i = 0; i < s.tries.len; i++)
 		list[i] = s.tries.data[i];

@@ -2,60 +2,30 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <poll.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 
 #include "job/parts.h"
 
-enum { RUNS_KEPT = 64, RUNS_MOST = 4096, LEFT_MS = 20000, LEFT_POLL_MS = 100, MARK_S = 7 * 86400 };
-
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *where)
-{
-	(void)st;
-	(void)where;
-	return kind == FTW_DP ? rmdir(path) : unlink(path);
-}
-
-struct old_run {
-	char *directory;
-	int64_t began;
-};
-
-static int newest_first(const void *a, const void *b)
-{
-	const struct old_run *x = a, *y = b;
-	return x->began < y->began ? 1 : x->began > y->began ? -1 : 0;
-}
-
-/** The newest stay. */
-static void vacuum(struct old_run *list, size_t n)
-{
-	if (n)
-		qsort(list, n, sizeof(*list), newest_first);
-	for (size_t i = RUNS_KEPT; i < n; i++)
-		nftw(list[i].directory, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
+enum { RUNS_MOST = 4096, LEFT_MS = 20000, LEFT_POLL_MS = 100, MARK_S = 7 * 86400 };
 
 /** Which rank of a node saves is settled within seconds; a job that fails again a week later may have another bundle. */
 static void drop_mark(int directory, const char *name)
 {
 	struct stat st;
-	if (!fstatat(directory, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode) && st.st_mtime < time(NULL) - MARK_S)
+	const bool ours = !fstatat(directory, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode) && !st.st_size &&
+			  st.st_uid == geteuid();
+	if (ours && st.st_mtime < time(NULL) - MARK_S)
 		unlinkat(directory, name, 0);
 }
 
 /** A run holds a lock on its directory for as long as it lives. Its number may be another process's by now. */
-static bool lives(const char *directory)
-{
-	_cleanup_close_ int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
-}
+static bool lives(int directory) { return flock(directory, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK; }
 
-static bool was_killed(const struct run_told *r, const struct run_told *now, const char *directory)
+static bool was_killed(const struct run_told *r, const struct run_told *now, int directory)
 {
 	if (r->status >= 0 || !r->id.n || !str_eq(r->host, now->host))
 		return false;
@@ -74,12 +44,21 @@ static void ask(struct supervisor *s, enum helper_kind kind, const struct job_st
 	try_take(text_str(&s->helper.answer), s->arena, last);
 }
 
+/** The directory of its last try. A link in its place would have the diagnosis written elsewhere. */
+static bool make_try(const struct supervisor *other, const struct run_try *last)
+{
+	char name[24];
+	snprintf(name, sizeof(name), "%lld", (long long)last->number);
+	mkdirat(other->lock, name, 0700);
+	_cleanup_close_ int fd = disk_open_believed(other->lock, name, O_DIRECTORY);
+	return fd >= 0 && disk_ours(other);
+}
+
 /** Reads the recordings that it left, and removes them. */
 static void study_left(struct supervisor *s, struct supervisor *other, struct run_try *last)
 {
 	const char *recordings = arena_z(s->arena, other->run->recordings);
-	struct stat st;
-	if (!*recordings || lstat(recordings, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid())
+	if (!recordings_believed(other->run->recordings, other->run->id) || !make_try(other, last))
 		return;
 	last->recordings = 1;
 	const struct job_study study = {
@@ -90,10 +69,8 @@ static void study_left(struct supervisor *s, struct supervisor *other, struct ru
 		.deadline_ms = LEFT_MS,
 		.options = s->options,
 	};
-	mkdir(study.directory, 0700);
 	ask(s, HELPER_STUDY, &study, last);
-	directory_empty(recordings);
-	rmdir(recordings);
+	recordings_remove(recordings);
 }
 
 /** On this machine, since it was started: what the kernel and the recordings still know of it. */
@@ -166,36 +143,49 @@ static void complete(struct supervisor *s, struct supervisor *other)
 		STR_ARG(left));
 }
 
+struct old_runs {
+	VEC(struct old_run) list;
+};
+
+/** What lies in the state directory under this name. Only a run whose files nobody else can have written is believed; a copy of one, which has
+ * another name, is its owner's. */
+static void look_at(struct supervisor *s, int state, const char *name, struct old_runs *over)
+{
+	static const struct job_options none;
+	struct run_told r = { .status = -1 };
+	_cleanup_close_ int directory = disk_open_believed(state, name, O_DIRECTORY);
+	struct supervisor other = { .options = &none, .tell = s->tell, .arena = s->arena, .run = &r, .lock = directory };
+	other.directory = arena_printf(s->arena, "%s/%s", s->options->state_dir, name).p;
+	run_read(&other, &r);
+	if (str_is(r.id, name)) {
+		if (was_killed(&r, s->run, directory))
+			complete(s, &other);
+		if (r.status >= 0)
+			vec_push(&over->list, ((struct old_run){ arena_z(s->arena, r.id), r.began }));
+		// Processes may have been in its group when it ended.
+		for (size_t i = 0; r.status >= 0 && str_eq(r.boot_id, s->run->boot_id) && i < other.tries.len; i++)
+			group_remove_noted(other.tries.data[i]->group, r.id);
+	}
+	vec_free(&other.tries);
+}
+
 void disk_complete(struct supervisor *s)
 {
 	DIR *d = opendir(s->options->state_dir);
-	static const struct job_options none;
-	VEC(struct old_run) over = { 0 };
+	struct old_runs over = { 0 };
 	for (size_t i = 0; i < s->tries.len; i++)
-		group_remove(s->tries.data[i]->group); // of one that was put back into the queue
-	for (struct dirent *e = d ? readdir(d) : NULL; e && over.len < RUNS_MOST; e = readdir(d)) {
-		struct run_told r = { .status = -1 };
+		group_remove_noted(s->tries.data[i]->group, s->run->id); // of one that was put back into the queue
+	for (struct dirent *e = d ? readdir(d) : NULL; e && over.list.len < RUNS_MOST; e = readdir(d)) {
 		if (e->d_name[0] == '.' || str_is(s->run->id, e->d_name))
 			continue;
-		if (str_ends(str_z(e->d_name), S(BUNDLE_MARK))) {
+		if (str_ends(str_z(e->d_name), S(BUNDLE_MARK)))
 			drop_mark(dirfd(d), e->d_name);
-			continue;
-		}
-		char *directory = arena_z(s->arena, arena_printf(s->arena, "%s/%s", s->options->state_dir, e->d_name));
-		struct supervisor other = {
-			.options = &none, .tell = s->tell, .arena = s->arena, .run = &r, .directory = directory, .lock = -1
-		};
-		run_read(&other, directory, &r);
-		if (r.id.n && was_killed(&r, s->run, directory))
-			complete(s, &other);
-		if (r.id.n && r.status >= 0)
-			vec_push(&over, ((struct old_run){ directory, r.began }));
-		for (size_t i = 0; r.status >= 0 && str_eq(r.boot_id, s->run->boot_id) && i < other.tries.len; i++)
-			group_remove(other.tries.data[i]->group); // processes may have been in it when its run ended
-		vec_free(&other.tries);
+		else
+			look_at(s, dirfd(d), e->d_name, &over);
 	}
 	if (d)
+		prune(dirfd(d), over.list.data, over.list.len);
+	if (d)
 		closedir(d);
-	vacuum(over.data, over.len);
-	vec_free(&over);
+	vec_free(&over.list);
 }
