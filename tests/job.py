@@ -428,6 +428,30 @@ def test_left(t, j):
     t.same(shared, [], "its recordings are gone")
 
 
+# Its first thread ends, and another goes on: the process looks like a zombie.
+LEADERLESS = """import ctypes, os, platform, threading, time
+def go_on():
+    while open("/proc/self/stat").read().rpartition(")")[2].split()[0] != "Z":
+        time.sleep(0.01)
+    print(os.getpid(), flush=True)
+    time.sleep(1000)
+threading.Thread(target=go_on).start()
+ctypes.CDLL(None).syscall({"x86_64": 60}.get(platform.machine(), 93), 0)
+"""
+
+
+def test_leaderless(t, j):
+    """A process whose main thread has ended is ended like any other."""
+    python = [sys.executable, "-c", LEADERLESS]
+    done = j.run(python, "--deadline", 4, "--grace", 3)
+    x = done.report["tries"][0]
+    t.same((done.returncode, x["ended"], x["signal"], x["lacking"]), (143, "deadline", 15, None), "at the deadline it gets SIGTERM, and ends of it")
+    done = j.run(["bash", "-c", 'read pid < <("$@" & wait); echo $pid; exit 4', "bash", *python])
+    pid = done.stdout.decode().strip()
+    t.ok(done.returncode == 4 and pid and f"({pid})" in (done.report["tries"][0]["left"] or ""), "as a straggler it is named", (pid, done.report["tries"][0]))
+    t.ok(not os.path.exists(f"/proc/{pid}"), "and ended")
+
+
 def until(condition, seconds=PATIENCE):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -939,7 +963,7 @@ def main():
     j = Job(unhang)
     # With real programs these are in job_gpu.py.
     without = () if shutil.which("hipcc") else (test_left, test_terminal)
-    for test in (test_status, test_places, test_not_replaced, test_state, test_refused, test_output, test_copied, test_left_alone, test_outlived, test_words, test_container, test_inherited, test_full, test_no_process, test_signals, test_limits, test_oom, test_group, test_tries, test_waits, test_ranks, test_first, test_killed, test_forged, test_pruned, test_hangup, *without):
+    for test in (test_status, test_places, test_not_replaced, test_state, test_refused, test_output, test_copied, test_left_alone, test_outlived, test_words, test_container, test_inherited, test_full, test_no_process, test_leaderless, test_signals, test_limits, test_oom, test_group, test_tries, test_waits, test_ranks, test_first, test_killed, test_forged, test_pruned, test_hangup, *without):
         test(t, j)
     t.end()
 

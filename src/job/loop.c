@@ -319,10 +319,14 @@ static void ends(struct supervisor *s, struct job_try *a, int64_t now)
 		a->give_up = a->give_up ? a->give_up : now + GIVE_UP_MS;
 	}
 	if (a->give_up && now >= a->give_up) {
+		if (!a->pids.n) // the command is a zombie that a debugger holds
+			a->pids.list[a->pids.n++] = a->root;
 		a->told->left = (struct str){ 0 };
 		a->told->lacking =
 			arena_printf(s->arena, "Processes of the job wait inside the kernel and cannot be ended: " STR_FMT ".",
 				     STR_ARG(tree_say(s->arena, &a->pids)));
+		if (!a->root_gone)
+			a->status = SIGKILL; // which it got, and will end of
 		a->root_gone = true;
 		a->phase = PHASE_GONE;
 	}

@@ -14,6 +14,9 @@ struct process_seen {
 	bool ours;
 };
 
+/** A process whose first thread has ended looks like a zombie for as long as its others run. */
+static bool has_ended(const struct process_stat *p) { return p->state == 'X' || (p->state == 'Z' && p->threads < 2); }
+
 static size_t read_all(struct process_seen *list)
 {
 	DIR *d = opendir("/proc");
@@ -23,8 +26,7 @@ static size_t read_all(struct process_seen *list)
 	for (struct dirent *e = d ? readdir(d) : NULL; e && n < ALL_MOST; e = readdir(d)) {
 		if (!isdigit((unsigned char)e->d_name[0]) || !str_number(str_z(e->d_name), &list[n].pid))
 			continue;
-		if (!process_stat_parse(process_file(list[n].pid, "stat", room, sizeof(room)), &stat) || stat.state == 'Z' ||
-		    stat.state == 'X')
+		if (!process_stat_parse(process_file(list[n].pid, "stat", room, sizeof(room)), &stat) || has_ended(&stat))
 			continue;
 		list[n].parent = stat.parent;
 		list[n].session = stat.session;

@@ -61,7 +61,7 @@ bool environ_value(struct str environ, struct str name, struct str *ret)
 
 bool process_stat_parse(struct str text, struct process_stat *ret)
 {
-	enum { STATE = 0, PARENT = 1, SESSION = 3, UTIME = 11, STIME = 12, BEGAN = 19, WORDS = 20 };
+	enum { STATE = 0, PARENT = 1, SESSION = 3, UTIME = 11, STIME = 12, THREADS = 17, BEGAN = 19, WORDS = 20 };
 	int64_t numbers[WORDS] = { 0 };
 	ptrdiff_t begin = str_find(text, S("("));
 	size_t end = text.n;
@@ -78,6 +78,7 @@ bool process_stat_parse(struct str text, struct process_stat *ret)
 	ret->state = state.n == 1 ? state.p[0] : '?';
 	ret->parent = numbers[PARENT];
 	ret->session = numbers[SESSION];
+	ret->threads = numbers[THREADS];
 	ret->cpu = (uint64_t)numbers[UTIME] + (uint64_t)numbers[STIME];
 	ret->began = (uint64_t)numbers[BEGAN];
 	return state.n == 1;

@@ -26,7 +26,7 @@ bool process_numbers_shared(void);
 struct process_stat {
 	char name[16];
 	char state; // R, S, D, T, t, ...
-	int64_t parent, session;
+	int64_t parent, session, threads;
 	uint64_t cpu, began; // ticks
 };
 /** false: it is cut, or no such text. */
