@@ -497,6 +497,22 @@ def test_signals(t, j):
     t.ok(until(lambda: not pathlib.Path(f"/proc/{pid}").exists()), "a job does not outlive an unhang that was killed")
 
 
+def test_own_signals(t, j):
+    """A launch script that ends its process group reaches unhang, too; that is not somebody who wants the job to end."""
+    for name, text in (("the script itself", "trap 'kill 0' EXIT"), ("a process of it", "trap 'bash -c \"kill 0; sleep 1000\" & wait' EXIT")):
+        done = j.run(["bash", "-c", f"{text}; exit 3"], "--restart", 1, "--delay", 0, start_new_session=True)
+        tries = done.report["tries"]
+        t.same((done.returncode, [(x["ended"], x["signal"]) for x in tries]), (143, [("signal", 15)] * 2), f"{name} ends the group: the job failed, and is tried again")
+        t.ok("which a process of the job sent" in tries[0]["because"], "as the report says", tries[0]["because"])
+    job = j.start(["bash", "-c", "trap '' TERM; sleep 1000 < /dev/null > /dev/null 2>&1 & echo $$; exit 3"])
+    pid = job.stdout.readline().strip()
+    t.ok(until(lambda: not os.path.exists(f"/proc/{pid}")), "the command has ended, and something is left of it")
+    job.send_signal(signal.SIGTERM)
+    job.communicate(timeout=PATIENCE)
+    last = j.report()["tries"][0]
+    t.same((job.returncode, last["ended"], last["exit_code"]), (3, "exit", 3), "a signal that comes then is not why it ended")
+
+
 def test_limits(t, j):
     quiet = j.start(shell("echo begun; exec sleep 1000"), "--timeout-silent", 4)
     silent = j.status
@@ -963,7 +979,7 @@ def main():
     j = Job(unhang)
     # With real programs these are in job_gpu.py.
     without = () if shutil.which("hipcc") else (test_left, test_terminal)
-    for test in (test_status, test_places, test_not_replaced, test_state, test_refused, test_output, test_copied, test_left_alone, test_outlived, test_words, test_container, test_inherited, test_full, test_no_process, test_leaderless, test_signals, test_limits, test_oom, test_group, test_tries, test_waits, test_ranks, test_first, test_killed, test_forged, test_pruned, test_hangup, *without):
+    for test in (test_status, test_places, test_not_replaced, test_state, test_refused, test_output, test_copied, test_left_alone, test_outlived, test_words, test_container, test_inherited, test_full, test_no_process, test_leaderless, test_signals, test_own_signals, test_limits, test_oom, test_group, test_tries, test_waits, test_ranks, test_first, test_killed, test_forged, test_pruned, test_hangup, *without):
         test(t, j)
     t.end()
 

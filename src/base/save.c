@@ -140,7 +140,8 @@ struct uh_error *save_check(int dir, const char *path)
 		return NULL;
 	if (S_ISDIR(st.st_mode))
 		return uh_error_os(EISDIR, "%s", path);
-	return uh_error_new("%s is %s, which is not replaced; name a file", path, S_ISLNK(st.st_mode) ? "a link" : "no regular file");
+	return uh_error_new("%s is %s, which is not replaced; name a file", path,
+			    S_ISLNK(st.st_mode) ? "a link" : "no regular file");
 }
 
 static struct uh_error *save(int dir, const char *path, struct str bytes, mode_t mode, enum save_how how)

@@ -81,8 +81,7 @@ static struct uh_error *save_below(const struct supervisor *s, const char *name,
 	struct arena a = { 0 };
 	const char *path = arena_printf(&a, "%s/%s", s->directory, name).p;
 	struct uh_error *cannot = (soon ? save_soon : save_file)(s->lock, s->lock < 0 ? path : name, bytes, 0640);
-	struct uh_error *err =
-		cannot && s->lock >= 0 ? uh_error_new("%s/%s", s->directory, uh_error_message(cannot)) : cannot;
+	struct uh_error *err = cannot && s->lock >= 0 ? uh_error_new("%s/%s", s->directory, uh_error_message(cannot)) : cannot;
 	if (err != cannot)
 		uh_error_free(cannot);
 	arena_free(&a);
@@ -276,7 +275,9 @@ static bool take_directory(struct supervisor *s, struct str id, struct uh_error 
 		s->tries.len = 0;
 		return false;
 	}
-	struct supervisor other = { .options = s->options, .arena = s->arena, .run = &before, .directory = s->directory, .lock = s->lock };
+	struct supervisor other = {
+		.options = s->options, .arena = s->arena, .run = &before, .directory = s->directory, .lock = s->lock
+	};
 	other.tries.data = s->tries.data;
 	other.tries.len = s->tries.len;
 	if (s->tries.len)

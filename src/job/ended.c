@@ -47,13 +47,19 @@ static const char *passed_on(struct arena *a, int status)
 	return name ? arena_printf(a, ", which is 128 + %d: SIG%s ended what it started", status - 128, name).p : "";
 }
 
+/** What comes after the command has ended is no reason for its end. But a scheduler that tells all processes may tell the job first. */
+static bool was_asked(const struct supervisor *s, const struct job_try *a)
+{
+	return s->asked && (!a->asked_late || ended_status(a) == 128 + s->asked);
+}
+
 /** By itself: the status tells. */
 static void judge_status(const struct supervisor *s, struct job_try *a)
 {
 	struct run_try *t = a->told;
 	if (t->ended.n)
 		return; // while a fault held it, the recording told
-	if (a->status && s->asked) {
+	if (a->status && was_asked(s, a)) {
 		t->ended = S("stopped");
 		t->because = arena_printf(s->arena, "It ended after " STR_FMT ", which the user or a scheduler sent.%s",
 					  STR_ARG(signal_say(s->arena, s->asked)), stood_say(s->arena, a));
@@ -61,7 +67,8 @@ static void judge_status(const struct supervisor *s, struct job_try *a)
 	}
 	if (WIFSIGNALED(a->status)) {
 		t->ended = WTERMSIG(a->status) == SIGINT ? S("stopped") : S("signal");
-		t->because = arena_printf(s->arena, STR_FMT " ended it.", STR_ARG(signal_say(s->arena, WTERMSIG(a->status))));
+		t->because = arena_printf(s->arena, STR_FMT " ended it%s.", STR_ARG(signal_say(s->arena, WTERMSIG(a->status))),
+					  a->own_signal == WTERMSIG(a->status) ? ", which a process of the job sent" : "");
 		return;
 	}
 	t->ended = WEXITSTATUS(a->status) ? S("exit") : S("done");

@@ -42,11 +42,27 @@ static void pass_hangup(const struct supervisor *s, struct job_try *a)
 	}
 }
 
+/** Who signals all of its group mostly ends by that, too, and may be reaped by now. */
+static bool is_own(const struct job_try *a, pid_t sender)
+{
+	for (size_t i = 0; a && i < a->nreaped && i < REAPED_KEPT; i++)
+		if (a->reaped[i] == sender)
+			return true;
+	return tree_descends(sender);
+}
+
 static void forward(struct supervisor *s, struct job_try *a, const struct signalfd_siginfo *i)
 {
 	const int n = (int)i->ssi_signo;
+	// A launch script that ends all of its process group when it fails reaches us, too: nobody wants the job to end then.
+	const bool own = i->ssi_code <= 0 && is_own(a, (pid_t)i->ssi_pid);
 	// Who ignores a signal does not end by it, and neither does the job, which inherits that.
-	const bool ends = (n == SIGTERM || n == SIGHUP || n == SIGINT || n == SIGQUIT) && !signals_ignored(&s->signals, n);
+	const bool ends =
+		!own && (n == SIGTERM || n == SIGHUP || n == SIGINT || n == SIGQUIT) && !signals_ignored(&s->signals, n);
+	if (a && own)
+		a->own_signal = n;
+	if (a && ends && !s->asked)
+		a->asked_late = a->root_gone;
 	if (ends && (!s->asked || n == SIGTERM)) {
 		s->asked = n;
 		s->asked_at = now_ms();
@@ -96,6 +112,7 @@ static void stop_too(struct supervisor *s, struct job_try *a)
 
 static void note_end(struct job_try *a, pid_t pid, int status)
 {
+	a->reaped[a->nreaped++ % REAPED_KEPT] = pid;
 	if (WIFSIGNALED(status) && WCOREDUMP(status) && a->dumped.n < DUMPED_MOST)
 		a->dumped.list[a->dumped.n++] = pid;
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && !a->kill_sent)

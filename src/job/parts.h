@@ -38,7 +38,7 @@ void signals_give_back(const struct signals *s);
 bool signals_ignored(const struct signals *s, int signal);
 
 // --- tree.c: the processes of the job ---
-enum { PIDS_MOST = 4096, DUMPED_MOST = 16, HELPERS_KEPT = 16 };
+enum { PIDS_MOST = 4096, DUMPED_MOST = 16, HELPERS_KEPT = 16, REAPED_KEPT = 16 };
 struct pid_list {
 	int64_t list[PIDS_MOST];
 	size_t n;
@@ -47,6 +47,8 @@ struct job_group;
 struct helper;
 /** All that descend from this process or are in the group, but for the helpers and what descends from them. Zombies are left out. */
 void tree_list(const struct helper *h, const struct job_group *g, struct pid_list *ret);
+/** Whether a process descends from this one. A zombie does, too. */
+bool tree_descends(int64_t pid);
 void tree_signal(const struct pid_list *p, int signal);
 /** `python (4242), sh (4243)` */
 struct str tree_say(struct arena *a, const struct pid_list *p);
@@ -258,10 +260,14 @@ struct job_try {
 	struct output output;
 	struct job_copy copy;
 	struct job_group group;
-	int64_t stood_ms; // so long the queues had stood when somebody wanted it to end
-	unsigned killed;  // processes that SIGKILL ended, though we did not send it
-	int64_t kill_at;  // when SIGKILL is sent to all; 0: not
-	int64_t give_up;  // when processes that SIGKILL does not end are left
+	int64_t stood_ms;          // so long the queues had stood when somebody wanted it to end
+	unsigned killed;           // processes that SIGKILL ended, though we did not send it
+	pid_t reaped[REAPED_KEPT]; // its newest processes that have ended
+	size_t nreaped;
+	bool asked_late; // the command had ended when somebody wanted the job to
+	int own_signal;  // that a process of the job sent to us, with its whole group mostly
+	int64_t kill_at; // when SIGKILL is sent to all; 0: not
+	int64_t give_up; // when processes that SIGKILL does not end are left
 	int64_t output_due, show_due, strangers_due;
 	struct str strangers;           // processes that ran without our variables, as long as nothing was recorded
 	bool kill_sent, studied, first; // first: of its node to save

@@ -96,6 +96,20 @@ void tree_list(const struct helper *h, const struct job_group *g, struct pid_lis
 	free(list);
 }
 
+bool tree_descends(int64_t pid)
+{
+	enum { DEPTH_MOST = 256 };
+	char room[STAT_ROOM];
+	struct process_stat stat;
+	for (int i = 0; i < DEPTH_MOST && pid > 1; i++, pid = stat.parent) {
+		if (!process_stat_parse(process_file(pid, "stat", room, sizeof(room)), &stat))
+			return false;
+		if (stat.parent == getpid())
+			return true;
+	}
+	return false;
+}
+
 void tree_signal(const struct pid_list *p, int signal)
 {
 	for (size_t i = 0; i < p->n; i++)

@@ -86,7 +86,8 @@ void prune(int state, struct old_run *list, size_t n)
 		qsort(list, n, sizeof(*list), newest_first);
 	for (size_t i = RUNS_KEPT; i < n; i++) {
 		_cleanup_close_ int fd = disk_open_believed(state, list[i].name, O_DIRECTORY);
-		if (fd < 0 || (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)) // a job of this name was just started again
+		if (fd < 0 ||
+		    (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)) // a job of this name was just started again
 			continue;
 		remove_own(fd, of_run, of_try);
 		unlinkat(state, list[i].name, AT_REMOVEDIR);
