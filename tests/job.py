@@ -564,6 +564,12 @@ def test_oom(t, j):
         t.same([(x["ended"], x["oom_kills"], x["memory_limit"]) for x in tries[:1]], [("oom", 1, 4294967296)], f"control groups {version}: the counter says that memory ran out")
         t.same((tries[0]["decision"]["row"], tries[0]["level"], "4.0 GiB" in tries[0]["decision"]["propose"]), ("memory", 1, True), "which raises no level, and proposes less memory, with figures")
         t.same([(x["ended"], x["decision"]["row"], x["decision"]["do"]) for x in tries[1:]], [("oom", "memory-again", "stop")], "and is tried again, once")
+        for says, how, beside in (("ValueError: my own bug", "exit", True), ("worker 3: Killed", "oom", False)):
+            rises = f"echo x >> {group}/kills; printf 'oom_kill %d\\n' $((3 + $(wc -l < {group}/kills))) > {group / names[0]}; echo '{says}'; exit 1"
+            subprocess.run([*prefix, *j.arguments(), "--", *shell(rises)], env=j.unhang.environment, timeout=PATIENCE, capture_output=True)
+            x = j.report()["tries"][0]
+            t.same((x["ended"], x["exit_code"], x["words"], x["oom_kills"], "out-of-memory killer ended 1 process" in (x["beside"] or "")), (how, 1, says, None if beside else 1, beside),
+                   f"the counter of a shared group rose, and the job said '{says}': {how}")
     done = j.run(shell("kill -KILL $$"))
     t.same(ended(done), "signal", "137 alone is no proof")
 

@@ -16,11 +16,16 @@ static struct str signal_say(struct arena *a, int signal)
 	return name ? arena_printf(a, "SIG%s", name) : arena_printf(a, "signal %d", signal);
 }
 
+static int64_t kills_since(const struct run_try *t, const struct oom_figures *now)
+{
+	return t->oom_before < 0 || now->kills <= t->oom_before ? 0 : now->kills - t->oom_before;
+}
+
 bool ended_oom(struct arena *a, struct run_try *t, const struct oom_figures *now, const char *more)
 {
-	if (t->oom_before < 0 || now->kills <= t->oom_before)
+	if (!kills_since(t, now))
 		return false;
-	t->oom_kills = now->kills - t->oom_before;
+	t->oom_kills = kills_since(t, now);
 	t->ended = S("oom");
 	t->memory_peak = now->peak;
 	t->memory_limit = now->limit;
@@ -127,6 +132,27 @@ void ended_waiting(const struct supervisor *s, struct run_try *t)
 	disk_save(s);
 }
 
+/** A launcher may have seen the SIGKILL in our place. */
+static const char *more_of(const struct job_try *a)
+{
+	return a->killed ? "" : "; the command then failed, though it was not killed itself";
+}
+
+void ended_starved(const struct supervisor *s, struct job_try *a)
+{
+	struct run_try *t = a->told;
+	const int64_t kills = kills_since(t, &a->starved);
+	if (!kills)
+		return;
+	if (str_is(t->ended, "oom"))
+		ended_oom(s->arena, t, &a->starved, more_of(a));
+	else
+		t->beside = arena_printf(s->arena,
+					 STR_FMT "%sthe kernel's out-of-memory killer ended %lld process%s in the control "
+						 "group that the job shares with others; nothing shows that it was the job's",
+					 STR_ARG(t->beside), t->beside.n ? "; " : "", (long long)kills, kills == 1 ? "" : "es");
+}
+
 void ended_judge(const struct supervisor *s, struct job_try *a)
 {
 	struct run_try *t = a->told;
@@ -150,8 +176,11 @@ void ended_judge(const struct supervisor *s, struct job_try *a)
 	else if (!s->options->recorder && t->level)
 		t->lacking = S("The job was not recorded: libunhang-recorder.so is neither beside unhang nor where it was "
 			       "installed.");
-	// Others may share our control group, so the job must have failed, too. A launcher may have seen the SIGKILL in our place.
-	const char *more = a->killed ? "" : "; the command then failed, though it was not killed itself";
-	if (!a->status || a->why != WHY_ITSELF || !ended_oom(s->arena, t, &now, more))
-		judge_why(s, a);
+	// Others may share our control group: then the job must have failed, too, and one of its processes must have been killed.
+	const bool failed = a->status && a->why == WHY_ITSELF;
+	if (failed && !now.own && !a->killed && kills_since(t, &now))
+		a->starved = now;
+	else if (failed && ended_oom(s->arena, t, &now, more_of(a)))
+		return;
+	judge_why(s, a);
 }

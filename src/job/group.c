@@ -150,7 +150,8 @@ void oom_read(const struct job_group *g, struct arena *a, struct oom_figures *re
 	struct group_place places[VERSIONS];
 	*ret = (struct oom_figures){ .kills = -1, .peak = -1, .limit = -1 };
 	// Without the memory controller in it, the job's group is counted with ours.
-	if (read_place(&versions[0], &own, a, ret))
+	ret->own = read_place(&versions[0], &own, a, ret);
+	if (ret->own)
 		return;
 	for (size_t i = 0; i < VERSIONS; i++)
 		places[i] = own_place(a, &versions[i]);

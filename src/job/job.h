@@ -54,6 +54,7 @@ struct job_study {
 	const struct job_copy *copy; // of its output; NULL: there is none
 	bool capture;                // take a bundle, too
 	bool output;                 // nothing but its output: the rest was studied while it ran
+	bool starved;                // memory ran out in a group that others share: it is the job's if its words tell of a kill
 	bool elsewhere;              // another rank of the node has taken it
 	int64_t deadline_ms;
 	const struct job_options *options;

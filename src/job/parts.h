@@ -75,6 +75,7 @@ void group_remove_noted(struct str path, struct str run_id);
 struct oom_figures {
 	struct str group;           // the directory that counts
 	int64_t kills, peak, limit; // -1: not known
+	bool own;                   // nobody but the job is in it
 };
 /** Of the job's own group or of that of this process, of either version. */
 void oom_read(const struct job_group *g, struct arena *a, struct oom_figures *ret);
@@ -250,9 +251,11 @@ struct job_try {
 	struct run_try *told;
 	const char *directory; // of the try
 	pid_t root;
-	bool root_gone, root_stopped, oom;
-	bool childless; // none of its processes is left
-	int status;     // as waitpid() has it
+	bool root_gone, root_stopped;
+	struct oom_figures
+		starved; // memory ran out in a group that others share, and nobody knows yet whose; kills 0: it did not
+	bool childless;  // none of its processes is left
+	int status;      // as waitpid() has it
 	int64_t began;
 	enum job_phase phase;
 	enum job_why why;
@@ -320,6 +323,8 @@ void cores_drop(const struct supervisor *s, const struct job_try *a);
 bool ended_oom(struct arena *a, struct run_try *t, const struct oom_figures *now, const char *more);
 /** How it ended, as far as this process knows. */
 void ended_judge(const struct supervisor *s, struct job_try *a);
+/** The job's words are known now: whether the memory that ran out was the job's, or a neighbour's. */
+void ended_starved(const struct supervisor *s, struct job_try *a);
 /** Somebody ended unhang while it waited for the next try. */
 void ended_waiting(const struct supervisor *s, struct run_try *t);
 /** The job's exit status. */

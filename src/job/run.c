@@ -132,6 +132,7 @@ static void study(struct supervisor *s, struct job_try *a)
 					 .recordings = s->recordings,
 					 .copy = copy_mark(&a->copy) ? &a->copy : NULL,
 					 .capture = first,
+					 .starved = a->starved.kills > 0,
 					 .elsewhere = wanted && !first,
 					 .deadline_ms = stood ? STOPPED_MS : STUDY_MS / 2,
 					 .options = s->options };
@@ -243,6 +244,7 @@ static struct uh_error *try_once(struct supervisor *s, struct run_try *t)
 		cores_collect(s, a);
 		study(s, a);
 		study_words(s, a);
+		ended_starved(s, a);
 		cores_drop(s, a);
 		wait_for_memory(s, a);
 		if (!str_is(t->ended, "done"))

@@ -22,5 +22,6 @@ struct know_last_words {
 	struct know_head head;
 	struct str means;
 	struct know_list *match, *unless; // patterns
+	bool killed;                      // it tells of a process that was killed
 	bool behind;                      // not that line, but the next of its writer that is not indented
 };

@@ -230,6 +230,7 @@ static const struct kind_key last_words_keys[] = {
 	{ "match", KEY_LIST, AT(know_last_words, match), .required = true },
 	{ "unless", KEY_LIST, AT(know_last_words, unless) },
 	{ "behind", KEY_FLAG, AT(know_last_words, behind) },
+	{ "killed", KEY_FLAG, AT(know_last_words, killed) },
 	{ 0 },
 };
 static const struct kind_key escalation_keys[] = {

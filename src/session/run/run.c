@@ -238,6 +238,8 @@ static bool study_output(const struct job_study *s, int64_t rank, struct arena *
 	print_line(to, "words", words.line);
 	if (rank < 0)
 		put_number(to, "rank", words.rank);
+	if (s->starved && words.killed)
+		print_line(to, "ended", S("oom"));
 	know_free(k);
 	return true;
 }
@@ -267,7 +269,7 @@ static void study_all(const struct job_study *s, struct study_texts *ret, FILE *
 		suspect_find(s->recordings, found.rank, &a, &found);
 	if (first.n && !found.ended.n)
 		found.because = arena_printf(&a, STR_FMT " " STR_FMT, STR_ARG(s->of->because), STR_ARG(first));
-	print_line(to, "ended", found.ended);
+	print_line(to, "ended", found.ended.n ? found.ended : s->of->ended); // an answer, also where there is nothing to find
 	print_line(to, "because", found.because);
 	print_line(to, "kernel", found.kernel);
 	print_line(to, "symbol", found.symbol);
@@ -284,8 +286,6 @@ static void study_all(const struct job_study *s, struct study_texts *ret, FILE *
 	fflush(to);
 	if (bundle.n || said || contained || s->of->recordings > 0)
 		explain(s, bundle, ret, to);
-	if (!found.ended.n)
-		print_line(to, "ended", s->of->ended); // an answer, where there was nothing to find
 	arena_free(&a);
 }
 

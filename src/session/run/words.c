@@ -62,8 +62,10 @@ struct last_words words_find(const struct know *k, struct str output, struct are
 	const struct str text = words_tail(output, LINES);
 	struct last_words found = { .rank = -1 };
 	struct logline parsed;
-	for (size_t i = 0; i < k->last_words.len && !found.line.n; i++)
+	for (size_t i = 0; i < k->last_words.len && !found.line.n; i++) {
 		found.line = find(k, k->last_words.data[i], text);
+		found.killed = k->last_words.data[i]->killed;
+	}
 	if (!found.line.n)
 		return found;
 	front_of(k, found.line, &parsed);

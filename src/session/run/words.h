@@ -5,6 +5,7 @@
 
 struct last_words {
 	struct str line; // empty: nothing that knowledge/last-words.know knows
+	bool killed;     // it tells of a process that was killed
 	int64_t rank;    // whose it is; -1: it does not say
 };
 /** Of the end of the job's output. */
