@@ -71,6 +71,12 @@ def test_status(t, j):
         t.ok(done.returncode == status and done.stderr.count(b"\n") == 1, f"{command[0]}: {status}, as a shell has it", done.stderr)
     done = j.run(shell("exit 3"), "--level", "0")
     t.same((done.returncode, done.report["tries"][0]["packets"], done.report["wrong"]), (3, None, []), "without the recorder nothing is said of launches")
+    for off in ("off", "0", "/dev/null"):
+        done = j.run(shell("echo $UNHANG_RECORDING ${HSA_TOOLS_LIB:-none} ${UNHANG_LEVEL:-none}; kill -SEGV $$"), "--restart", 1, "--delay", 0, env={"UNHANG_RECORDING": off})
+        t.same((done.stdout.decode(), [(x["level"], x["packets"], x["decision"]["row"]) for x in done.report["tries"]]), (f"{off} none none\n" * 2, [(0, None, "host-first"), (0, None, "top")]),
+               f"UNHANG_RECORDING={off}: nothing is recorded, in no try")
+    done = j.run(shell("echo ${HSA_TOOLS_LIB:-none}"), "--env", "UNHANG_RECORDING=off")
+    t.same(done.stdout, b"none\n", "nor with --env")
     done = j.run(shell("ulimit -c; echo cores ${HSA_COREDUMP_PATTERN:-none} $UNHANG_CORE $UNHANG_CORE_BYTES"), "--cores", "off")
     t.same(done.stdout, b"0\ncores none 0\n", "--cores off lets nobody write a core")
     done = j.run(shell("exit 0"), "--quiet")

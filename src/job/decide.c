@@ -7,7 +7,7 @@ enum { LEVEL_USUAL_MOST = 5, LEVEL_MOST = 10, FILTER_MOST = 250 };
 
 int64_t job_level(const struct job_options *o, int64_t level)
 {
-	const int64_t most = o->allow_inputs ? LEVEL_MOST : LEVEL_USUAL_MOST;
+	const int64_t most = o->unrecorded ? 0 : o->allow_inputs ? LEVEL_MOST : LEVEL_USUAL_MOST;
 	return level < most ? level : most;
 }
 

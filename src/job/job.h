@@ -27,7 +27,8 @@ struct job_options {
 	unsigned restarts;
 	int level;
 	bool allow_inputs, quiet;
-	bool json; // what is told goes into the report only
+	bool unrecorded; // the user's own UNHANG_RECORDING says so, whatever the level
+	bool json;       // what is told goes into the report only
 	enum job_cores cores;
 };
 

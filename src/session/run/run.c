@@ -389,6 +389,17 @@ static void profile(void *ctx, const char *path, FILE *to)
 
 static int64_t milliseconds(unsigned seconds, unsigned usual) { return (int64_t)(seconds ? seconds : usual) * 1000; }
 
+/** Words of the recorder's own setting, in the job's environment. */
+static bool means_unrecorded(const struct uh_run_options *o)
+{
+	const struct str name = S("UNHANG_RECORDING=");
+	const char *set = getenv("UNHANG_RECORDING");
+	struct str value = str_z(set ? set : "");
+	for (size_t i = 0; i < o->nenv; i++)
+		str_behind(str_z(o->env[i]), name, &value);
+	return str_is(value, "off") || str_is(value, "0") || str_is(value, "/dev/null");
+}
+
 static struct job_options options_of(const struct uh_run_options *o, const char *state_dir)
 {
 	return (struct job_options){ .command = o->command,
@@ -415,6 +426,7 @@ static struct job_options options_of(const struct uh_run_options *o, const char 
 				     .restarts = o->restarts,
 				     .level = o->level,
 				     .allow_inputs = o->allow_inputs,
+				     .unrecorded = means_unrecorded(o),
 				     .quiet = o->quiet,
 				     .json = o->json,
 				     .cores = (enum job_cores)o->cores };
