@@ -621,6 +621,16 @@ def test_tries(t, j):
     t.same(done.report["tries"][0]["decision"]["do"], "stop", "without --restart nothing follows")
 
 
+def test_vanished(t, j):
+    """A command that is gone before it is started again."""
+    command = j.unhang.write("vanishes", "#!/bin/sh\nrm $0\nexit 3\n")
+    command.chmod(0o755)
+    done = j.run([command], "--restart", 3, "--delay", 0)
+    tries = done.report["tries"]
+    t.same((done.returncode, [x["ended"] for x in tries], done.report["status"], done.report["state"]), (3, ["exit"], 3, "ended"), "the try before was the last, and the status is its")
+    t.ok("no other try" in tries[0]["decision"]["reason"] and str(command) in tries[0]["decision"]["reason"], "and why there was none is told", tries[0]["decision"])
+
+
 def test_waits(t, j):
     """--json with restarts is one document, and whoever ends unhang while it waits is told so."""
     done = j.run(shell("exit 4"), "--json", "--restart", 1, "--delay", 0)
@@ -991,7 +1001,7 @@ def main():
     j = Job(unhang)
     # With real programs these are in job_gpu.py.
     without = () if shutil.which("hipcc") else (test_left, test_terminal)
-    for test in (test_status, test_places, test_not_replaced, test_state, test_refused, test_output, test_copied, test_left_alone, test_outlived, test_words, test_container, test_inherited, test_full, test_no_process, test_leaderless, test_signals, test_own_signals, test_limits, test_oom, test_group, test_tries, test_waits, test_ranks, test_first, test_killed, test_forged, test_pruned, test_hangup, *without):
+    for test in (test_status, test_places, test_not_replaced, test_state, test_refused, test_output, test_copied, test_left_alone, test_outlived, test_words, test_container, test_inherited, test_full, test_no_process, test_leaderless, test_signals, test_own_signals, test_limits, test_oom, test_group, test_tries, test_vanished, test_waits, test_ranks, test_first, test_killed, test_forged, test_pruned, test_hangup, *without):
         test(t, j)
     t.end()
 

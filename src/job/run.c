@@ -336,11 +336,14 @@ static struct uh_error *all_tries(struct supervisor *s)
 		struct run_try *t = next_try(s);
 		vec_push(&s->tries, t);
 		recordings_empty(s->recordings); // of the try before
+		const int64_t before = s->run->status;
 		err = try_once(s, t);
-		if (!err || s->missing)
-			disk_save(s);
-		else if (ran)
+		if (err && ran) {
+			s->run->status = before;
 			err = not_again(s, err);
+		} else if (!err || s->missing) {
+			disk_save(s);
+		}
 		tell(s, t);
 		ran = true;
 		again = !err && str_is(t->act, "restart");
