@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/child.h"
 #include "base/cleanup.h"
 #include "emulator/namespace.h"
 
@@ -76,7 +77,7 @@ __attribute__((noreturn)) static void live(struct server *s, struct emu_process 
 	int null = open("/dev/null", O_RDWR);
 	for (int fd = 0; fd < 3; fd++)
 		dup2(null, fd);
-	close_range(3, ~0u, 0);
+	close_from(3);
 	show_name(emu_process_name(p), arguments);
 	_cleanup_error_ struct uh_error *err = emu_process_fill(p);
 	if (err) {

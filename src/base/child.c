@@ -1,7 +1,9 @@
 #include "base/child.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -151,22 +153,49 @@ void hold_descriptors(void)
 			(void)!open("/", O_PATH | O_CLOEXEC);
 }
 
+/** Without /proc there is only guessing. Some limits are so high that to try each number would take minutes. */
+static void close_each(int first, int last)
+{
+	enum { GUESSED_MOST = 1 << 16 };
+	struct rlimit files;
+	const bool known = !getrlimit(RLIMIT_NOFILE, &files) && files.rlim_cur < GUESSED_MOST;
+	const int end = known ? (int)files.rlim_cur : GUESSED_MOST;
+	for (int fd = first; fd <= last && fd < end; fd++)
+		close(fd);
+}
+
+void close_between(int first, int last)
+{
+	if (first > last || !close_range((unsigned)first, (unsigned)last, 0))
+		return;
+	DIR *d = opendir("/proc/self/fd");
+	if (!d) {
+		close_each(first, last);
+		return;
+	}
+	for (struct dirent *e = readdir(d); e; e = readdir(d)) {
+		int64_t fd;
+		if (str_number(str_z(e->d_name), &fd) && fd >= first && fd <= last && fd != dirfd(d))
+			close((int)fd);
+	}
+	closedir(d);
+}
+
+void close_from(int first) { close_between(first, INT_MAX); }
+
 void child_keep_only(int fd)
 {
-	if (fd > 0)
-		close_range(0, (unsigned)fd - 1, 0);
-	close_range((unsigned)fd + 1, ~0u, 0);
+	close_between(0, fd - 1);
+	close_from(fd + 1);
 	hold_descriptors();
 }
 
 void child_keep_two(int fd, int other)
 {
-	int low = fd < other ? fd : other, high = fd < other ? other : fd;
-	if (low > 0)
-		close_range(0, (unsigned)low - 1, 0);
-	if (high > low + 1)
-		close_range((unsigned)low + 1, (unsigned)high - 1, 0);
-	close_range((unsigned)high + 1, ~0u, 0);
+	const int low = fd < other ? fd : other, high = fd < other ? other : fd;
+	close_between(0, low - 1);
+	close_between(low + 1, high - 1);
+	close_from(high + 1);
 }
 
 enum child_end child_wait(struct child *c, int64_t deadline, size_t most, struct text *ret)

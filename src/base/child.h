@@ -20,6 +20,11 @@ bool child_begin_free(void (*work)(int fd, const void *ctx), const void *ctx, st
 /** Fills in the standard descriptors that are closed, since otherwise the next file opened would become one. The filling can be neither
  * read nor written, as if it were still closed. */
 void hold_descriptors(void);
+/** Closes the descriptors from @first to @last. Linux before 5.9 has no call for that, and old container runtimes refuse it: then they are
+ * closed one by one. */
+void close_between(int first, int last);
+/** The same from @first on. */
+void close_from(int first);
 /** In a child of @parent, at its beginning: it is killed when its parent ends, and ends now if that has ended already. Children that are
  * started here do so themselves. */
 void child_of(int parent);

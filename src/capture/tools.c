@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include "base/child.h"
 #include "capture/parts.h"
 #include "gpu/find/device.h"
 
@@ -45,7 +46,7 @@ static void become(const struct tool_run *r, int to)
 	dup2(null, STDIN_FILENO);
 	dup2(to, STDOUT_FILENO);
 	dup2(to, STDERR_FILENO);
-	close_range(STDERR_FILENO + 1, ~0u, 0);
+	close_from(STDERR_FILENO + 1);
 	execvp(arguments[0], (char *const *)arguments);
 	_exit(errno == ENOENT ? 127 : 126);
 }

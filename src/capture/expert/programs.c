@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "base/child.h"
 #include "base/door/trust.h"
 #include "capture/expert/expert.h"
 
@@ -43,7 +44,7 @@ static void become(const struct program *p, const char *path, int dir, int to)
 	dup2(from, STDIN_FILENO);
 	dup2(to, STDOUT_FILENO);
 	dup2(to, STDERR_FILENO);
-	close_range(STDERR_FILENO + 1, ~0u, 0);
+	close_from(STDERR_FILENO + 1);
 	execve(path, (char *const *)arguments, (char *const *)environment);
 	_exit(126);
 }
