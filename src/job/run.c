@@ -104,7 +104,9 @@ static struct uh_error *start(struct supervisor *s, struct job_try *a)
 	copy_begin(&a->copy, a->directory);
 	s->helper.copier = a->copy.pid;
 	if (a->copy.lacking && !s->options->quiet)
-		loop_tell(s, S("The output of the job is not kept: too few files can be open at a time (ulimit -n)."));
+		loop_tell(s, S("The output of the job is not kept: no process could be put between the job and its reader. "
+			       "Mostly too few "
+			       "files can be open at a time (ulimit -n)."));
 	a->root = start_job(&job);
 	const int why = errno;
 	copy_started(&a->copy);

@@ -1,11 +1,13 @@
 // What the job writes to standard output and standard error: the last of it is evidence. Whoever reads it must not see a difference:
 // - A file is read where it lies, when it is needed.
-// - In place of a pipe the job gets another one, and a process of its own hands on what comes, buffer by buffer, without copying it. It ends when
-//   nobody can write any more, so that it outlives us where processes of the job do; when its reader is gone, the job's pipe has none either.
+// - In place of a pipe the job gets another one, and a process of its own hands on what comes, buffer by buffer, without copying it where that
+//   is allowed. It ends when nobody can write any more, so that it outlives us where processes of the job do; when its reader is gone, the
+//   job's pipe has none either.
 // - Terminals, sockets and devices the job has as they are: of these nothing is kept.
 #include <errno.h>
 #include <fcntl.h>
 #include <dirent.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -13,13 +15,14 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "base/save.h"
 #include "job/parts.h"
 
 enum { KEPT = JOB_OUTPUT_KEPT, PIECE = 64 << 10, HELD_MOST = 1 << 20, IDLE_MS = 20, KEEP_MS = 100 };
 // Descriptors of the process that hands on. From FREE on it opens five more: what it is given lies above them, so that it cannot fail later.
-enum { IN = 3, NUDGE = 5, FREE = 6, ABOVE = FREE + 5 };
+enum { IN = 3, NUDGE = 5, READY = 6, FREE = 7, ABOVE = FREE + 5 };
 
 /** Both processes have it. */
 struct copy_ring {
@@ -40,6 +43,9 @@ struct way {
 	size_t held;  // at its side
 	size_t ahead; // the last of these, which are still to go on
 	bool full;    // something waits, and the reader has no room for it
+	bool copies;  // pages cannot be moved here: what comes is read and written
+	char *bytes;  // what was read
+	size_t at, n; // of these, still to be written
 	struct copy_ring *ring;
 };
 
@@ -71,8 +77,8 @@ static void forget(struct way *w, int nowhere)
 	}
 }
 
-/** Holds what comes next. false: nothing will. */
-static bool hold_next(struct way *w, int nowhere, char *room)
+/** Holds what comes next. 0: nothing will; -1: see errno. */
+static ssize_t hold_next(struct way *w, int nowhere, char *room)
 {
 	ssize_t n = tee(w->in, w->side[1], HELD_MOST, SPLICE_F_NONBLOCK);
 	if (n < 0 && errno == EAGAIN && w->held) { // of small pieces it has no room for many
@@ -80,25 +86,64 @@ static bool hold_next(struct way *w, int nowhere, char *room)
 		n = tee(w->in, w->side[1], HELD_MOST, SPLICE_F_NONBLOCK);
 	}
 	if (n <= 0)
-		return n < 0 && (errno == EAGAIN || errno == EINTR);
+		return n;
 	w->ahead = (size_t)n;
 	w->held += (size_t)n;
 	if (w->held > HELD_MOST / 2)
 		forget(w, nowhere);
+	return n;
+}
+
+/** After a call that failed. Where it is not the pipe's fault, a sandbox or an old kernel does not let us move pages. false: nobody reads. */
+static bool try_again(struct way *w, int why, char *room)
+{
+	if (why == EAGAIN || why == EINTR || why == EPIPE)
+		return why != EPIPE;
+	keep_held(w, room);
+	w->copies = true;
+	return true;
+}
+
+static bool read_next(struct way *w)
+{
+	const ssize_t n = read(w->in, w->bytes, PIECE);
+	if (n <= 0)
+		return n < 0 && errno == EINTR;
+	const size_t kept = w->ahead < (size_t)n ? w->ahead : (size_t)n; // while pages could still be held
+	keep(w->ring, w->bytes + kept, (size_t)n - kept);
+	w->ahead -= kept;
+	w->at = 0;
+	w->n = (size_t)n;
+	w->full = true; // for all that we know
+	return true;
+}
+
+/** A pipe that has room at all has so much, and nobody waits for its reader. */
+static bool write_next(struct way *w)
+{
+	const ssize_t n = write(w->out, w->bytes + w->at, w->n < PIPE_BUF ? w->n : PIPE_BUF);
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR;
+	w->at += (size_t)n;
+	w->n -= (size_t)n;
+	w->full = w->n;
 	return true;
 }
 
 /** The next buffers. false: there will be none, or nobody reads them. */
 static bool hand_on(struct way *w, int nowhere, char *room)
 {
-	if (!w->ahead && !hold_next(w, nowhere, room))
-		return false;
-	if (!w->ahead)
-		return true;
+	if (w->copies)
+		return w->n ? write_next(w) : read_next(w);
+	if (!w->ahead) {
+		const ssize_t held = hold_next(w, nowhere, room);
+		if (held <= 0)
+			return held < 0 && try_again(w, errno, room);
+	}
 	const ssize_t moved = splice(w->in, NULL, w->out, NULL, w->ahead, SPLICE_F_NONBLOCK);
 	w->ahead -= moved > 0 ? (size_t)moved : 0;
 	w->full = moved < 0 && errno == EAGAIN;
-	return moved > 0 || w->full || errno == EINTR;
+	return moved > 0 || (moved < 0 && try_again(w, errno, room));
 }
 
 static void close_way(struct way *w, char *room)
@@ -154,7 +199,7 @@ static void hand_on_all(struct copy_shared *shared, struct way *ways, int nowher
 }
 
 /** Leaves it nothing but what it needs: else it would keep terminals, locks and directories busy. */
-static bool settle(const int *ins, int nudge)
+static bool settle(const int *ins, int nudge, int ready)
 {
 	sigset_t all;
 	sigfillset(&all);
@@ -167,26 +212,48 @@ static bool settle(const int *ins, int nudge)
 			close(STDOUT_FILENO + i);
 		else if (dup2(ins[i], IN + i) < 0)
 			return false;
-	return dup2(nudge, NUDGE) >= 0 && !close_range(FREE, ~0u, 0) && !chdir("/");
+	if (dup2(nudge, NUDGE) < 0 || dup2(ready, READY) < 0)
+		return false;
+	close_from(FREE);
+	(void)!chdir("/");
+	return true;
 }
 
-__attribute__((noreturn)) static void copier(const struct job_copy *c, const int *ins, int nudge, const char *directory)
+/** A trial, with what the ways have at their sides. A sandbox may also kill who moves pages: then it does so before the job has our pipes. */
+static bool can_move(const struct way *ways)
+{
+	const int from = ways[0].side[0], to = ways[1].side[1];
+	char bytes[2];
+	return write(ways[0].side[1], "", 1) == 1 && tee(from, to, 1, SPLICE_F_NONBLOCK) == 1 &&
+	       splice(from, NULL, to, NULL, 1, SPLICE_F_NONBLOCK) == 1 && read(ways[1].side[0], bytes, 2) == 2;
+}
+
+__attribute__((noreturn)) static void copier(const struct job_copy *c, const int *ins, int nudge, int ready,
+					     const char *directory)
 {
 	struct way ways[COPIES];
-	const int nowhere = settle(ins, nudge) ? open("/dev/null", O_WRONLY) : -1;
-	bool good = nowhere >= 0;
-	for (int i = 0; i < COPIES && good; i++) {
+	if (!settle(ins, nudge, ready))
+		_exit(1);
+	const int nowhere = open("/dev/null", O_WRONLY); // without it, more has to be copied
+	bool sides = true;
+	for (int i = 0; i < COPIES; i++) {
 		ways[i] = (struct way){ .in = ins[i] < 0 ? -1 : IN + i,
 					.out = ins[i] < 0 ? -1 : STDOUT_FILENO + i,
+					.bytes = mem_large(PIECE),
 					.ring = &c->shared->rings[i] };
-		good = !pipe2(ways[i].side, O_NONBLOCK);
-		fcntl(ways[i].side[0], F_SETPIPE_SZ, HELD_MOST); // where that is not allowed, more has to be copied
+		sides &= !pipe2(ways[i].side, O_NONBLOCK);
+		fcntl(ways[i].side[0], F_SETPIPE_SZ, HELD_MOST); // as without nowhere
 	}
-	if (good)
-		hand_on_all(c->shared, ways, nowhere);
-	if (good && getppid() != c->owner) // who was killed cannot save it
+	const bool moves = sides && can_move(ways);
+	for (int i = 0; i < COPIES; i++)
+		ways[i].copies = !moves;
+	if (write(READY, "", 1) != 1)
+		_exit(1);
+	close(READY);
+	hand_on_all(c->shared, ways, nowhere);
+	if (getppid() != c->owner) // who was killed cannot save it
 		copy_save(c, directory);
-	_exit(!good);
+	_exit(0);
 }
 
 // --- which of them ---
@@ -216,7 +283,8 @@ static enum copy_kind kind_of(int fd, const struct stat *st)
 		return COPY_NOT;
 	if (S_ISREG(st->st_mode))
 		return COPY_FILE;
-	const int kind = flags & (O_ACCMODE | O_DIRECT | O_NONBLOCK); // a job that asked not to wait for its reader must not wait for us
+	// A job that asked not to wait for its reader must not wait for us.
+	const int kind = flags & (O_ACCMODE | O_DIRECT | O_NONBLOCK);
 	return S_ISFIFO(st->st_mode) && kind == O_WRONLY && !is_shared(st) ? COPY_PIPE : COPY_NOT;
 }
 
@@ -229,23 +297,23 @@ static uint64_t place_in(int fd)
 	return !append && at >= 0 ? (uint64_t)at : !fstat(fd, &st) ? (uint64_t)st.st_size : 0;
 }
 
-/** A pipe whose reading end has a number from ABOVE on. false: there is no room for one. */
-static bool pipe_above(int ends[static 2])
+/** A pipe whose end @theirs has a number from ABOVE on. false: there is no room for one. */
+static bool pipe_above(int ends[static 2], int theirs)
 {
 	int low[2];
 	if (pipe2(low, O_CLOEXEC))
 		return false;
-	ends[0] = fcntl(low[0], F_DUPFD_CLOEXEC, ABOVE);
-	ends[1] = low[1];
-	close(low[0]);
-	return ends[0] >= 0;
+	ends[theirs] = fcntl(low[theirs], F_DUPFD_CLOEXEC, ABOVE);
+	ends[!theirs] = low[!theirs];
+	close(low[theirs]);
+	return ends[theirs] >= 0;
 }
 
 /** A pipe as large as the one that it stands for. */
 static bool make_pipe(struct copy_stream *s, int outer, int *ret_in)
 {
 	int ends[2] = { -1, -1 };
-	const bool good = pipe_above(ends);
+	const bool good = pipe_above(ends, 0);
 	*ret_in = ends[0];
 	s->for_job = ends[1];
 	if (good)
@@ -265,13 +333,23 @@ static void look_at(struct job_copy *c, struct stat *st)
 	c->same = c->streams[0].kind != COPY_NOT && c->streams[0].kind == c->streams[1].kind && same_file(&st[0], &st[1]);
 }
 
+/** Waits until it can hand on. false: it ended before. */
+static bool is_ready(const struct job_copy *c, int ready)
+{
+	char byte;
+	if (read(ready, &byte, 1) == 1)
+		return true;
+	waitpid(c->pid, NULL, 0);
+	return false;
+}
+
 /** In place of each pipe one of ours; where that cannot be, the job has its own. */
 static void put_between(struct job_copy *c, const char *directory)
 {
-	int ins[COPIES] = { -1, -1 }, nudge[2] = { -1, -1 };
+	int ins[COPIES] = { -1, -1 }, nudge[2] = { -1, -1 }, ready[2] = { -1, -1 };
 	void *shared = mmap(NULL, sizeof(*c->shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	c->shared = shared == MAP_FAILED ? NULL : shared;
-	bool good = c->shared && pipe_above(nudge);
+	bool good = c->shared && pipe_above(nudge, 0) && pipe_above(ready, 1);
 	for (int i = 0; i < COPIES && good; i++)
 		if (c->streams[i].kind == COPY_PIPE && !(i && c->same))
 			good = make_pipe(&c->streams[i], STDOUT_FILENO + i, &ins[i]);
@@ -281,19 +359,20 @@ static void put_between(struct job_copy *c, const char *directory)
 			if (c->streams[i].for_job >= 0)
 				close(c->streams[i].for_job);
 		close(nudge[1]);
-		copier(c, ins, nudge[0], directory);
+		copier(c, ins, nudge[0], ready[1], directory);
 	}
 	c->nudge = nudge[1];
-	if (nudge[0] >= 0)
-		close(nudge[0]);
-	for (int i = 0; i < COPIES; i++)
-		if (ins[i] >= 0)
-			close(ins[i]);
-	if (c->pid < 0) {
+	const int theirs[] = { nudge[0], ready[1], ins[0], ins[1] };
+	for (size_t i = 0; i < sizeof(theirs) / sizeof(theirs[0]); i++)
+		if (theirs[i] >= 0)
+			close(theirs[i]);
+	if (c->pid < 0 || !is_ready(c, ready[0])) {
 		copy_started(c);
 		copy_end(c);
 		c->lacking = true;
 	}
+	if (ready[0] >= 0)
+		close(ready[0]);
 }
 
 void copy_begin(struct job_copy *c, const char *directory)
