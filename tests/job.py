@@ -265,6 +265,60 @@ def test_left_alone(t, j):
     t.same(done.returncode, 11, "a pipe that does not wait stays so")
 
 
+SANDBOX = """
+import ctypes, os, struct, sys
+LOAD, SAME, LEAVE, ALLOW = 0x20, 0x15, 0x06, (0x06, 0, 0, 0x7fff0000)
+steps = []
+for call in sys.argv[2].split(","): # CALL, or CALL:N: unless its argument N is 1
+    number, _, argument = call.partition(":")
+    deny = [*([(LOAD, 0, 0, 16 + 8 * int(argument)), (SAME, 1, 0, 1)] if argument else []), (LEAVE, 0, 0, int(sys.argv[1]))]
+    steps += [(LOAD, 0, 0, 0), (SAME, 0, len(deny), int(number)), *deny]
+steps.append(ALLOW)
+code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(steps), ctypes.addressof(code)))
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.c_void_p(ctypes.addressof(program))):
+    sys.exit("no filter: " + os.strerror(ctypes.get_errno()))
+os.execvp(sys.argv[3], sys.argv[3:])
+"""
+SPLICE, TEE, CLOSE_RANGE = (275, 276, 436) if os.uname().machine == "x86_64" else (76, 77, 436)
+REFUSES, KILLS = 0x50000, 0x80000000
+
+
+def test_sandbox(t, j):
+    """Kernels and sandboxes without the calls that unhang likes: all of the output is there, and its end is kept."""
+    sandbox = j.unhang.write("sandbox.py", SANDBOX)
+    lines = "".join(f"{i}\n" for i in range(1, 200001)).encode()
+    def run(action, calls):
+        return subprocess.run([sys.executable, sandbox, str(action), ",".join(map(str, calls)), *j.arguments("--quiet", "--level", 0), "--", *shell("seq 200000; exit 5")],
+                              capture_output=True, env=j.unhang.environment, timeout=PATIENCE)
+    for calls, reasons in (((CLOSE_RANGE,), (1, 22, 38)), ((SPLICE,), (1, 22, 38)), ((TEE,), (1, 22, 38)), ((SPLICE, TEE, CLOSE_RANGE), (1,)), ((f"{SPLICE}:4",), (12,)), ((f"{TEE}:2",), (12,))):
+        for why in reasons:
+            done = run(REFUSES | why, calls)
+            t.ok((done.returncode, done.stdout, done.stderr) == (5, lines, b""), f"{calls} fails with {os.strerror(why)}: status and output are the job's", (done.returncode, len(done.stdout), done.stderr))
+            kept = saved(j)
+            t.ok(kept and kept.endswith(lines[-(255 << 10):]), f"{calls} fails with {os.strerror(why)}: its end is kept", kept and len(kept))
+    done = run(KILLS, (SPLICE,))
+    t.ok((done.returncode, done.stdout, saved(j)) == (5, lines, None), "who would be killed for it stays away from the output", (done.returncode, len(done.stdout), done.stderr))
+
+
+STOPS = r"""
+import os, signal, sys
+parent = os.getppid()
+for pid in open(f"/proc/{parent}/task/{parent}/children").read().split():
+    if open(f"/proc/{pid}/comm").read() == "unhang-output\n":
+        os.kill(int(pid), signal.SIGSTOP)
+        print("stopped", flush=True)
+sys.exit(3)
+"""
+
+
+def test_stopped(t, j):
+    """Who stops the process that hands on the output stops neither the output nor unhang."""
+    done = j.run([sys.executable, j.unhang.write("stops.py", STOPS)], "--quiet")
+    t.same((done.returncode, done.stdout, ended(done)), (3, b"stopped\n", "exit"), "a stopped unhang-output goes on")
+
+
 def test_outlived(t, j):
     """A process of the job that outlives unhang goes on to write, and what was written is kept."""
     read, write = os.pipe()
@@ -1001,7 +1055,7 @@ def main():
     j = Job(unhang)
     # With real programs these are in job_gpu.py.
     without = () if shutil.which("hipcc") else (test_left, test_terminal)
-    for test in (test_status, test_places, test_not_replaced, test_state, test_refused, test_output, test_copied, test_left_alone, test_outlived, test_words, test_container, test_inherited, test_full, test_no_process, test_leaderless, test_signals, test_own_signals, test_limits, test_oom, test_group, test_tries, test_vanished, test_waits, test_ranks, test_first, test_killed, test_forged, test_pruned, test_hangup, *without):
+    for test in (test_status, test_places, test_not_replaced, test_state, test_refused, test_output, test_copied, test_left_alone, test_sandbox, test_stopped, test_outlived, test_words, test_container, test_inherited, test_full, test_no_process, test_leaderless, test_signals, test_own_signals, test_limits, test_oom, test_group, test_tries, test_vanished, test_waits, test_ranks, test_first, test_killed, test_forged, test_pruned, test_hangup, *without):
         test(t, j)
     t.end()
 

@@ -99,6 +99,15 @@ static void take_signals(struct supervisor *s, struct job_try *a)
 	}
 }
 
+/** Whoever stops it would have the job and us wait for ever. */
+static void keep_going(struct supervisor *s, pid_t copier, int status)
+{
+	if (WIFSTOPPED(status))
+		kill(copier, SIGCONT);
+	else if (!WIFCONTINUED(status))
+		s->helper.copier = 0;
+}
+
 /** The job stopped, and not because the terminal told all of us to: a shell has to see it. */
 static void stop_too(struct supervisor *s, struct job_try *a)
 {
@@ -137,7 +146,7 @@ static void reap(struct supervisor *s, struct job_try *a)
 		if (pid == s->helper.child.pid)
 			s->helper.gone |= over;
 		else if (pid == s->helper.copier)
-			s->helper.copier = over ? 0 : pid;
+			keep_going(s, pid, status);
 		else if (a && over)
 			note_end(a, pid, status);
 		else if (a && pid == a->root && WIFSTOPPED(status))
