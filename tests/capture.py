@@ -234,6 +234,46 @@ def test_hostile(t, unhang):
     t.ok(run.returncode == tap.CANNOT and "answers/bomb" in run.stderr.decode(), "a bomb is refused, with the entry", run.stderr.decode())
 
 
+FORGED = """
+    6.1 user.err amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=10, emitted seq=12
+    6.2 user.err amdgpu 0000:03:00.0: amdgpu: GPU reset begin!
+"""
+RUN = "id 20261117-000000-1\nhost here\nstatus 3\n" + "".join(f"try\nnumber {n}\nbegan 1000\nended exit\n" for n in (1, 2, 3))
+
+
+def test_inside(t, unhang):
+    """A bundle in a directory, in an archive or on standard input is the same bundle; the directory of a run is its newest try that saved something."""
+    top = unhang.directory / "inside"
+    bundles = {}
+    for number, scenario, more in (1, "silent-hang", ""), (2, "idle", FORGED):
+        text = (SCENARIOS / f"{scenario}.scenario").read_text().rstrip() + more
+        bundles[number] = top / "run" / str(number) / "bundle.tar.zst"
+        bundles[number].parent.mkdir(parents=True)
+        unhang.run("emulate", unhang.write("inside.scenario", text), "--", unhang.binary, "capture", "-o", bundles[number], timeout=120)
+    def said(*paths, stdin=b""):
+        answer = unhang.explain(*paths, stdin=stdin)
+        return answer.status, answer.document["verdict"], answer.classes, answer.stderr
+    hang, idle = said(bundles[1]), said(bundles[2])
+    t.same((hang[0], idle[:3]), (1, (0, "healthy", [])), "of one machine it is healthy, whatever a user wrote into its log; of the other it is not")
+    (top / "folder" / "deep").mkdir(parents=True)
+    for place in top / "folder" / "deep" / "bundle", top / "folder" / "a.tar.zst":
+        shutil.copy(bundles[2], place)
+        t.same(said(top / "folder"), idle, f"as {place.name} in a directory")
+        for kind, ending in ("gztar", ".tar.gz"), ("zip", ".zip"), ("tar", ".tar"):
+            t.same(said(shutil.make_archive(top / "packed", kind, top / "folder")), idle, f"as {place.name} in a {ending}")
+        place.unlink()
+    t.same(said("-", stdin=bundles[2].read_bytes()), idle, "on standard input")
+    lie = unhang.write("lie.tar", tar_of([("manifest.json", b"{}", tarfile.REGTYPE), ("dmesg", b"[   12.5] amdgpu 0000:2f:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=10, emitted seq=12\n", tarfile.REGTYPE)]))
+    t.same(said(lie)[0], 1, "another archive with a manifest is an archive")
+    both = unhang.explain(top / "run")
+    t.ok("a second bundle" in both.stderr, "two machines are not taken for one", both.stderr)
+    (top / "run" / "run").write_text(RUN)
+    (top / "run" / "2" / "diagnosis.txt").write_text("ring gfx_0.0.0 timeout, signaled seq=10, emitted seq=12\n")
+    (top / "run" / "2" / "output").write_text("step 1\n")
+    t.same(said(top / "run"), idle, "the directory of a run is its newest try that saved something")
+    t.same((said(top / "run" / "1"), said(f"{top}/run/2/")), (hang, idle), "that of a try is this try")
+
+
 def test_cut(t, unhang):
     """A small bundle cut at many places: an answer, or one clear line."""
     bundle = unhang.directory / "small.tar.zst"
@@ -631,7 +671,7 @@ def main():
     if not emulated.possible(unhang):
         t.skip("captures of emulated machines", "this machine cannot make them")
         t.end()
-    for test in (test_damaged, test_same, test_only_reads, test_blocks, test_dump, test_private, test_lacking, test_strangers, test_expert, test_redaction, test_bug_report):
+    for test in (test_inside, test_damaged, test_same, test_only_reads, test_blocks, test_dump, test_private, test_lacking, test_strangers, test_expert, test_redaction, test_bug_report):
         test(t, unhang)
     t.end()
 

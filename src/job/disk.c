@@ -21,7 +21,6 @@ enum {
 	HOST_MOST = 64,
 };
 
-#define TRY_BEGINS "try"
 enum { RUN_PIECE = 16 << 10 };
 
 #define T(name) RECORD_TEXT(run_try, name)

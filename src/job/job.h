@@ -32,6 +32,7 @@ struct job_options {
 	enum job_cores cores;
 };
 
+#define TRY_BEGINS "try" // a line of the file `run`, behind which a try follows
 // In the directory of a try:
 #define JOB_CORE "gpucore."              // what ROCm writes, behind it the process; what the recorder writes, with .light
 #define JOB_PROCESS_CORE "core."         // what the kernel writes

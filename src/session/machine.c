@@ -22,7 +22,7 @@ static void add_tracks(struct uh_machine *m)
 	}
 }
 
-static struct uh_machine *machine_new(struct bundle *b, const char *path)
+struct uh_machine *machine_new(struct bundle *b, const char *path)
 {
 	struct uh_machine *m = mem_alloc(sizeof(*m));
 	*m = (struct uh_machine){ .tape = tape_new(), .bundle = b, .path = strdup(path) };
@@ -33,7 +33,7 @@ static struct uh_machine *machine_new(struct bundle *b, const char *path)
 struct uh_error *uh_machine_open(const char *path, struct uh_machine **ret)
 {
 	struct bundle *b;
-	struct uh_error *err = bundle_open(path, &b);
+	struct uh_error *err = bundle_open(&(struct named){ .path = path }, path, &b);
 	*ret = err || !b ? NULL : machine_new(b, path);
 	return err;
 }

@@ -15,6 +15,8 @@ struct uh_machine {
 	int64_t job_began;       // the same: seconds since 1970, of the job that is ended now; 0: there is none
 };
 
+/** The machine of a bundle, which becomes its own. */
+struct uh_machine *machine_new(struct bundle *b, const char *path);
 /** The machine of a bundle that is open; NULL without an error: it is none. */
 struct uh_error *machine_of_bundle(int fd, const char *name, struct uh_machine **ret);
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "host/host.h"
 #include "session/machine.h"
+#include "session/run/directory.h"
 #include "session/session.h"
 
 enum { BOOTS_BACK = 5, NOTES_MAX = 16, REFUSED_TOLD = 8 };
@@ -132,9 +133,22 @@ static void on_record(void *ctx, const char *name, const struct source_record *r
 		lines_take_record(s->lines, record->text);
 }
 
+static void on_bundle(void *ctx, const char *name, struct bundle *b)
+{
+	struct uh_session *s = ctx;
+	if (!s->asked) {
+		session_add_bundle(s, machine_new(b, name));
+		return;
+	}
+	bundle_free(b);
+	session_error(s, uh_error_new("%s: a second bundle; each is a machine of its own, so explain one at a time", name));
+}
+
 struct source_visitor session_visitor(struct uh_session *s)
 {
-	return (struct source_visitor){ .visit = session_visit, .record = on_record, .problem = session_error, .ctx = s };
+	return (struct source_visitor){
+		.visit = session_visit, .record = on_record, .problem = session_error, .ctx = s, .bundle = on_bundle
+	};
 }
 
 struct uh_session *uh_session_new(uh_problem_fn *problem, void *ctx)
@@ -177,17 +191,7 @@ void uh_session_on_machine(struct uh_session *s, struct uh_machine *m) { s->aske
 void uh_session_add_path(struct uh_session *s, const char *path)
 {
 	struct source_visitor v = session_visitor(s);
-	struct uh_machine *m = NULL;
-	struct uh_error *err = uh_machine_open(path, &m);
-	if (m && s->asked) {
-		uh_machine_free(m);
-		err = uh_error_new("%s: a second bundle; each is a machine of its own, so explain one at a time", path);
-	}
-	if (err)
-		session_error(s, err);
-	else if (m)
-		session_add_bundle(s, m);
-	else
+	if (!session_add_run(s, path))
 		source_path(path, &v);
 }
 

@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/door/door.h"
 #include "source/source.h"
+#include "source/tape/bundle.h"
 
 enum { DEPTH_MAX = 8, CRASH_DEPTH = 3, SILENT_MOST = 4, HEAD = 512 };
 
@@ -86,8 +87,13 @@ static struct uh_error *read_regular(const struct named *n, const char *path, st
 	if (str_starts(start, S(SOURCE_JOURNAL_MAGIC)))
 		return source_journal_file(n, path, v);
 	if (source_is_archive(start)) {
-		source_archive(n, -1, path, v);
-		return NULL;
+		struct bundle *b = NULL;
+		err = v->bundle ? bundle_open(n, path, &b) : NULL;
+		if (b)
+			v->bundle(v->ctx, path, b);
+		else if (!err)
+			source_archive(n, -1, path, v);
+		return err;
 	}
 	uint64_t size = (uint64_t)door_what(door)->st.st_size;
 	struct source s = { .name = path, .door = size ? door : NULL, .size = size, .read = read_next, .ctx = door };

@@ -9,6 +9,7 @@
 #include "base/str.h"
 
 struct door_file;
+struct bundle;
 
 /** Bytes with a name. */
 struct source {
@@ -50,6 +51,9 @@ struct source_visitor {
 	/** What could not be read, and why. The callee frees the error. */
 	void (*problem)(void *ctx, struct uh_error *err);
 	void *ctx;
+	/** A bundle (source/tape/bundle.h), by itself, in a directory or in an archive. The callee frees it. NULL: its members are visited, as
+	 * those of any archive. */
+	void (*bundle)(void *ctx, const char *name, struct bundle *b);
 };
 
 /** A file, directory, archive, FIFO, journal file or /dev/kmsg; `-` is standard input. */

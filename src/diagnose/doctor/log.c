@@ -198,7 +198,7 @@ static void on_visit(void *ctx, struct source *s)
 /** @refused: a file of the tree that may not be read; NULL. */
 static void read_journal(struct evidence_reader *r, struct host *h, const char *refused)
 {
-	const struct source_visitor v = { on_visit, on_record, on_problem, r };
+	const struct source_visitor v = { .visit = on_visit, .record = on_record, .problem = on_problem, .ctx = r };
 	if (h->root && !host_answers(h, "/var/log/journal")) {
 		host_machine(h)->doubt = true;
 		return;

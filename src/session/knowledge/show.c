@@ -151,7 +151,9 @@ struct uh_error *uh_knowledge_match(const struct uh_knowledge_options *o, const 
 	if (err)
 		return err;
 	struct matching g = { load(o), o, { .sheet = sheet_on(o->json, o->out) }, ret_failed };
-	const struct source_visitor v = { match_source, match_record, match_problem, &g };
+	const struct source_visitor v = {
+		.visit = match_source, .record = match_record, .problem = match_problem, .ctx = &g
+	};
 	report_matches_begin(&g.report);
 	source_path(path ? path : "-", &v);
 	report_matches_end(&g.report);

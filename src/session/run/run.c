@@ -20,6 +20,7 @@
 #include "session/look.h"
 #include "session/run/check.h"
 #include "session/run/container.h"
+#include "session/run/directory.h"
 #include "session/run/finish.h"
 #include "session/run/look.h"
 #include "session/run/suspect.h"
@@ -168,24 +169,6 @@ static void tell_incident(const struct incident *i, const struct run_try *of, bo
 	print_line(to, "gpu", i->gpu.device);
 }
 
-/** GPU cores and what the debug agent wrote, in the directories of the try and of its recordings. */
-static void add_files(struct uh_session *session, const char *directory, struct arena *a)
-{
-	enum { FILES_MOST = 16 };
-	struct door_names names = { 0 };
-	size_t n = 0;
-	uh_error_free(door_names(&(struct named){ .path = directory }, false, a, &names));
-	for (size_t i = 0; i < names.n && n < FILES_MOST; i++) {
-		struct str name = str_z(names.list[i]);
-		if (!str_starts(name, S(JOB_CORE)) && !str_starts(name, S(JOB_PROCESS_CORE)) &&
-		    !str_ends(name, S(".gpucore")) && !str_is(name, JOB_AGENT_FILE) && !str_is(name, JOB_OUTPUT) &&
-		    !str_is(name, JOB_CONTAINER))
-			continue;
-		uh_session_add_path(session, arena_printf(a, "%s/%s", directory, names.list[i]).p);
-		n++;
-	}
-}
-
 /** Only what happened since the try began is its. false: @path tells of nothing else than what was before, or of others. */
 static bool explain_with(const struct job_study *s, const char *path, bool must, struct study_texts *ret, FILE *to)
 {
@@ -193,8 +176,8 @@ static bool explain_with(const struct job_study *s, const char *path, bool must,
 	struct uh_session *session = uh_session_new(tell_nobody, NULL);
 	session_since_job(session, (double)s->of->began / 1000);
 	uh_session_add_path(session, path);
-	add_files(session, s->directory, &a);
-	add_files(session, s->recordings, &a);
+	try_add_files(session, s->directory, &a);
+	try_add_files(session, s->recordings, &a);
 	uh_session_end(session);
 	const struct incident *i = incident_of(session, s);
 	const bool good = must || i || !session->ledger.incidents.len;

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "source/source.h"
+#include "source/tape/bundle.h"
 
 enum { PROCESSOR_MS = 600000 };
 
@@ -37,14 +38,42 @@ static ssize_t read_member(struct source *s, void *buffer, size_t size, struct u
 	return (ssize_t)part.n;
 }
 
+/** Something else may have a member of that name, too. */
+static void visit_bundle(struct source *s, const struct source_visitor *v)
+{
+	enum { PIECE = 64 << 10 };
+	struct uh_error *err = NULL;
+	struct bundle *b = NULL;
+	struct text tar = { 0 }; // without the holes of its members
+	ssize_t n;
+	while ((n = read_member(s, text_room(&tar, PIECE), PIECE, &err)) > 0)
+		tar.n += (size_t)n;
+	if (!err)
+		err = bundle_of_bytes(text_str(&tar), s->name, &b);
+	if (err) {
+		v->problem(v->ctx, err);
+	} else if (b) {
+		v->bundle(v->ctx, s->name, b);
+	} else {
+		const struct source_visitor any = {
+			.visit = v->visit, .record = v->record, .problem = v->problem, .ctx = v->ctx
+		};
+		source_archive_bytes(text_str(&tar), s->name, &any);
+	}
+	text_free(&tar);
+}
+
 /** false: the child has ended with this source. */
-static bool visit_member(struct feed *feed, const char *name, unsigned number, _Atomic unsigned *unwanted,
+static bool visit_member(struct feed *feed, struct source s, unsigned number, _Atomic unsigned *unwanted, bool bundle,
 			 const struct source_visitor *v)
 {
 	struct member m = { .feed = feed };
-	struct source s = { .name = name, .read = read_member, .ctx = &m };
 	char rest[512];
-	v->visit(v->ctx, &s);
+	s.ctx = &m;
+	if (bundle)
+		visit_bundle(&s, v);
+	else
+		v->visit(v->ctx, &s);
 	*unwanted = number;
 	struct uh_error *err = NULL;
 	while (!m.ended && read_member(&s, rest, sizeof(rest), &err) > 0)
@@ -65,8 +94,9 @@ static void take_all(struct feed *feed, _Atomic unsigned *unwanted, const struct
 	for (int kind; goes_on && (kind = feed_next(feed, &piece, &err)) > 0;) {
 		struct text text = { 0 };
 		text_printf(&text, STR_FMT, STR_ARG(piece));
-		if (kind == ARCHIVE_SOURCE)
-			goes_on = visit_member(feed, text.p, ++number, unwanted, v);
+		const struct source s = { .name = text.p, .read = read_member };
+		if (kind == ARCHIVE_SOURCE || kind == ARCHIVE_BUNDLE)
+			goes_on = visit_member(feed, s, ++number, unwanted, kind == ARCHIVE_BUNDLE, v);
 		else if (kind == ARCHIVE_PROBLEM)
 			v->problem(v->ctx, uh_error_new("%s", text.p));
 		text_free(&text);
@@ -84,6 +114,7 @@ static void unpack(struct archive_work work, const struct source_visitor *v)
 		return;
 	}
 	work.unwanted = unwanted;
+	work.bundles = v->bundle;
 	struct uh_error *err = feed_begin(&feed, work.name, archive_child, &work, PROCESSOR_MS);
 	if (err) {
 		v->problem(v->ctx, err);

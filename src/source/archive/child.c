@@ -32,6 +32,7 @@ struct unpacker {
 	struct archive_api api;
 	int to;
 	_Atomic unsigned *unwanted;
+	bool bundles; // are not unpacked
 	unsigned sources, entries;
 	uint64_t packed, unpacked; // bytes that went in, and that came out
 	bool packs;                // something is compressed
@@ -148,12 +149,12 @@ static void send_problem(struct unpacker *u, enum archive_piece kind, const char
 }
 
 /** What is no archive is a source. */
-static void send_source(struct layer *l)
+static void send_source(struct layer *l, enum archive_piece kind)
 {
 	struct unpacker *u = l->u;
 	struct str s;
 	unsigned number = ++u->sources;
-	send_text(u, ARCHIVE_SOURCE, str_z(l->name));
+	send_text(u, kind, str_z(l->name));
 	while (*u->unwanted < number && (s = take(l)).n)
 		for (; s.n; s = str_from(s, str_cut(s, FEED_MOST).n))
 			feed_send(u->to, ARCHIVE_DATA, str_cut(s, FEED_MOST), S(""));
@@ -187,7 +188,7 @@ static void send_as_text(struct layer *l, const char *why)
 	text_free(&rest);
 	l->keeps = false;
 	l->kept = (struct text){ 0 };
-	send_source(l);
+	send_source(l, ARCHIVE_SOURCE);
 }
 
 // --- gzip: libarchive would lose the last 64 KB of one that is cut ---
@@ -385,7 +386,9 @@ static void unpack_layer(struct layer *l, int layers)
 	struct str head = head_of(l);
 	bool container = archive_is_container(head), archive = container || source_is_archive(head);
 	if (layers > LAYERS_MAX || !archive)
-		send_source(l);
+		send_source(l, ARCHIVE_SOURCE);
+	else if (l->u->bundles && archive_may_be_bundle(head))
+		send_source(l, ARCHIVE_BUNDLE);
 	else if (is_gzip(head))
 		unpack_gzip(l, layers);
 	else
@@ -437,7 +440,7 @@ void archive_child(int to, const void *ctx)
 {
 	const struct archive_work *w = ctx;
 	struct opened o = { .fd = w->fd };
-	struct unpacker u = { .to = to, .unwanted = w->unwanted };
+	struct unpacker u = { .to = to, .unwanted = w->unwanted, .bundles = w->bundles };
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (w->bytes.p) {
 		unpack_bytes(&u, w);

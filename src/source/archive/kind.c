@@ -1,6 +1,7 @@
 // What a file is, by its first bytes.
 #include "source/archive/archive.h"
 #include "source/source.h"
+#include "source/tape/bundle.h"
 
 bool source_is_archive(struct str head)
 {
@@ -43,3 +44,8 @@ static bool is_tar(struct str head)
 }
 
 bool archive_is_container(struct str head) { return str_starts(head, S("PK\x03\x04")) || is_tar(head); }
+
+bool archive_may_be_bundle(struct str head)
+{
+	return is_tar(head) && str_starts(head, (struct str){ BUNDLE_MANIFEST, sizeof(BUNDLE_MANIFEST) });
+}

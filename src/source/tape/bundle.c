@@ -44,8 +44,10 @@ const char *bundle_name_wrong(struct str name)
 // --- the child ---
 
 struct bundle_work {
-	const char *path;
-	int fd; // where it is open already; -1
+	const char *name;
+	const struct named *named; // NULL: it is open already at ->fd
+	int fd;
+	struct str bytes; // in place of both: which the child has from its parent
 };
 
 struct unbundler {
@@ -167,18 +169,52 @@ static void send_members(struct unbundler *u)
 		feed_send(u->to, BUNDLE_OTHER, S(""), S(""));
 }
 
+static void send_archive(struct unbundler *u, bool opened)
+{
+	if (opened)
+		send_members(u);
+	else
+		feed_send(u->to, BUNDLE_OTHER, S(""), S(""));
+	u->api.read_free(u->archive);
+}
+
+/** As libarchive wants to be fed: all at once, and then nothing. */
+static la_ssize_t feed_bytes(struct archive *a, void *ctx, const void **ret_bytes)
+{
+	struct str *left = ctx;
+	const struct str all = *left;
+	(void)a;
+	*ret_bytes = all.p;
+	left->n = 0;
+	return (la_ssize_t)all.n;
+}
+
+static void unbundle_bytes(int to, const void *ctx)
+{
+	struct str left = ((const struct bundle_work *)ctx)->bytes;
+	struct unbundler u = { .to = to, .packed = left.n };
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	child_keep_only(to);
+	const char *missing = archive_load(&u.api);
+	if (missing) {
+		feed_send(to, BUNDLE_REFUSED, str_z(missing), S(""));
+		return;
+	}
+	u.archive = archive_new_bundle(&u.api);
+	send_archive(&u, u.api.read_open(u.archive, &left, NULL, feed_bytes, NULL) == ARCHIVE_OK);
+}
+
 static void unbundle(int to, const void *ctx)
 {
 	const struct bundle_work *w = ctx;
 	struct unbundler u = { .to = to };
-	struct opened o = { .fd = -1 };
+	struct opened o = { .fd = w->fd };
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (w->fd < 0)
+	if (w->named)
 		child_keep_only(to);
 	else
 		child_keep_two(to, w->fd);
-	o.fd = w->fd;
-	_cleanup_error_ struct uh_error *err = w->fd < 0 ? named_open(&(struct named){ .path = w->path }, false, &o) : NULL;
+	_cleanup_error_ struct uh_error *err = w->named ? named_open(w->named, false, &o) : NULL;
 	const char *missing = archive_load(&u.api);
 	if (err || o.fd < 0 || missing) {
 		struct str why = str_z(err ? uh_error_message(err) : missing ? missing : "not a file");
@@ -188,11 +224,7 @@ static void unbundle(int to, const void *ctx)
 	struct stat st;
 	u.packed = fstat(o.fd, &st) ? 0 : (uint64_t)st.st_size;
 	u.archive = archive_new_bundle(&u.api);
-	if (u.api.read_open_fd(u.archive, o.fd, FEED_MOST) == ARCHIVE_OK)
-		send_members(&u);
-	else
-		feed_send(to, BUNDLE_OTHER, S(""), S(""));
-	u.api.read_free(u.archive);
+	send_archive(&u, u.api.read_open_fd(u.archive, o.fd, FEED_MOST) == ARCHIVE_OK);
 }
 
 // --- the parent ---
@@ -270,16 +302,16 @@ static bool take_all(struct feed *feed, struct bundle *b, struct uh_error **ret_
 }
 
 /** Only what zstd packed can be a bundle: whatever else is left to those who read any archive. */
-static bool may_be(const char *path)
+static bool may_be(const struct named *named)
 {
 	char head[MAGIC];
 	struct door_file *door = NULL;
 	struct opened what;
 	// Opening a FIFO and closing it again would send its writer away.
-	struct uh_error *err = door_look(&(struct named){ .path = path }, &what);
+	struct uh_error *err = door_look(named, &what);
 	ssize_t n = -1;
 	if (!err && S_ISREG(what.st.st_mode) && !what.acting)
-		err = door_open(&(struct named){ .path = path }, &door);
+		err = door_open(named, &door);
 	if (!err && door) {
 		n = door_read(door, 0, head, sizeof(head), &err);
 		door_close(door);
@@ -296,9 +328,9 @@ static bool is_manifest(const struct bundle *b)
 
 static struct uh_error *read_bundle(const struct bundle_work *work, struct bundle **ret)
 {
-	const char *path = work->path;
+	const char *path = work->name;
 	struct feed feed;
-	struct uh_error *err = feed_begin(&feed, path, unbundle, work, PROCESSOR_MS);
+	struct uh_error *err = feed_begin(&feed, path, work->bytes.p ? unbundle_bytes : unbundle, work, PROCESSOR_MS);
 	if (err)
 		return err;
 	struct bundle *b = mem_alloc(sizeof(*b));
@@ -310,16 +342,22 @@ static struct uh_error *read_bundle(const struct bundle_work *work, struct bundl
 	return err;
 }
 
-struct uh_error *bundle_open(const char *path, struct bundle **ret)
+struct uh_error *bundle_open(const struct named *n, const char *name, struct bundle **ret)
 {
 	*ret = NULL;
-	return may_be(path) ? read_bundle(&(struct bundle_work){ path, -1 }, ret) : NULL;
+	return may_be(n) ? read_bundle(&(struct bundle_work){ .name = name, .named = n, .fd = -1 }, ret) : NULL;
 }
 
 struct uh_error *bundle_read(int fd, const char *name, struct bundle **ret)
 {
 	*ret = NULL;
-	return read_bundle(&(struct bundle_work){ name, fd }, ret);
+	return read_bundle(&(struct bundle_work){ .name = name, .fd = fd }, ret);
+}
+
+struct uh_error *bundle_of_bytes(struct str bytes, const char *name, struct bundle **ret)
+{
+	*ret = NULL;
+	return read_bundle(&(struct bundle_work){ .name = name, .bytes = bytes }, ret);
 }
 
 void bundle_free(struct bundle *b)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/arena.h"
+#include "base/door/named.h"
 #include "base/error.h"
 
 #define BUNDLE_MANIFEST "manifest.json"
@@ -27,10 +28,12 @@ struct bundle {
 	VEC(struct bundle_member) members;
 };
 
-/** Reads it. *@ret is NULL without an error where the file is something else. */
-struct uh_error *bundle_open(const char *path, struct bundle **ret);
-/** The same of a file that is open, for who may not open it. @name: what it is called in messages. */
+/** Reads it. *@ret is NULL without an error where the file is something else. @name: what it is called in messages. */
+struct uh_error *bundle_open(const struct named *n, const char *name, struct bundle **ret);
+/** The same of a file that is open, for who may not open it. */
 struct uh_error *bundle_read(int fd, const char *name, struct bundle **ret);
+/** The same of a tar that is unpacked already. */
+struct uh_error *bundle_of_bytes(struct str bytes, const char *name, struct bundle **ret);
 void bundle_free(struct bundle *b);
 /** The member with this name; NULL. */
 const struct bundle_member *bundle_member(const struct bundle *b, struct str name);
