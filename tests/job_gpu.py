@@ -178,6 +178,23 @@ def test_before(t, j):
         t.ok(not re.search(r"in half a minute|[Ee]nd |Save", now), "and knows that the job was ended", now)
 
 
+def test_just_before(t, j):
+    """What another program did a moment before is none of the job's, neither where the bundle nor where the run is explained."""
+    if not emulated.possible(j.unhang):
+        t.skip("a fault of another program in an emulated machine", "no FUSE or no name spaces")
+        return
+    p = j.programs.program
+    scenario = j.unhang.write("just-before.scenario", kfd.SCENARIO.format(""))
+    inside = ["env", "-u", "UNHANG_KFD", "sh", "-c", f'{p} read-beyond 1 > /dev/null 2>&1; "$@"', "sh", *map(str, j.arguments("--quiet")), "--", *job.shell(f"{p} series 5; exit 3")]
+    j.unhang.run("emulate", scenario, "--", *inside, timeout=120)
+    x = j.report()["tries"][0]
+    told = subprocess.run(["tar", "-xOf", x["bundle"], "answers/log"], capture_output=True).stdout
+    t.ok(b"page fault" in told, "another program's fault is in the log", told)
+    for path in x["bundle"], os.path.dirname(x["bundle"]), j.report()["directory"]:
+        found = j.unhang.explain(path)
+        t.same((found.status, found.classes, found.stderr), (0, [], ""), f"{os.path.basename(path)}: it explains nothing")
+
+
 def test_host(t, j):
     """An abort of the host's code in two ranks of a node, each under its own unhang run."""
     state = j.unhang.directory / "ranks"
@@ -471,7 +488,7 @@ def main():
     j = GpuJob(unhang, programs)
     quiet, late = Quiet(j), Late(j)
     j.before = j.look()
-    for test in (test_ends_well, test_deterministic, test_freed, test_kinds, test_hang, test_before, test_host, test_outlasts, test_ranks, test_habits, test_oom, test_terminal, test_namespaces, test_crash_diagnostics):
+    for test in (test_ends_well, test_deterministic, test_freed, test_kinds, test_hang, test_before, test_just_before, test_host, test_outlasts, test_ranks, test_habits, test_oom, test_terminal, test_namespaces, test_crash_diagnostics):
         test(t, j)
         j.check(t, test.__name__[5:])
     quiet.end(t)

@@ -38,7 +38,7 @@ struct capture_options {
 	size_t npids;
 	enum user_data user_data;
 	struct str note; // evidence of who takes it: lines of a log; empty: none
-	int64_t job_began; // seconds since 1970: it is about a job since then, which is ended after it; 0: about the machine
+	int64_t job_began; // milliseconds since 1970: it is about a job since then, which is ended after it; 0: about the machine
 	bool redact, tools, debugger, release_dumps;
 	bool known_only;                              // with @redact: only what is known to be needed stays (allow.h)
 	int deadline_ms;                              // of all of it; 0: 30 s

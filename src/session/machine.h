@@ -12,7 +12,7 @@ struct uh_machine {
 	char *path;              // of the bundle
 	struct devices *devices; // of one that is recorded: what the first look found, for all others; NULL
 	struct know *know;       // the same: the knowledge of all its looks; NULL
-	int64_t job_began;       // the same: seconds since 1970, of the job that is ended now; 0: there is none
+	int64_t job_began;       // the same: milliseconds since 1970, of the job that is ended now; 0: there is none
 };
 
 /** The machine of a bundle, which becomes its own. */

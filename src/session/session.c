@@ -51,12 +51,24 @@ static void on_event(void *ctx, const struct event *e)
 	engine_event(s->engine, e);
 }
 
+/** The log's clock may be off by some seconds, and so what it has of just before the job may be the job's. Not what names other processes. */
+static bool is_of_others_before(const struct uh_session *s, const struct incident *i)
+{
+	if (!s->told.lines || !i->events.len || i->now)
+		return false;
+	const struct stamp when = evidence_wall(evidence_at(s->evidence, i->events.data[0]->at.source), i->begin);
+	return when.clock == TIME_WALL && when.seconds < s->told.began && !incident_of_job(i, &s->told.job);
+}
+
 static void on_look(void *ctx, const struct machine_observation *m) { ((struct uh_session *)ctx)->seen = m; }
 static void on_incident(void *ctx, struct incident *i)
 {
 	struct uh_session *s = ctx;
 	i->this_boot = s->this_boot;
-	ledger_add(&s->ledger, i);
+	if (is_of_others_before(s, i))
+		incident_free(i);
+	else
+		ledger_add(&s->ledger, i);
 }
 
 static void on_machine(void *ctx, const struct machine *m) { machine_merge(&((struct uh_session *)ctx)->machine, m); }
@@ -269,7 +281,7 @@ struct uh_error *uh_session_add_machine(struct uh_session *s, const char *gpu)
 	const int64_t job_began = tape_number(o.tape, "job began", s->asked ? s->asked->job_began : 0);
 	if (job_began > 0 && tape_plays(o.tape)) {
 		s->job_ended = true;
-		session_since_job(s, (double)job_began);
+		session_since_job(s, (double)job_began / 1000);
 	}
 	engine_end(s->engine);
 	s->this_boot = true;
@@ -356,6 +368,7 @@ void session_since_job(struct uh_session *s, double began)
 	enum { SLACK_S = 2 };
 	if (!s->told.limited || s->told.since < began - SLACK_S) // or somebody has asked for less
 		s->told.since = began - SLACK_S;
+	s->told.began = began;
 	s->told.limited = s->told.lines = true;
 }
 

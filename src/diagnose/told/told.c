@@ -49,6 +49,21 @@ static bool newer(const struct incident *a, const struct incident *b, const stru
 	return a->boot != b->boot ? a->boot > b->boot : a->order > b->order;
 }
 
+bool incident_of_job(const struct incident *i, const struct job_pids *job)
+{
+	bool named = false;
+	for (size_t p = 0; job->n && p < i->processes.len; p++) {
+		int64_t pid;
+		if (!str_number(i->processes.data[p].pid, &pid) || pid <= 0)
+			continue;
+		named = true;
+		for (size_t k = 0; k < job->n; k++)
+			if (job->list[k] == pid)
+				return true;
+	}
+	return !named;
+}
+
 size_t told_leave_out(struct ledger *l, const struct evidence_reader *r, const struct told_options *o)
 {
 	size_t left_out = 0, newest = 0;

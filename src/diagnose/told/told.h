@@ -15,11 +15,22 @@ struct uh_error *since_parse(const struct know *k, struct str text, time_t now, 
  * can be. false: its clock does not tell the day. */
 bool incident_when(const struct incident *i, const struct evidence_reader *r, time_t now, double *ret);
 
+/** Processes of a job, as far as they are known. */
+struct job_pids {
+	int64_t list[1024];
+	size_t n;
+};
+
+/** Whether it can be the job's: it names one of its processes, or none at all. */
+bool incident_of_job(const struct incident *i, const struct job_pids *job);
+
 struct told_options {
 	bool limited; // incidents before @since are left out
 	bool lines;   // lines before it do not count at all
 	double since; // seconds since 1970
 	bool newest;  // all but the newest are left out
+	double began; // of the job that it is about; 0: of none
+	struct job_pids job;
 	time_t now;
 };
 /** Takes out of the ledger what is not to be told; how many. An incident of which nobody knows the day stays. */

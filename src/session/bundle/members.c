@@ -1,6 +1,7 @@
 // What of a bundle a session reads: the machine, its logs, and members that are evidence by themselves.
 #include <string.h>
 
+#include "recorder/format.h"
 #include "session/machine.h"
 #include "session/session.h"
 
@@ -37,10 +38,27 @@ static void add_members(struct uh_session *s, struct str directory)
 	}
 }
 
+/** A run saves the recordings of its job, and no others. In a container the kernel's log has other numbers than they. */
+static void note_job(struct uh_session *s)
+{
+	const struct bundle *b = s->asked->bundle;
+	struct job_pids *job = &s->told.job;
+	for (size_t i = 0; i < b->members.len && job->n < sizeof(job->list) / sizeof(job->list[0]); i++) {
+		const struct bundle_member *m = &b->members.data[i];
+		struct rec_header h;
+		if (!str_starts(m->name, S(BUNDLE_RECORDINGS)) || m->n < sizeof(h))
+			continue;
+		memcpy(&h, m->bytes, sizeof(h));
+		if (!memcmp(h.magic, RECORDING_MAGIC, sizeof(h.magic)) && h.version == RECORDING_VERSION && !h.pid_namespace)
+			job->list[job->n++] = h.pid;
+	}
+}
+
 void session_add_bundle(struct uh_session *s, struct uh_machine *m)
 {
 	static const char *const evidence[] = { BUNDLE_DUMPS, BUNDLE_RECORDINGS, BUNDLE_TOOLS };
 	s->asked = s->opened = m;
+	note_job(s);
 	struct uh_error *err = uh_session_add_machine(s, NULL);
 	if (err)
 		session_error(s, err);

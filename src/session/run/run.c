@@ -80,7 +80,7 @@ static struct str save_bundle(const struct job_study *s, struct arena *a, FILE *
 					   .pids = s->pids,
 					   .npids = s->npids,
 					   .user_data = USER_DATA_REGISTERS,
-					   .job_began = s->of->began / 1000,
+					   .job_began = s->of->began,
 					   .deadline_ms = (int)s->deadline_ms };
 	struct uh_error *err = s->capture ? bundle_take(&o, &done) : NULL;
 	const bool cut = err && !access(o.file, F_OK); // what an earlier capture of this try had when it was ended
@@ -109,31 +109,15 @@ static bool began_in(const struct incident *i, const struct uh_session *s)
 	return when >= s->told.since;
 }
 
-/** An incident that names processes names one of the job, or it is somebody else's. */
-static bool names_job(const struct incident *i, const struct suspect_pids *own)
-{
-	bool named = false;
-	for (size_t p = 0; own->n && p < i->processes.len; p++) {
-		int64_t pid;
-		if (!str_number(i->processes.data[p].pid, &pid) || pid <= 0)
-			continue;
-		named = true;
-		for (size_t k = 0; k < own->n; k++)
-			if (own->list[k] == pid)
-				return true;
-	}
-	return !named;
-}
-
 static const struct incident *incident_of(const struct uh_session *s, const struct job_study *study)
 {
-	struct suspect_pids own = { 0 };
+	struct job_pids own = { 0 };
 	suspect_pids(study->recordings, &own);
 	for (size_t i = 0; i < study->npids && own.n < sizeof(own.list) / sizeof(own.list[0]); i++)
 		own.list[own.n++] = study->pids[i];
 	for (size_t i = 0; i < s->ledger.incidents.len; i++) {
 		const struct incident *x = s->ledger.incidents.data[i];
-		if (began_in(x, s) && names_job(x, &own))
+		if (began_in(x, s) && incident_of_job(x, &own))
 			return x;
 	}
 	return NULL;

@@ -202,7 +202,7 @@ void suspect_gpus(const char *directory, struct arena *a, struct suspect_gpus *r
 	close_all(&all);
 }
 
-void suspect_pids(const char *directory, struct suspect_pids *ret)
+void suspect_pids(const char *directory, struct job_pids *ret)
 {
 	struct recordings all;
 	ret->n = 0;

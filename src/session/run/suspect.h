@@ -1,6 +1,7 @@
 // Which kernel of which process failed, by the recordings of a job.
 #pragma once
 
+#include "diagnose/told/told.h"
 #include "report/run/run.h"
 
 /** Reads the recordings of @directory, and fills in ended (where they show a fault), kernel, symbol, launch, packet, place, offset, rank and
@@ -19,11 +20,7 @@ void suspect_gpus(const char *directory, struct arena *a, struct suspect_gpus *r
 bool suspect_uses(const struct suspect_gpus *g, struct str pci);
 
 /** The processes of the recordings of @directory, as the driver and the log number them. */
-struct suspect_pids {
-	int64_t list[1024];
-	size_t n;
-};
-void suspect_pids(const char *directory, struct suspect_pids *ret);
+void suspect_pids(const char *directory, struct job_pids *ret);
 
 /** The newest launches as lines, and the one that runs or else the last one that is known to have ended; for crash diagnostics. */
 struct suspect_log {
