@@ -458,8 +458,11 @@ def test_not_ours(t, unhang):
     copied.chmod(0o700)
     with_more = strange(left_by_stop(unhang, folder / "more.tar.zst"))
     before = sorted(str(p) for top in (secrets, copied) for p in top.rglob("*"))
+    empty = folder / "empty.tar.zst.partial"
+    empty.mkdir(0o700)
     run = unhang.run("capture", "-o", folder / "next.tar.zst")
     said = run.stderr.decode()
+    t.ok(not empty.exists(), "what a kill left of a capture's directory before its mark was there is removed", said)
     t.same(sorted(str(p) for top in (secrets, copied) for p in top.rglob("*")), before, "a directory that no capture made stays as it is")
     t.ok(not (folder / "secrets.tar.zst").exists() and not (folder / "copied.tar.zst").exists(), "and is not packed, nor is a copy of one")
     t.ok(all(f"{d}: no capture" in said for d in (secrets, copied)), "which is told", said)

@@ -142,7 +142,9 @@ static void look_at(const struct capture_options *o, const char *directory, stru
 	if (l.lock >= 0 && !fstat(l.dir, &st) && st.st_uid == geteuid() && !flock(l.lock, LOCK_EX | LOCK_NB)) {
 		if (partial_is_ours(l.dir, &l.mark))
 			recover(&l);
-		else if (!partial_unbegun(l.dir))
+		else if (partial_unbegun(l.dir)) // a kill before the mark was there, or when it was gone
+			uh_error_free(partial_remove(l.path, l.dir));
+		else
 			tell(&l, "no capture of this version of unhang made it, so it stays as it is", "");
 	}
 	cleanup_close(&l.dir);
