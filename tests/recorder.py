@@ -362,7 +362,8 @@ def test_ranks(t, job, where):
     t.same((document["ranks"]["behind"], document["ranks"]["ended"], document["ranks"]["most"]), (2, 45, 60), "who is behind")
     t.same(document["ranks"]["part"], None, "nothing parts")
     out = folder / "trace.json"
-    theirs = job.unhang.write("theirs", "")  # who may write that directory
+    theirs = pathlib.Path(where) / "theirs"  # of somebody who may write that directory
+    theirs.touch()
     os.link(theirs, out)
     run = job.unhang.run("last", folder, "--perfetto", out)
     t.same(theirs.read_bytes(), b"", "a timeline is a new file: what was prepared under its name is not written")
