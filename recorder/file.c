@@ -28,6 +28,21 @@ void clocks_note(struct rec_clock *ret)
 	ret->boot_ns = (uint64_t)boot.tv_sec * 1000000000u + (uint64_t)boot.tv_nsec;
 }
 
+int file_fd(void)
+{
+	if (rec.header->closed || place_is(rec.fd, &rec.file))
+		return rec.header->closed ? -1 : rec.fd;
+	rec.fd = place_again(rec.file_path, &rec.file);
+	if (rec.fd < 0) {
+		rec.header->closed = 1;
+		rec_line("the program closed the recording, which cannot be opened again: %s; queues that it makes from now on "
+			 "are not "
+			 "recorded",
+			 strerror(errno));
+	}
+	return rec.fd;
+}
+
 static struct rec_extent *free_extent(void)
 {
 	struct rec_extent *table = (void *)((char *)rec.header + RECORDING_EXTENTS_AT);
@@ -48,9 +63,10 @@ void *extent_add(enum extent_kind kind, uint32_t id, uint32_t head, uint64_t slo
 {
 	const uint64_t size = (head + slots * stride + RECORDING_PAGE - 1) / RECORDING_PAGE * RECORDING_PAGE;
 	struct rec_extent *e = free_extent();
-	if (!e || rec.used + size > rec.budget || !quiet_allocate(rec.fd, rec.used, rec.used + size))
+	const int fd = e && rec.used + size <= rec.budget ? file_fd() : -1;
+	if (fd < 0 || !quiet_allocate(fd, rec.used, rec.used + size))
 		return NULL;
-	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | populate_of(kind), rec.fd, (off_t)rec.used);
+	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | populate_of(kind), fd, (off_t)rec.used);
 	if (at == MAP_FAILED)
 		return NULL;
 	*e = (struct rec_extent){ .id = id, .offset = rec.used, .size = size, .slots = slots, .stride = stride, .head = head };
@@ -187,6 +203,17 @@ static uint64_t budget_of(const char *directory, uint64_t *ret_all)
 	return budget;
 }
 
+/** What finds the file again. The directory that the program is in now may be another one then. */
+static void identity_note(const char *path)
+{
+	char link[40];
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", rec.fd);
+	const ssize_t n = readlink(link, rec.file_path, sizeof(rec.file_path) - 1);
+	if (n < 0)
+		snprintf(rec.file_path, sizeof(rec.file_path), "%s", path);
+	fstat(rec.fd, &rec.file);
+}
+
 /** The file with its head. */
 static bool make_head(const char *directory)
 {
@@ -202,6 +229,7 @@ static bool make_head(const char *directory)
 		remove_open(path, rec.fd);
 		return false;
 	}
+	identity_note(path);
 	rec.header = h;
 	rec.used = RECORDING_HEAD;
 	header_fill(h);

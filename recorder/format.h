@@ -66,6 +66,7 @@ struct rec_header {
 	uint64_t hold_until;    // nanoseconds since the boot: then the process goes on, released or not
 	char core[256];         // the light GPU core of the newest hold; empty: there is none
 	uint64_t pid_namespace; // that @pid is a number of; 0: of the first one, as the driver and the kernel's log have it
+	uint32_t closed;        // 1: the program closed the file, and it could not be opened again: no piece was made since
 };
 
 /** The supervisor that `unhang watch` is: no process of the job, and another one after each of its restarts. */

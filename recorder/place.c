@@ -51,10 +51,12 @@ static int rename_so(const char *from, const char *to, unsigned how)
 /** Some file systems and filters of system calls do not know it. */
 static bool is_not_possible(int error) { return error == EINVAL || error == ENOSYS || error == EPERM; }
 
+static bool is_same(const struct stat *a, const struct stat *b) { return a->st_ino == b->st_ino && a->st_dev == b->st_dev; }
+
 static bool is_name_of(const char *path, int fd)
 {
 	struct stat of_path, of_fd;
-	return !lstat(path, &of_path) && !fstat(fd, &of_fd) && of_path.st_ino == of_fd.st_ino && of_path.st_dev == of_fd.st_dev;
+	return !lstat(path, &of_path) && !fstat(fd, &of_fd) && is_same(&of_path, &of_fd);
 }
 
 /** It is moved to a name that nobody else uses before it is looked at: what takes its place at any moment stays. */
@@ -101,14 +103,27 @@ bool put_in_place(const char *part, const char *path, const void *magic, size_t 
 
 // --- the file ---
 
-/** The lock belongs to the process: it tells readers and vacuum that the process lives, and no child has it. The magic comes at once, so
- * that what a kill leaves is known for ours; the version, without which nobody reads it, comes last. */
-static int begun(const char *path, int fd)
+/** The lock belongs to the process: it tells readers and vacuum that the process lives, and no child has it. */
+static void lock_take(int fd) { fcntl(fd, F_SETLK, &(struct flock){ .l_type = F_WRLCK, .l_whence = SEEK_SET }); }
+
+/** A program may run without a standard error. If a file of ours got that number, all that the program says would go there. */
+static int not_standard(int fd)
 {
-	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	if (fd < 0 || fd > STDERR_FILENO)
+		return fd;
+	const int other = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), error = errno;
+	close(fd);
+	errno = error;
+	return other;
+}
+
+/** The magic comes at once, so that what a kill leaves is known for ours; the version, without which nobody reads it, comes last. */
+static int begun(const char *path, int opened)
+{
+	const int fd = not_standard(opened);
 	if (fd < 0)
 		return -1;
-	fcntl(fd, F_SETLK, &lock);
+	lock_take(fd);
 	if (quiet_write(fd, RECORDING_MAGIC, MAGIC_SIZE) == MAGIC_SIZE)
 		return fd;
 	const int error = errno;
@@ -141,6 +156,30 @@ int place_begin(const char *path)
 {
 	const int fd = begun(path, open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
 	return fd < 0 && errno == EEXIST ? begin_over(path) : fd;
+}
+
+bool place_is(int fd, const struct stat *file)
+{
+	struct stat st;
+	return !fstat(fd, &st) && is_same(&st, file);
+}
+
+int place_again(const char *path, const struct stat *file)
+{
+	struct stat st;
+	if (lstat(path, &st))
+		return -1;
+	errno = ENOENT;
+	const int fd = is_same(&st, file) ? not_standard(open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC)) : -1;
+	if (fd < 0)
+		return -1;
+	if (place_is(fd, file)) {
+		lock_take(fd);
+		return fd;
+	}
+	close(fd);
+	errno = ENOENT;
+	return -1;
 }
 
 /** Processes of several containers may have one name and number. The number stays at the end of the name. */

@@ -85,7 +85,7 @@ static struct queue_state *queue_new(uint64_t size, uint32_t flags)
 	q->head = extent_fit(EXTENT_QUEUE, q->id, sizeof(struct rec_queue), &records, RECORDS_LEAST, RECORD_SIZE);
 	q->records = q->head ? (uint64_t *)(q->head + 1) : NULL;
 	q->mask = records - 1;
-	if (!q->head && !rec.header->torn_queues++)
+	if (!q->head && !rec.header->torn_queues++ && !rec.header->closed)
 		rec_line("no room for the packets of a queue of %llu; it is not recorded", (unsigned long long)size);
 	return q;
 }

@@ -2,10 +2,12 @@
 // could hold, makes no system call for a record, and steps aside (settings.c: rec_aside()) at anything that it did not expect.
 #pragma once
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <time.h>
 
@@ -106,7 +108,10 @@ struct recorder {
 	_Atomic int level; // 0: nothing is recorded
 	_Atomic bool on;   // the file is there
 	struct rec_settings settings;
+	// The file's own. The program may close any descriptor, and give its number to a file of its own: file_fd() looks first.
 	int fd;
+	struct stat file;
+	char file_path[PATH_MAX];
 	struct rec_header *header;
 	uint64_t ticks_per_us; // rounded up
 	uint64_t used, budget; // of the file
@@ -218,6 +223,9 @@ void rec_end(void);
 void *extent_add(enum extent_kind kind, uint32_t id, uint32_t head, uint64_t slots, uint32_t stride);
 /** The same with half as many slots again and again, down to @least. */
 void *extent_fit(enum extent_kind kind, uint32_t id, uint32_t head, uint64_t *slots, uint64_t least, uint32_t stride);
+/** The descriptor of the recording, opened anew where the program has closed it; -1: that cannot be, and a line said so. The lock is
+ * held. */
+int file_fd(void);
 void clocks_note(struct rec_clock *ret);
 
 // place.c
@@ -228,6 +236,10 @@ int place_open(struct rec_settings *s, const char *directory);
 /** Makes a file with nothing but the magic of a recording, locked; one that was begun so by a process that has ended is replaced. -1: see
  * errno; EEXIST: something else has that name. */
 int place_begin(const char *path);
+/** Whether the descriptor is that of a file. */
+bool place_is(int fd, const struct stat *file);
+/** Opens and locks a file of ours once more. -1: see errno; the path leads to it no more, or may not be opened any more. */
+int place_again(const char *path, const struct stat *file);
 /** Opens a regular file of this user that begins with @magic, to be read. -1, EEXIST: it is none. */
 int own_file(const char *path, const void *magic, size_t n);
 /** Gives the file @part the name @path. What has that name is replaced only if it is an own_file(). false: @part is there; EBUSY where the
@@ -295,8 +307,8 @@ static inline void event_note(const struct thread_state *t, enum rec_call call, 
 int64_t hook_load_relaxed(hsa_handle signal);
 int64_t hook_load_scacquire(hsa_handle signal);
 signal_wait_fn hook_wait_relaxed, hook_wait_scacquire;
-uint32_t hook_wait_any(uint32_t n, const hsa_handle *signals, const uint32_t *conditions, const int64_t *values, uint64_t timeout,
-		       uint32_t how, int64_t *ret_value);
+uint32_t hook_wait_any(uint32_t n, const hsa_handle *signals, const uint32_t *conditions, const int64_t *values,
+		       uint64_t timeout, uint32_t how, int64_t *ret_value);
 typedef bool signal_handler_fn(int64_t value, void *arg);
 hsa_status hook_async_handler(hsa_handle signal, uint32_t condition, int64_t value, signal_handler_fn *handler, void *arg);
 

@@ -110,6 +110,7 @@ static void sample_locked(void)
 	if (atomic_load(&rec.on)) {
 		atomic_store_explicit(&rec.coarse, rec_ticks(), memory_order_relaxed);
 		sample_clock();
+		file_fd(); // who closes it also takes its lock away
 		for (uint32_t i = 0; i < rec.nqueues; i++)
 			if (!rec.queues[i]->gone && rec.queues[i]->head)
 				sample_queue(rec.queues[i]);

@@ -3,6 +3,7 @@
 
 recorder_places.py UNHANG FAKE_RUNTIME RECORDER. What needs another user or a file system of its own needs root."""
 import contextlib
+import fcntl
 import json
 import os
 import pathlib
@@ -190,6 +191,36 @@ def test_limit_of_file_sizes(t, job, folder):
            "and the job's own writes have their signals as before")
     lives.kill()
     lives.communicate()
+
+
+def test_descriptor_is_taken(t, job):
+    """A program that closes descriptors which are not its own, and gets their numbers for its files: the recorder writes to its own file only."""
+    victim = job.where / "checkpoint"
+    victim.write_bytes(b"precious" * 8192)
+    before = seen(victim)
+    for level in ("1", "3"):
+        ran = job.run("run", "launches=30", "queues=3", UNHANG_LEVEL=level, FAKE_VICTIM=str(victim))
+        r = job.read(ran.pid, "--all")
+        t.same((ran.returncode, ran.err, seen(victim) == before), (0, "", True), f"level {level}: the program's file is as it was")
+        t.same([q["launched"] for q in r["queues"]], [30, 0, 0], f"level {level}: and the recording goes on")
+    ran = job.start("stay", "launches=30", FAKE_VICTIM=str(victim))
+    ran.stdout.readline()
+
+    def is_locked():
+        with open(job.path(ran.pid), "r+b") as f, contextlib.suppress(OSError):
+            fcntl.lockf(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return False
+        return True
+    t.ok(tap.wait_for(is_locked), "its lock still says that the process lives")
+    end([ran])
+    ran = job.run("run", "launches=30", "moved=1", UNHANG_LEVEL="3", FAKE_VICTIM=str(victim))
+    moved = job.where / f"{ran.pid}.recording.moved"
+    t.ok((ran.returncode, seen(victim) == before) == (0, True) and ran.err.count("\n") == 1 and "the program closed the recording" in ran.err, "where it cannot be opened again, one line says so", ran.err)
+    asked = job.unhang.run("explain", moved)
+    t.ok(asked.returncode == 2 and b"the program closed the recorder's file" in asked.stderr, "and so does who reads what there is", asked.stdout + asked.stderr)
+    without = subprocess.Popen(["sh", "-c", 'exec "$@" 2>&-', "sh", job.program, job.library, "run", "size=4096"], env=job.environment(UNHANG_SPACE="64K"), stdout=subprocess.PIPE)
+    without.communicate()
+    t.ok(job.read(without.pid), "what is said to a standard error that is closed does not go into the recording")
 
 
 def start_ranks(job, room, n, **settings):
@@ -418,6 +449,7 @@ def main():
         test_off(t, job)
         test_older_recordings_are_replaced(t, job)
         test_race(t, job)
+        test_descriptor_is_taken(t, job)
         with tempfile.TemporaryDirectory() as folder:
             test_limit_of_file_sizes(t, job, pathlib.Path(folder))
         if os.getuid() == 0:

@@ -68,7 +68,7 @@ static bool wait_for(const uint32_t *word, uint32_t n, uint64_t deadline)
 static void hold_say(enum rec_hold state)
 {
 	__atomic_store_n(&rec.header->hold, state, __ATOMIC_RELEASE);
-	if (futimens(rec.fd, NULL))
+	if (!place_is(rec.fd, &rec.file) || futimens(rec.fd, NULL))
 		return; // then the supervisor looks when it looks
 }
 

@@ -176,10 +176,11 @@ struct uh_error *recording_parse(const char *name, char *bytes, size_t size, str
 
 const char *recording_gap(const struct flight_recording *r)
 {
-	return r->cut                             ? "the recording is cut off or damaged" :
-	       r->header.torn_queues              ? "there was no room to record a queue" :
-	       r->header.state == RECORDING_ASIDE ? "there was no room for a recording" :
-						    NULL;
+	return r->cut                                    ? "the recording is cut off or damaged" :
+	       r->header.torn_queues && r->header.closed ? "the program closed the recorder's file before it made a queue" :
+	       r->header.torn_queues                     ? "there was no room to record a queue" :
+	       r->header.state == RECORDING_ASIDE        ? "there was no room for a recording" :
+							   NULL;
 }
 
 void recording_free(struct flight_recording *r)
