@@ -64,11 +64,14 @@ void *extent_add(enum extent_kind kind, uint32_t id, uint32_t head, uint64_t slo
 	const uint64_t size = (head + slots * stride + RECORDING_PAGE - 1) / RECORDING_PAGE * RECORDING_PAGE;
 	struct rec_extent *e = free_extent();
 	const int fd = e && rec.used + size <= rec.budget ? file_fd() : -1;
-	if (fd < 0 || !quiet_allocate(fd, rec.used, rec.used + size))
+	void *at = MAP_FAILED;
+	if (fd >= 0 && quiet_allocate(fd, rec.used, rec.used + size))
+		at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | populate_of(kind), fd, (off_t)rec.used);
+	if (at == MAP_FAILED) {
+		if (fd >= 0 && ftruncate(fd, (off_t)rec.used))
+			rec_line("what is behind the end of the recording could not be given back: %s", strerror(errno));
 		return NULL;
-	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | populate_of(kind), fd, (off_t)rec.used);
-	if (at == MAP_FAILED)
-		return NULL;
+	}
 	*e = (struct rec_extent){ .id = id, .offset = rec.used, .size = size, .slots = slots, .stride = stride, .head = head };
 	rec.used += size;
 	__atomic_store_n(&e->kind, kind, __ATOMIC_RELEASE);

@@ -584,6 +584,8 @@ int main(int argc, char **argv)
 		mode_fork(&o);
 	else
 		produce_all(&o);
+	if (!strcmp(argv[2], "die"))
+		raise(SIGKILL);
 	if (o.hang == UINT32_MAX)
 		drain();
 	if (!strcmp(argv[2], "time"))

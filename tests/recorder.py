@@ -343,6 +343,48 @@ def test_cut(t, job, unhang):
     path.unlink()
 
 
+def extents(content):
+    """The lines of a recording's table: where each is, its kind, and where its piece is."""
+    for at in range(4096, 4096 + 480 * 40, 40):
+        kind, _, offset = struct.unpack_from("<IIQ", content, at)
+        if kind:
+            yield at, kind, offset
+
+
+def test_damaged(t, job, unhang):
+    """A recording of a job that died by a fault or of a kernel: whatever of it is damaged, nobody says that all is well."""
+    whole = job.path(job.run("fault", "hang=0").pid).read_bytes()
+    events = next((line, offset) for line, kind, offset in extents(whole) if kind == 3)
+    queue = next(offset for _, kind, offset in extents(whole) if kind == 1)
+    ended = job.path(job.run("run", "launches=5").pid).read_bytes()
+    last = [line for line, _, _ in extents(ended)][-1]
+
+    def put(at, content):
+        return whole[:at] + content + whole[at + len(content):]
+    damaged = {"a table that is zeros": put(4096, bytes(4096)), "a line of the table that is zeros": put(events[0], bytes(40)),
+               "a queue that is missing of one that ended well": ended[:last] + bytes(40) + ended[last + 40:],
+               "events that are zeros": put(events[1], bytes(4096)), "events that are zeros but for their number": put(events[1] + 64, bytes(4032)),
+               "events that are anything": put(events[1], random.Random(1).randbytes(4096)),
+               "a queue that is zeros": put(events[1] + 64, bytes(4032))[:queue] + bytes(4096) + whole[queue + 4096:],
+               "a first word that is zeros": put(0, bytes(4))}
+    path = job.where / "damaged.rec"
+    path.write_bytes(whole)
+    t.same(unhang.run("explain", path).returncode, 1, "whole: the fault is told")
+    for what, content in damaged.items():
+        path.write_bytes(content)
+        run = unhang.run("explain", path)
+        t.ok(run.returncode == 2 and run.stderr.count(b"\n") == 1 and b"damaged.rec: " in run.stderr, f"{what}: the answer is not known", run.stdout + run.stderr)
+    path.write_bytes(put(4096, bytes(4096)))
+    text = unhang.run("last", path).stdout
+    t.ok(b"What it launched is not known" in text and b"No queue was made" not in text, "nor does last know what was launched", text)
+    path.unlink()
+    died = job.run("die", "launches=5", "hang=0")
+    run = unhang.run("explain", job.path(died.pid))
+    t.ok(run.returncode == 2 and b"its process died, and nobody knows whether 5 of its launches ended" in run.stderr, "a process that died with launches in flight: nobody knows", run.stdout + run.stderr)
+    run = unhang.run("explain", job.path(job.run("run", "launches=5").pid))
+    t.same((run.returncode, run.stderr), (0, b""), "one that ended in order: all is well")
+
+
 def test_vacuum(t, job, where):
     folder = pathlib.Path(where) / "vacuum"
     folder.mkdir()
@@ -506,6 +548,7 @@ def main():
         test_core(t, job, unhang)
         test_steps_aside(t, job)
         test_cut(t, job, unhang)
+        test_damaged(t, job, unhang)
         test_vacuum(t, job, where)
         test_ranks(t, job, where)
         test_schema(t, job)

@@ -270,8 +270,8 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 		free(stream.bytes);
 		return elf_err;
 	}
-	if (!err && recording_named(str_z(s->name)))
-		err = uh_error_new("%s: a recording by its name, but its first bytes are damaged or missing", s->name);
+	if (!err && (recording_named(str_z(s->name)) || recording_damaged((struct str){ stream.bytes, stream.have })))
+		err = uh_error_new("%s: a recording, but its first bytes are damaged or missing", s->name);
 	if (err) {
 		free(stream.bytes);
 		return err;

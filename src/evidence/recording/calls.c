@@ -72,6 +72,16 @@ static int event_order(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
+/** Whether more events of the @n newest are missing than threads can have been writing when the process ended. Where the runtime was
+ * loaded, there is at least one. */
+static bool events_missing(const struct flight_recording *r, uint64_t n, uint64_t found)
+{
+	uint64_t writers = 1;
+	for (size_t i = 0; i < r->nthreads; i++)
+		writers += !r->threads[i].raw.ended;
+	return found + writers < n || (!n && r->header.core_size);
+}
+
 static void take_events(struct flight_recording *r, const struct recording_piece *p)
 {
 	const uint64_t next = p->extent.head >= sizeof(struct rec_ring) ? get_u64(p->head) : 0, slots = p->extent.slots;
@@ -90,6 +100,7 @@ static void take_events(struct flight_recording *r, const struct recording_piece
 		memcpy(&e->raw, at, sizeof(e->raw));
 		r->nevents++;
 	}
+	r->cut = r->cut || events_missing(r, next < slots ? next : slots, r->nevents - first);
 	qsort(r->events + first, r->nevents - first, sizeof(*r->events), event_order);
 }
 

@@ -10,6 +10,30 @@ bool recording_begins(struct str head)
 	return str_starts(head, (struct str){ RECORDING_MAGIC, sizeof(RECORDING_MAGIC) - 1 });
 }
 
+/** Whether an extent lies in the file with all of its slots. A file that was cut has fewer extents. */
+static bool extent_in(const struct rec_extent *e, size_t size)
+{
+	enum { KINDS_MOST = 255 }; // also of recorders to come
+	if (!e->kind || e->kind > KINDS_MOST || e->offset < RECORDING_HEAD || e->offset > size || e->size > size - e->offset ||
+	    e->head > e->size)
+		return false;
+	if (!e->stride || e->stride % 8 || e->head % 8 || e->offset % 8)
+		return false;
+	return e->slots && !(e->slots & (e->slots - 1)) && e->slots <= (e->size - e->head) / e->stride;
+}
+
+bool recording_damaged(struct str head)
+{
+	struct rec_extent e;
+	if (head.n < RECORDING_EXTENTS_AT + sizeof(e) || recording_begins(head))
+		return false;
+	if (get_u32(head.p + offsetof(struct rec_header, version)) == RECORDING_VERSION &&
+	    get_u32(head.p + offsetof(struct rec_header, size)) == RECORDING_HEAD)
+		return true;
+	memcpy(&e, head.p + RECORDING_EXTENTS_AT, sizeof(e));
+	return e.offset == RECORDING_HEAD && extent_in(&e, SIZE_MAX);
+}
+
 bool record_whole(const char *words, unsigned nwords, uint64_t upto, uint64_t *ret_id)
 {
 	uint64_t w[sizeof(struct rec_operation) / 8 + 1];
@@ -43,18 +67,6 @@ static void end_restore(struct flight_recording *r)
 	}
 }
 
-/** Whether an extent lies in the file with all of its slots. A file that was cut has fewer extents. */
-static bool extent_in(const struct rec_extent *e, size_t size)
-{
-	enum { KINDS_MOST = 255 }; // also of recorders to come
-	if (!e->kind || e->kind > KINDS_MOST || e->offset < RECORDING_HEAD || e->offset > size || e->size > size - e->offset ||
-	    e->head > e->size)
-		return false;
-	if (!e->stride || e->stride % 8 || e->head % 8 || e->offset % 8)
-		return false;
-	return e->slots && !(e->slots & (e->slots - 1)) && e->slots <= (e->size - e->head) / e->stride;
-}
-
 static size_t pieces_find(struct flight_recording *r, struct recording_piece *ret)
 {
 	size_t n = 0;
@@ -70,6 +82,22 @@ static size_t pieces_find(struct flight_recording *r, struct recording_piece *re
 		ret[n++] = p;
 	}
 	return n;
+}
+
+/** The recorder makes one piece behind the other, the first ones before it records anything. One that is missing was there. */
+static bool has_lost(const struct flight_recording *r, const struct recording_piece *p, size_t n)
+{
+	uint64_t end = RECORDING_HEAD;
+	unsigned threads = 0, events = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (p[i].extent.offset != end)
+			return true;
+		end += p[i].extent.size;
+		threads += p[i].extent.kind == EXTENT_THREADS;
+		events += p[i].extent.kind == EXTENT_EVENTS;
+	}
+	const bool begun = r->header.state == RECORDING_ON || r->header.state == RECORDING_ENDED;
+	return begun && (end < r->size || !threads || !events);
 }
 
 static const struct recording_piece *piece_of(const struct recording_piece *p, size_t n, enum extent_kind kind)
@@ -157,6 +185,7 @@ struct uh_error *recording_parse(const char *name, char *bytes, size_t size, str
 		header_take(r);
 		end_restore(r);
 		const size_t n = pieces_find(r, pieces);
+		r->cut = r->cut || has_lost(r, pieces, n);
 		const struct recording_piece *log = piece_of(pieces, n, EXTENT_LOG);
 		if (log)
 			recording_names(r, log);

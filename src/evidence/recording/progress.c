@@ -6,7 +6,8 @@
 #include "evidence/recording/recording.h"
 
 enum { ROUNDS_MOST = 16 };
-static const double a_while = 1; // seconds, many times the sampler's period: a kernel does not end in the last of them by chance
+static const double a_while =
+	1; // seconds, many times the sampler's period: a kernel does not end in the last of them by chance
 
 const char *progress_name(enum packet_progress p)
 {
@@ -93,7 +94,8 @@ static void mark_ended(const struct flight_recording *r, struct recorded_queue *
 		struct recorded_packet *p = &q->packets[i];
 		const bool sampled = p->id + 1 == q->head.certain;
 		barrier = p->barrier_bit ? p->id : barrier;
-		p->progress = sampled || saw(r, r->seen.len, p->raw.completion, p->raw.time) ? PROGRESS_ENDED : PROGRESS_UNKNOWN;
+		p->progress =
+			sampled || saw(r, r->seen.len, p->raw.completion, p->raw.time) ? PROGRESS_ENDED : PROGRESS_UNKNOWN;
 		ended = p->progress == PROGRESS_ENDED ? barrier : ended;
 	}
 	for (size_t i = 0; i < q->n && q->packets[i].id < ended; i++)
@@ -167,6 +169,16 @@ void recording_progress(struct flight_recording *r)
 	mark_all_ended(r);
 	for (size_t i = 0; i < r->nqueues; i++)
 		mark_rest(r, &r->queues[i]);
+}
+
+uint64_t recording_open_ended(const struct flight_recording *r)
+{
+	uint64_t n = 0;
+	for (size_t q = 0; q < r->nqueues; q++)
+		for (size_t i = 0; i < r->queues[q].n; i++)
+			n += r->queues[q].packets[i].kind == PACKET_DISPATCH &&
+			     r->queues[q].packets[i].progress >= PROGRESS_UNKNOWN;
+	return n;
 }
 
 const struct recorded_packet *queue_running(const struct recorded_queue *q)

@@ -62,6 +62,7 @@ static void queue_take(struct flight_recording *r, const struct recording_piece 
 	const uint64_t slots = of->extent.slots;
 	q->id = of->extent.id;
 	memcpy(&q->head, of->head, sizeof(q->head));
+	r->cut = r->cut || !q->head.size;
 	q->read = q->head.read;
 	q->write = q->head.write;
 	q->agent = recording_agent(r, q->head.agent);

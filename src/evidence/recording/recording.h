@@ -125,7 +125,7 @@ struct flight_recording {
 	size_t size;
 	struct rec_header header;
 	struct str host, program, command, boot_id, note, core;
-	bool cut;     // pieces of it lie behind the end of the file, or their places make no sense
+	bool cut;     // pieces of it are missing, lie behind the end of the file, or are not what the recorder makes
 	bool alive;   // its process runs
 	uint64_t now; // ticks: of the last sample, or of this moment where it is alive
 	double rate;  // ticks of a second
@@ -154,6 +154,8 @@ struct flight_recording {
 };
 
 bool recording_begins(struct str head);
+/** Whether it would be one if its first bytes were not damaged. */
+bool recording_damaged(struct str head);
 /** Takes @bytes apart, which are the recording's from now on, also where there is an error. */
 struct uh_error *recording_parse(const char *name, char *bytes, size_t size, struct flight_recording **ret);
 void recording_free(struct flight_recording *r);
@@ -176,6 +178,8 @@ struct idle_gpu {
 struct idle_gpu recording_idle(const struct flight_recording *r);
 /** How far each packet is. Once more where the process turns out to live. */
 void recording_progress(struct flight_recording *r);
+/** Kernels that were launched and of which nobody knows that they ended. */
+uint64_t recording_open_ended(const struct flight_recording *r);
 /** The packet that is known to run; NULL: none is. */
 const struct recorded_packet *queue_running(const struct recorded_queue *q);
 /** The kernel that was running when the GPU reported @fault, if there is but one that it can be, and its queue. */

@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "base/door/door.h"
+#include "evidence/recording/process.h"
 #include "source/file.h"
 #include "source/source.h"
 
@@ -255,7 +257,7 @@ static void tell_memory(struct recording_telling *t)
 	artefact_tell(t->out, &e);
 }
 
-void recording_tell(const struct artefact_output *out, const struct flight_recording *r)
+size_t recording_tell(const struct artefact_output *out, const struct flight_recording *r)
 {
 	struct recording_telling t = { .out = out, .r = r };
 	tell_gpus(&t);
@@ -265,6 +267,17 @@ void recording_tell(const struct artefact_output *out, const struct flight_recor
 	tell_idle(&t);
 	tell_memory(&t);
 	arena_free(&t.arena);
+	return t.told;
+}
+
+/** Launches of a process that has ended without a word, of which nobody knows that they ended: one of them may be why. What is no file of
+ * its own, as in a bundle, was copied from a process that may have lived. */
+static uint64_t left_open(const struct flight_recording *r, const struct file *f, const char *path)
+{
+	if (!f->door || r->header.state != RECORDING_ON || !recording_numbers_ours(r) ||
+	    recording_alive(r, path, door_what(f->door)->st.st_uid))
+		return 0;
+	return recording_open_ended(r);
 }
 
 struct uh_error *recording_read(const struct artefact_output *out, const struct source *s, struct str bytes)
@@ -283,8 +296,12 @@ struct uh_error *recording_read(const struct artefact_output *out, const struct 
 	struct uh_error *err = recording_parse(s->name, copy, f.size, &r);
 	if (err)
 		return err;
-	recording_tell(out, r);
+	const size_t told = recording_tell(out, r);
 	const char *gap = recording_gap(r);
+	const uint64_t open = gap || told ? 0 : left_open(r, &f, s->name);
+	if (open)
+		err = uh_error_new("%s: its process died, and nobody knows whether %llu of its launches ended", s->name,
+				   (unsigned long long)open);
 	if (gap)
 		err = uh_error_new("%s: not all that was launched is known: %s; what is there was read", s->name, gap);
 	recording_free(r);

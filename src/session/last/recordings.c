@@ -8,12 +8,9 @@
 
 #include "base/door/door.h"
 #include "evidence/recording/places.h"
+#include "evidence/recording/process.h"
 #include "session/last/last.h"
 #include "source/file.h"
-#include "source/probe.h"
-#include "source/process.h"
-
-enum { MAPS_MOST = 16 << 20, DEADLINE_MS = 2000, FILES_USER = 3 };
 
 static void add(struct recording_paths *p, struct str path, int64_t owner)
 {
@@ -44,39 +41,10 @@ static void add_default(struct recording_paths *p)
 	add_places(p, &places);
 }
 
-/** What a process has mapped; a process that is stuck in the driver may not answer. */
-static struct str maps_of(struct arena *a, int64_t pid)
-{
-	struct probe p = { .kind = PROBE_FILE,
-			   .path = arena_printf(a, "/proc/%lld/maps", (long long)pid).p,
-			   .size = MAPS_MOST };
-	struct probe_stuck stuck = { 0 };
-	struct probe_count count = { 0 };
-	probe_run(a, &p, 1, DEADLINE_MS, &stuck, &count);
-	return p.end == PROBE_GOOD ? (struct str){ p.data, p.n } : (struct str){ 0 };
-}
-
-/** The user with whose rights a process makes files; -1: there is no such process. */
-static int64_t user_of(int64_t pid)
-{
-	char room[4096];
-	struct str text = process_file(pid, "status", room, sizeof(room)), rest;
-	while (text.n) {
-		struct str line = str_split(&text, '\n');
-		int64_t user;
-		if (!str_behind(line, S("Uid:\t"), &rest))
-			continue;
-		for (int i = 0; i < FILES_USER; i++) // real, effective, saved
-			str_split(&rest, '\t');
-		return str_number(rest, &user) ? user : -1;
-	}
-	return -1;
-}
-
 /** The recording that a process of @user has mapped, as a path of this machine; it may have another root. */
 static bool add_mapped(struct recording_paths *p, int64_t pid, int64_t user)
 {
-	struct str maps = maps_of(&p->arena, pid);
+	struct str maps = process_maps(&p->arena, pid);
 	while (maps.n) {
 		struct str line = str_split(&maps, '\n');
 		const ptrdiff_t at = str_find(line, S("/"));
@@ -127,14 +95,14 @@ static struct uh_error *add_named(struct recording_paths *p, int64_t pid, int64_
 
 static struct uh_error *find_process(struct recording_paths *p, int64_t pid)
 {
-	const int64_t user = user_of(pid);
+	const int64_t user = process_user(pid);
 	const size_t before = p->list.len;
 	if (add_mapped(p, pid, user))
 		return NULL;
 	struct uh_error *err = add_named(p, pid, user);
 	if (err || p->list.len > before)
 		return err;
-	const bool runtime = str_find(maps_of(&p->arena, pid), S("libhsa-runtime64")) >= 0;
+	const bool runtime = str_find(process_maps(&p->arena, pid), S("libhsa-runtime64")) >= 0;
 	return uh_error_new("process %lld has no recording%s", (long long)pid,
 			    runtime ? ": it uses ROCm without the recorder; start it with HSA_TOOLS_LIB=libunhang-recorder.so" :
 				      "");
@@ -204,15 +172,6 @@ void recording_paths_free(struct recording_paths *p)
 	arena_free(&p->arena);
 }
 
-/** Its process has it mapped, and is of the user to whom it belongs. */
-static bool alive(const struct flight_recording *r, const char *path, int64_t owner)
-{
-	struct arena a = { 0 };
-	const bool is = user_of(r->header.pid) == owner && str_find(maps_of(&a, r->header.pid), str_base(str_z(path))) >= 0;
-	arena_free(&a);
-	return is;
-}
-
 struct uh_error *recording_open(const struct recording_path *p, struct flight_recording **ret, int64_t *ret_owner)
 {
 	struct file f;
@@ -235,7 +194,7 @@ struct uh_error *recording_open(const struct recording_path *p, struct flight_re
 		return err;
 	}
 	err = recording_parse(p->path, bytes, size, ret);
-	if (!err && alive(*ret, p->path, owner)) {
+	if (!err && recording_alive(*ret, p->path, owner)) {
 		(*ret)->alive = true;
 		(*ret)->now = recording_now(*ret);
 		recording_progress(*ret);

@@ -3,13 +3,12 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "evidence/recording/head.h"
+#include "evidence/recording/process.h"
 #include "session/last/last.h"
-#include "source/process.h"
 
 enum { LOG_LINES = 50, NEIGHBOURS = 64 << 10 };
 
@@ -116,10 +115,7 @@ static int64_t owner_of(const char *path)
 /** As this process numbers it; -1: it was in another namespace, and is gone. */
 static int64_t pid_of(const struct suspect *s)
 {
-	struct stat st;
-	const uint64_t of = s->of->header.pid_namespace;
-	const bool ours = of ? !stat("/proc/self/ns/pid", &st) && st.st_ino == of : process_numbers_shared();
-	return ours ? (int64_t)s->of->header.pid : owner_of(s->path);
+	return recording_numbers_ours(s->of) ? (int64_t)s->of->header.pid : owner_of(s->path);
 }
 
 static void tell(const struct suspect *s, struct arena *a, struct run_try *ret)
