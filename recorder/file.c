@@ -265,6 +265,14 @@ static bool make_file(void)
 	return true;
 }
 
+/** Whether a program ends well only its status tells: also one that fails ends in order. */
+static void exits(int status, void *ctx)
+{
+	(void)ctx;
+	if (rec.header && rec.pid == getpid())
+		rec.header->exited = 1 + (uint32_t)(status & 0xff);
+}
+
 bool rec_start(void)
 {
 	static _Atomic bool tried;
@@ -280,6 +288,7 @@ bool rec_start(void)
 			atomic_store(&rec.on, true);
 			atomic_store(&rec.level, rec.settings.level);
 			pthread_atfork(NULL, NULL, forked);
+			on_exit(exits, NULL);
 			supervisor_allow();
 		}
 		atomic_store_explicit(&tried, true, memory_order_release);

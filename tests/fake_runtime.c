@@ -600,5 +600,5 @@ int main(int argc, char **argv)
 		dlclose(library);
 		launch(the_queues[0]);
 	}
-	return 0;
+	return (int)option(argc, argv, "status", 0);
 }

@@ -738,32 +738,37 @@ def test_ranks(t, j):
     t.same([str(g) for m in mounts if m[m.index("-") + 1] == "cgroup2" for g in pathlib.Path(m[4]).glob(f"**/unhang-slurm-79-{job.pid}-*")], [], "of which no control group is left")
 
 
-# Ranks as recorders leave them: RANK STATE SECONDS..., where state 1 is of one that crashed or was killed, 2 of one that ended by itself.
+# Ranks as recorders leave them: RANK STATE MILLISECONDS [STATUS], where state 1 is of one that did not say that it ended, 2 of one that did.
 RECORDED = r"""
 import os, struct, sys
 for i, one in enumerate(sys.argv[1:]):
-    rank, state, ms = map(int, one.split())
+    rank, state, ms, *status = map(int, one.split())
     clock = lambda at: struct.pack("<QQQ", 10**12 + at * 10**6, 10**18 + at * 10**6, 10**12 + at * 10**6)
     head = b"UNHANGRC" + struct.pack("<IIIIiIIIII", 1, 32768, state, 100000 + i, rank, 0, 1, 3, 1, 0) + clock(0) + struct.pack("<QII", 10**9, 1, 0) + clock(0) + clock(ms)
+    head = head.ljust(1388, b"\0") + struct.pack("<I", status[0] + 1 if status else 0)
     with open(os.path.dirname(os.environ["UNHANG_RECORDING"]) + f"/{i}.recording", "wb") as f: f.write(head.ljust(32768, b"\0"))
 sys.exit(1)
 """
 
 
 def test_first(t, j):
-    """Of several ranks the one that ended first, by the last signs of life in their recordings."""
+    """Of several ranks the one that failed first, by the last signs of life in their recordings: who ended well did not fail."""
     program = j.unhang.write("recorded.py", RECORDED)
+    silent, tie = "without a word: it crashed, was killed, or called _exit()", " Which rank failed first is not known: several ended at nearly the same time."
     for name, ranks, rank, said in (
-            ("one crashed, and the launcher killed the others", ["0 1 9000", "1 1 4000", "2 1 9001"], 1, " Rank 1 was the first to end: it crashed or was killed."),
-            ("one ended by itself", ["0 1 9000", "1 2 4000", "2 1 9001"], 1, " Rank 1 was the first to end, without a crash."),
-            ("one crashed after another had ended", ["0 2 3000", "1 1 4000", "2 2 5000"], None,
-             " Rank 0 was the first to end, without a crash; rank 1 was the first that crashed or was killed, 1.0 s later."),
-            ("two had done their part at the same time before", ["0 2 3000", "1 1 4000", "2 2 3001"], 1, " Rank 1 was the first that crashed or was killed."),
-            ("all at the same time", ["0 1 3000", "1 1 3050", "2 1 3099"], None, ""),
-            ("a rank ends with its last process", ["0 2 1000", "0 1 9000", "1 1 4000"], 1, " Rank 1 was the first to end: it crashed or was killed."),
+            ("one crashed, and the launcher killed the others", ["0 1 9000", "1 1 4000", "2 1 9001"], 1, f" Rank 1 was the first to end {silent}."),
+            ("one failed in order, and the launcher killed the others", ["0 1 9000", "1 2 4000 7", "2 1 9001"], 1, " Rank 1 was the first to fail: it ended with status 7."),
+            ("one ended well before, and one crashed", ["0 2 3000 0", "1 1 4000", "2 2 5000 0"], 1, f" Rank 1 was the first to end {silent}."),
+            ("one ended well before, and one failed in order", ["0 2 3000 0", "1 2 4000 3", "2 1 9000"], 1, " Rank 1 was the first to fail: it ended with status 3."),
+            ("one ended in order with a status that is not known", ["0 1 9000", "1 2 4000", "2 1 9001"], None, tie),
+            ("one left without a word before another failed", ["0 1 3000", "1 2 5000 3", "2 1 9000"], None,
+             f" Which rank failed first is not known: rank 0 ended {silent}; rank 1 ended 2.0 s later with status 3."),
+            ("all at the same time", ["0 1 3000", "1 1 3050", "2 1 3099"], None, tie),
+            ("all ended well", ["0 2 3000 0", "1 2 4000 0"], None, ""),
+            ("a rank ends with its last process", ["0 2 1000", "0 1 9000", "1 1 4000"], 1, f" Rank 1 was the first to end {silent}."),
             ("one rank only", ["0 2 1000", "0 1 9000"], None, ""), ("no ranks", ["-1 2 1000", "-1 1 9000"], None, "")):
         x = j.run([sys.executable, program, *ranks]).report["tries"][0]
-        t.same((x["rank"], x["because"]), (rank, "It ended by itself with status 1." + said), f"{name}: who was first")
+        t.same((x["rank"], x["because"]), (rank, "It ended by itself with status 1." + said), f"{name}: who failed first")
 
 
 def test_names(t, j):

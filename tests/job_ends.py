@@ -67,7 +67,7 @@ WAYS = [
 
 EXPECTED = {
     ("segfault", 1): Ends(139, [("signal", "crash-first", "restart"), ("signal", "raise-to-5", "restart"), ("signal", "deterministic", "stop")], None, None, None, "SIGSEGV ended it", None, "SIGSEGV", True),
-    ("segfault", 4): Ends(1, [("exit", "host-first", "restart"), ("exit", "host-again", "stop")], None, None, 2, "Rank 2 was the first to end: it crashed or was killed", None, "Status 1", True),
+    ("segfault", 4): Ends(1, [("exit", "host-first", "restart"), ("exit", "host-again", "stop")], None, None, 2, "Rank 2 was the first to end without a word: it crashed, was killed, or called _exit()", None, "Status 1", True),
     ("fault", 1): Ends(134, [("gpu-fault", "gpu-first", "restart"), ("gpu-fault", "deterministic", "stop")], FILL, 7, None, "memory fault at 0x", "Memory access fault by GPU", "fault on the GPU", True),
     ("fault", 4): Ends(1, [("gpu-fault", "gpu-first", "restart"), ("gpu-fault", "deterministic", "stop")], FILL, 7, 2, "memory fault at 0x", "Memory access fault by GPU", "fault on the GPU", True),
     ("flaky fault", 1): Ends(0, [("gpu-fault", "gpu-first", "restart"), ("gpu-fault", "raise-to-5", "restart"), ("done", None, None)], None, None, None, "ended by itself", None, None, False),

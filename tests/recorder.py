@@ -417,6 +417,15 @@ def test_ranks(t, job, where):
     t.ok(run.returncode == 0 and len(names) == 165 and all(e["ts"] >= 0 for e in names), "a timeline of all", len(names))
 
 
+def test_first_to_fail(t, job, where):
+    """A rank that ended well before another failed is not the one that failed: the recorder notes the status that each ended with."""
+    status = pathlib.Path(where) / "first.json"
+    rank = f"{os.path.abspath(job.program)} {os.path.abspath(job.library)} run launches=5"
+    job.unhang.run("run", "--state-dir", f"{where}/first", "--status-file", status, "--", "sh", "-c", f"RANK=0 {rank}; RANK=1 {rank} status=3")
+    last = json.loads(status.read_text())["tries"][-1]
+    t.ok(last["rank"] == 1 and "Rank 1 was the first to fail: it ended with status 3." in last["because"], "rank 1 is named", last)
+
+
 def test_schema(t, job):
     schema = json.loads((tap.HERE / ".." / "docs" / "last.schema.json").read_text())
     import jsonschema
@@ -551,6 +560,7 @@ def main():
         test_damaged(t, job, unhang)
         test_vacuum(t, job, where)
         test_ranks(t, job, where)
+        test_first_to_fail(t, job, where)
         test_schema(t, job)
         test_statistics(t, sys.argv[4], where)
         test_copy_kernels(t, sys.argv[3], where)

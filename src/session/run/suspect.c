@@ -211,16 +211,38 @@ void suspect_pids(const char *directory, struct job_pids *ret)
 	close_all(&all);
 }
 
-// --- which rank was the first to end ---
+// --- which rank was the first to fail ---
 
 enum { RANKS_MOST = 1024 };
 static const double certain = 0.1; // seconds: a recorder on a busy machine notes that its process lives some times in these
 
+/** What a recording says of the end of its process. */
+enum rank_end {
+	RANK_WELL,   // it ended in order, and not with a status that says otherwise
+	RANK_FAILED, // it ended with such a status
+	RANK_SILENT, // it did not say that it ended
+};
+
 struct last_sign {
 	int64_t rank, pid;
 	double time;
-	bool crashed; // nobody ended its recording
+	enum rank_end end;
+	unsigned status;
 };
+
+static struct last_sign sign_of(const struct flight_recording *r, const char *path)
+{
+	const struct rec_header *h = &r->header;
+	const struct suspect of = { .of = r, .path = path };
+	const unsigned status = h->exited > 1 ? h->exited - 1 : 0;
+	return (struct last_sign){ .rank = h->rank,
+				   .pid = pid_of(&of),
+				   .time = recording_time(r, h->clocks[h->newest & 1].ticks),
+				   .end = status                   ? RANK_FAILED :
+					  h->state == RECORDING_ON ? RANK_SILENT :
+								     RANK_WELL,
+				   .status = status };
+}
 
 /** A rank may have several processes; it ends with the last of them. */
 static void add_sign(struct last_sign *list, size_t *n, const struct last_sign *own)
@@ -234,41 +256,44 @@ static void add_sign(struct last_sign *list, size_t *n, const struct last_sign *
 		list[(*n)++] = *own;
 }
 
-/** NULL: there is none, or two ended at nearly the same time. */
-static const struct last_sign *earliest(const struct last_sign *list, size_t n, bool crashed)
+/** Of those that did not end well; with @failed, of those that certainly failed. @ret_alone: no other one ended at nearly the same time. */
+static const struct last_sign *earliest(const struct last_sign *list, size_t n, bool failed, bool *ret_alone)
 {
 	const struct last_sign *first = NULL;
-	bool alone = true;
+	*ret_alone = true;
 	for (size_t i = 0; i < n; i++) {
-		if (crashed && !list[i].crashed)
+		if (list[i].end == RANK_WELL || (failed && list[i].end != RANK_FAILED))
 			continue;
 		const double later = first ? list[i].time - first->time : -certain;
-		alone = later <= -certain || (alone && later >= certain);
+		*ret_alone = later <= -certain || (*ret_alone && later >= certain);
 		first = later < 0 ? &list[i] : first;
 	}
-	return alone ? first : NULL;
+	return first;
 }
 
-/** A process that ended in order may have done its part, and its rank may have gone on without a GPU: if another one crashed later, nobody
- * can tell which of the two failed. */
+/** Who ended well did not fail, however early. Who ended without a word most likely did; but a program may also leave so on purpose, and if
+ * another one certainly failed later, nobody can tell which of the two was the first. */
 static struct str first_say(const struct last_sign *list, size_t n, struct arena *a, struct run_try *ret)
 {
-	const struct last_sign *first = earliest(list, n, false), *crash = earliest(list, n, true);
-	const struct last_sign *of = first ? first : crash;
-	if (n < 2 || !of)
+	static const char silent[] = "without a word: it crashed, was killed, or called _exit()";
+	bool alone, any;
+	const struct last_sign *first = earliest(list, n, false, &alone), *failed = earliest(list, n, true, &any);
+	if (n < 2 || !first)
 		return (struct str){ 0 };
-	if (crash && first && crash != first)
+	if (!alone)
+		return S("Which rank failed first is not known: several ended at nearly the same time.");
+	if (failed && failed != first)
 		return arena_printf(
 			a,
-			"Rank %lld was the first to end, without a crash; rank %lld was the first that crashed or was killed, "
-			"%.1f s later.",
-			(long long)first->rank, (long long)crash->rank, crash->time - first->time);
-	ret->rank = of->rank;
-	ret->pid = of->pid;
-	return arena_printf(a, "Rank %lld was the first %s.", (long long)of->rank,
-			    !of->crashed ? "to end, without a crash" :
-			    first        ? "to end: it crashed or was killed" :
-					   "that crashed or was killed");
+			"Which rank failed first is not known: rank %lld ended %s; rank %lld ended %.1f s later with "
+			"status %u.",
+			(long long)first->rank, silent, (long long)failed->rank, failed->time - first->time, failed->status);
+	ret->rank = first->rank;
+	ret->pid = first->pid;
+	if (failed)
+		return arena_printf(a, "Rank %lld was the first to fail: it ended with status %u.", (long long)first->rank,
+				    first->status);
+	return arena_printf(a, "Rank %lld was the first to end %s.", (long long)first->rank, silent);
 }
 
 struct str suspect_first(const char *directory, struct arena *a, struct run_try *ret)
@@ -278,11 +303,7 @@ struct str suspect_first(const char *directory, struct arena *a, struct run_try 
 	size_t n = 0;
 	open_all(directory, &all);
 	for (size_t i = 0; i < all.list.len; i++) {
-		const struct flight_recording *r = all.list.data[i];
-		const struct suspect of = { .of = r, .path = all.names.data[i] };
-		const struct last_sign own = { r->header.rank, pid_of(&of),
-					       recording_time(r, r->header.clocks[r->header.newest & 1].ticks),
-					       r->header.state == RECORDING_ON };
+		const struct last_sign own = sign_of(all.list.data[i], all.names.data[i]);
 		if (own.rank >= 0)
 			add_sign(list, &n, &own);
 	}

@@ -7,8 +7,8 @@
 /** Reads the recordings of @directory, and fills in ended (where they show a fault), kernel, symbol, launch, packet, place, offset, rank and
  * pid of @ret, which lie in @a. @rank: whose kernels count where there is no fault; -1: all ranks'. */
 void suspect_find(const char *directory, int64_t rank, struct arena *a, struct run_try *ret);
-/** Of several ranks the one that ended first, in a sentence, and rank and pid of @ret; empty: there is one rank only, or nobody can tell. All
- * must have ended. */
+/** Of several ranks the one that failed first, in a sentence, and rank and pid of @ret, which stay as they are where the sentence says that
+ * nobody can tell; empty: there is one rank only, or all ended well. All must have ended. */
 struct str suspect_first(const char *directory, struct arena *a, struct run_try *ret);
 /** The GPUs that the recordings of @directory name. */
 struct suspect_gpus {
