@@ -252,9 +252,10 @@ static bool make_file(void)
 			 (unsigned long long)rec.budget);
 		return false;
 	}
-	vacuum(directory, rec.settings.keep, all / rec.budget - 1);
+	const uint32_t removed = vacuum(directory, rec.settings.keep, all / rec.budget - 1);
 	if (!make_head(directory))
 		return false;
+	rec.header->removed = removed;
 	if (rec.budget < SHORT && rec.budget < rec.settings.space)
 		rec_line("%s is small: the recording has %llu KB, and old launches and names may be missing; UNHANG_RECORDING "
 			 "names another place",
@@ -263,6 +264,16 @@ static bool make_file(void)
 	if (!rec.threads || !rec.events)
 		return rec_aside("no room for a recording in %s; nothing is recorded", rec.settings.path), false;
 	return true;
+}
+
+/** An empty file tells who looks after the job that this process could not be recorded: without one it would seem to use no GPU. */
+static void leave_mark(void)
+{
+	const int fd = rec.settings.supervisor ?
+			       open(rec.settings.path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600) :
+			       -1;
+	if (fd >= 0)
+		close(fd);
 }
 
 /** Whether a program ends well only its status tells: also one that fails ends in order. */
@@ -283,7 +294,10 @@ bool rec_start(void)
 	if (first) {
 		rec.pid = getpid();
 		settings_read(&rec.settings);
-		if (!rec.settings.off && make_file()) {
+		const bool made = !rec.settings.off && make_file();
+		if (!made && !rec.settings.off)
+			leave_mark();
+		if (made) {
 			__atomic_store_n(&rec.header->state, RECORDING_ON, __ATOMIC_RELEASE);
 			atomic_store(&rec.on, true);
 			atomic_store(&rec.level, rec.settings.level);

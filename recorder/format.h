@@ -68,6 +68,7 @@ struct rec_header {
 	uint64_t pid_namespace; // that @pid is a number of; 0: of the first one, as the driver and the kernel's log have it
 	uint32_t closed;        // 1: the program closed the file, and it could not be opened again: no piece was made since
 	uint32_t exited;        // 1 + the status that the program gave to exit(), 0 to 255; 0: it called none
+	uint32_t removed;       // older recordings that were removed to make room for this one, and for those
 };
 
 /** The supervisor that `unhang watch` is: no process of the job, and another one after each of its restarts. */

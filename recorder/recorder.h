@@ -258,8 +258,8 @@ bool quiet_allocate(int fd, uint64_t begin, uint64_t end);
 
 // vacuum.c
 /** Leaves @keep recordings of processes that have ended, and fewer where there would be more than @most with those of processes that
- * live. */
-void vacuum(const char *directory, uint64_t keep, uint64_t most);
+ * live. Returns how many were removed, with those that had been removed for them. */
+uint32_t vacuum(const char *directory, uint64_t keep, uint64_t most);
 
 // calls.c
 struct thread_state *thread_here(void);

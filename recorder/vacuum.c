@@ -1,5 +1,6 @@
 // Old recordings: those of processes that have ended, all but the newest.
 #include <dirent.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -37,31 +38,37 @@ static bool look(const char *path, bool *ret_lives, struct timespec *ret_time)
 	return good;
 }
 
-static void drop(const char *path, const char *magic, size_t n)
+/** @ret_removed: the word that says how many were removed for it; NULL: it has none. false: it stays. */
+static bool drop(const char *path, const char *magic, size_t n, uint32_t *ret_removed)
 {
 	const int fd = own_file(path, magic, n);
 	if (fd < 0)
-		return;
-	if (!is_locked(fd))
-		remove_open(path, fd);
+		return false;
+	if (ret_removed && pread(fd, ret_removed, sizeof(*ret_removed), offsetof(struct rec_header, removed)) < 0)
+		*ret_removed = 0;
+	const bool removed = !is_locked(fd) && remove_open(path, fd);
 	close(fd);
+	return removed;
 }
 
 /** With the light core beside it. */
-static void drop_both(const char *path)
+static uint32_t drop_both(const char *path)
 {
 	char core[sizeof(((struct old_recording *)0)->path)];
-	drop(path, RECORDING_MAGIC, MAGIC_SIZE);
+	uint32_t before = 0;
+	const bool removed = drop(path, RECORDING_MAGIC, MAGIC_SIZE, &before);
 	if (core_beside(path, core, sizeof(core)))
-		drop(core, CORE_MAGIC, sizeof(CORE_MAGIC));
+		drop(core, CORE_MAGIC, sizeof(CORE_MAGIC), NULL);
+	return removed ? before + 1 : 0;
 }
 
-void vacuum(const char *directory, uint64_t keep, uint64_t most)
+uint32_t vacuum(const char *directory, uint64_t keep, uint64_t most)
 {
 	static const char suffix[] = RECORDING_SUFFIX;
 	DIR *d = opendir(directory);
 	struct old_recording *list = d ? calloc(FILES_MOST, sizeof(*list)) : NULL;
 	size_t n = 0;
+	uint32_t removed = 0;
 	for (struct dirent *e; list && n < FILES_MOST && (e = readdir(d));) {
 		const size_t len = strlen(e->d_name);
 		bool lives;
@@ -78,9 +85,10 @@ void vacuum(const char *directory, uint64_t keep, uint64_t most)
 	if (n > keep) {
 		qsort(list, n, sizeof(*list), newest_first);
 		for (size_t i = keep; i < n; i++)
-			drop_both(list[i].path);
+			removed += drop_both(list[i].path);
 	}
 	free(list);
 	if (d)
 		closedir(d);
+	return removed;
 }

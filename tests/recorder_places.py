@@ -440,6 +440,24 @@ def test_no_room_for_a_queue(t, job):
         t.ok(asked.returncode == 2 and asked.stderr.count("\n") == 1 and "no room to record a queue" in asked.stderr, "explain does so, too", asked.stdout + asked.stderr)
 
 
+def test_not_all_is_recorded(t, job):
+    """Nobody says that a job launched nothing whose processes could not be recorded, and what is lacking is told."""
+    program = f"{job.program} {job.library} run launches=5"
+    empty = "for f in ${UNHANG_RECORDING%/*}/*; do : > $f; done"
+    for name, size, command, options, ended, because, lacking in (
+            ("no room at all", 64 << 10, program, (), "done", "What it launched is not known: a process could not be recorded", "Not all of the job was recorded: a process could not"),
+            ("recordings that somebody emptied", SMALL, f"{program}; {empty}", (), "done", "What it launched is not known: a process could not be recorded", "Not all of the job was recorded: a process could not"),
+            ("more short processes than there is room for", SMALL, f"for i in 1 2 3 4 5 6 7 8 9 10 11 12; do {program}; done", (), "done", "It ended by itself with status 0.", "no room for the recordings of all"),
+            ("another user", SMALL, f"setpriv --reuid={VICTIM} --regid={VICTIM} --clear-groups sleep 1000", ("--deadline", "3"), "deadline", "", "ran as another user"),
+            ("all is recorded", SMALL, program, (), "done", "It ended by itself with status 0.", None)):
+        with Apart(size) as room, tempfile.TemporaryDirectory() as state:
+            if not room.possible:
+                return t.skip("what is not recorded", "no file system can be mounted here")
+            room.run(job.unhang.binary, "run", "--state-dir", state, "--status-file", f"{state}/status", *options, "--", "sh", "-c", command, environment=job.unhang.environment)
+            last = json.loads(pathlib.Path(state, "status").read_text())["tries"][-1]
+            t.ok(last["ended"] == ended and because in last["because"] and (lacking in last["lacking"] if lacking and last["lacking"] else lacking == last["lacking"]), name, last)
+
+
 def main():
     t, unhang = tap.Tap(), tap.Unhang(os.path.abspath(sys.argv[1]))
     where = tempfile.mkdtemp(prefix="unhang-test-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
@@ -460,6 +478,7 @@ def main():
             test_forged_recordings(t, job)
             test_last_is_not_silenced(t, job)
             test_no_room_for_a_queue(t, job)
+            test_not_all_is_recorded(t, job)
         else:
             t.skip("strangers and small file systems", "only root can make them")
     finally:

@@ -58,6 +58,16 @@ static bool was_asked(const struct supervisor *s, const struct job_try *a)
 	return s->asked && (!a->asked_late || ended_status(a) == 128 + s->asked);
 }
 
+/** Why the recordings do not have all that the job launched, as half a sentence; NULL: they do, as far as is known. */
+static const char *not_recorded(const struct job_try *a)
+{
+	return a->votes.gap                           ? "there was no room to record a queue" :
+	       a->votes.lost                          ? "a process could not be recorded, or its recording was changed" :
+	       a->votes.removed                       ? "there was no room for the recordings of all of its processes" :
+	       !a->votes.recordings && a->strangers.n ? "processes of it could not be recorded" :
+							NULL;
+}
+
 /** By itself: the status tells. */
 static void judge_status(const struct supervisor *s, struct job_try *a)
 {
@@ -81,9 +91,10 @@ static void judge_status(const struct supervisor *s, struct job_try *a)
 				  passed_on(s->arena, WEXITSTATUS(a->status)));
 	if (WEXITSTATUS(a->status) || !s->options->recorder || !t->level || a->votes.packets)
 		return;
-	if (a->votes.gap) {
-		t->because = S("It ended by itself with status 0. What it launched is not known: there was no room to record a "
-			       "queue.");
+	const char *unknown = not_recorded(a);
+	if (unknown) {
+		t->because =
+			arena_printf(s->arena, "It ended by itself with status 0. What it launched is not known: %s.", unknown);
 	} else {
 		t->ended = S("no-launch");
 		t->because = a->votes.recordings ?
@@ -166,9 +177,11 @@ void ended_judge(const struct supervisor *s, struct job_try *a)
 	if (!t->recordings && a->strangers.n)
 		t->lacking = arena_printf(s->arena,
 					  "No process of the job ran with the recorder: " STR_FMT
-					  " did not have our variables. sudo, "
-					  "env -i and launchers with a list of variables drop them.",
+					  " did not have our variables, or ran as another user. "
+					  "sudo, env -i and launchers with a list of variables drop them.",
 					  STR_ARG(a->strangers));
+	else if (s->options->recorder && t->level && not_recorded(a))
+		t->lacking = arena_printf(s->arena, "Not all of the job was recorded: %s.", not_recorded(a));
 	else if (s->options->recorder && t->level && !t->recordings && !access("/sys/class/kfd", F_OK))
 		t->lacking = S("No process of the job ran with the recorder. Processes that a container or another daemon "
 			       "starts do not "

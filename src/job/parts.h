@@ -86,7 +86,7 @@ void oom_read_left(struct str group, struct arena *a, struct oom_figures *ret);
 /** Who has GPU memory, other than @own; empty: nobody, or KFD does not tell. *@ret_ours: a process of @own is among them. */
 struct str holders_say(struct arena *a, const struct pid_list *own, const char *run_id, bool *ret_ours);
 
-/** Processes that do not have the variables of the run: `python (4242)`; empty: none. */
+/** Processes that do not have the variables of the run, or are another user's: `python (4242)`; empty: none. */
 struct str strangers_say(struct arena *a, const struct pid_list *pids, const char *run_id);
 /** The run that a process belongs to, by its environment; empty: none. For a child: it may block. */
 struct str process_run(const char *process, char *room, size_t size);
@@ -104,6 +104,8 @@ struct votes {
 	uint64_t packets;
 	unsigned recordings;
 	bool gap;              // a recording says that there was no room for all
+	bool lost;             // one is empty or cannot be read: its process could not be recorded, or somebody changed it
+	uint64_t removed;      // recordings of processes that have ended, which later ones had no room beside
 	bool in_flight;        // work is on a GPU
 	uint64_t clock;        // of the recorders, all together
 	int64_t ticked;        // when it last moved

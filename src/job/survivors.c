@@ -76,6 +76,14 @@ struct strangers_task {
 	const char *run_id;
 };
 
+static bool is_other_users(const char *process)
+{
+	char path[40];
+	struct stat st;
+	snprintf(path, sizeof(path), "/proc/%s", process);
+	return !stat(path, &st) && st.st_uid != geteuid();
+}
+
 static void list_strangers(int fd, const void *ctx)
 {
 	const struct strangers_task *t = ctx;
@@ -86,8 +94,8 @@ static void list_strangers(int fd, const void *ctx)
 	for (size_t i = 0; i < t->pids->n; i++) {
 		snprintf(number, sizeof(number), "%lld", (long long)t->pids->list[i]);
 		struct str text = process_file(t->pids->list[i], "cmdline", room, ENVIRON_ROOM);
-		// One that has just ended has neither.
-		if (text.n && !str_is(process_run(number, room, ENVIRON_ROOM), t->run_id))
+		// One that has just ended has neither. Another user's cannot write where the recordings are.
+		if (text.n && (is_other_users(number) || !str_is(process_run(number, room, ENVIRON_ROOM), t->run_id)))
 			found->list[found->n++] = t->pids->list[i];
 	}
 	struct str said = tree_say(&a, found);

@@ -12,8 +12,9 @@ struct queue_look {
 	unsigned recordings;
 	unsigned waiting,
 		working; // processes that have work on a GPU, or a call that does not return; that have a queue, and none on it
-	bool gap;        // see struct votes
-	bool calls;      // they are looked at
+	bool gap, lost;  // see struct votes
+	uint64_t removed;
+	bool calls; // they are looked at
 	struct votes_call call;
 };
 
@@ -85,13 +86,16 @@ static void look_at_recording(struct votes *v, int directory, const char *name, 
 	struct rec_header h;
 	struct recorded_pace p;
 	_cleanup_close_ int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	if (fd < 0 || !recording_head(fd, &h))
+	if (fd < 0 || !recording_head(fd, &h)) {
+		l->lost = true;
 		return;
+	}
 	if (h.hold >= REC_HOLD_ASKED && h.hold <= REC_HOLD_HELD && h.answered != h.holds)
 		answer(v, directory, name);
 	note_process(&v->computed, h.pid);
 	l->recordings++;
 	l->gap = l->gap || h.torn_queues || h.state == RECORDING_ASIDE;
+	l->removed += h.removed;
 	l->clock += h.clocks[h.newest & 1].boot_ns;
 	const bool alive = lives(fd, &h), inside = alive && look_at_call(fd, &h, l);
 	if (!recording_pace(fd, &p))
@@ -125,6 +129,8 @@ void votes_look(struct votes *v, const char *directory, int64_t now)
 	v->packets = l.packets;
 	v->recordings = l.recordings;
 	v->gap = l.gap;
+	v->lost = l.lost;
+	v->removed = l.removed;
 	v->in_flight = in_flight;
 	v->call = l.call;
 	v->calls_due = l.calls ? now + CALLS_MS : v->calls_due;
