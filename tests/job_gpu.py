@@ -284,7 +284,7 @@ def test_habits(t, j):
         out, _ = started[0].communicate(timeout=job.PATIENCE)
         return started[0].returncode, json.loads(started[1].read_text())["tries"][0], out
     daemons, deaf, stops, talks = start("series 1 , daemons"), start("series 1 , deaf", "--grace", 1), start("series 1 , stop", "--deadline", 4), start("series 1 , talk 1")
-    silent = start("series 1 , wait 1000000", "--timeout-silent", 4)
+    silent = start("series 1 , wait 1000000", "--timeout-silent", 15)
     j.unhang.environment["UNHANG_KFD"] = HANG
     hung = start("series 20")
     j.unhang.environment["UNHANG_KFD"] = OPEN
