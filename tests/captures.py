@@ -18,7 +18,7 @@ import tap
 from bundles import manifest, members, unzstd, zstd, zstd_raw
 
 ROW = int(sys.argv[4]) if len(sys.argv) > 4 else 20
-GROWTH_KB = 1024  # of a process that is settled, however many captures it makes
+GROWTH_KB = 1536  # of a process that is settled, however many captures it makes; the top of its heap moves by a megabyte
 HOLDER = """gpu 0000:03:00.0
     part gfx1100
     shaders ses 1 cus 2
