@@ -206,6 +206,20 @@ def test_partitions(l):
                f"{mode}: partition {bad} hangs")
 
 
+def test_few_workgroups(l):
+    """A kernel need not fill every XCC of its partition: where it has no waves, none are missing."""
+    t, shaders = l.t, "    part gfx942\n    shaders ses 1 cus 2\n    busy 100\n    power 600\n"
+    busy = "".join(f"    register xcc {{x}} {r} = 1\n" for r in ("GRBM_STATUS.SPI_BUSY", "GRBM_STATUS.GUI_ACTIVE", "GRBM_STATUS2.CPC_BUSY", "CP_CPC_STATUS.CPC_BUSY"))
+    waiting = "".join(f"    register xcc {x} {r} = 1\n" for x in range(1, 8) for r in ("GRBM_STATUS2.CPC_BUSY", "CP_CPC_STATUS.CPC_BUSY"))
+    for name, mode, xccs, does, more, wanted in (
+            ("on one XCC", "SPX", [0], WORK, "", None), ("while the others wait for it", "SPX", [0], WORK, waiting, None),
+            ("on all but one", "SPX", range(7), WORK, "", None), ("on one XCC of a partition", "DPX", [4], WORK, "", None),
+            ("that stands", "SPX", [2], STAND, "", "silent-hang"), ("on none", "SPX", [], WORK, "", "silent-hang")):
+        gpu = f"{shaders}    partition {mode} NPS1\n{more}" + "".join(busy.format(x=x) + waves(8, does, 8, f"xcc {x}") for x in xccs)
+        i = l.first(l.now(f"few workgroups {name}", gpu, program("small", False, place="xcc 4" if mode == "DPX" else ""), 1 if wanted else 0))
+        t.same((i["class"], value(i, "process")), (wanted, "small" if wanted else None), f"a kernel {name}")
+
+
 def test_long_kernels(l):
     """A small loop may be a long kernel: without a second sign it is a hint."""
     t, queue = l.t, program("train", False)
@@ -387,7 +401,7 @@ def main():
     if not emulated.possible(unhang):
         tap.skip_all("no machine can be emulated here")
     l = Looks(t, unhang)
-    for test in (test_registers_of_waves, test_wide, test_ones, test_deadlock, test_barrier, test_parties, test_partitions, test_long_kernels, test_stopped, test_units, test_unknown, test_guest, test_stack, test_old_fault, test_idle_slots, test_chip, test_render_node, test_power_controller):
+    for test in (test_registers_of_waves, test_wide, test_ones, test_deadlock, test_barrier, test_parties, test_partitions, test_few_workgroups, test_long_kernels, test_stopped, test_units, test_unknown, test_guest, test_stack, test_old_fault, test_idle_slots, test_chip, test_render_node, test_power_controller):
         test(l)
     t.end()
 

@@ -117,6 +117,19 @@ static void add_waves(struct party_search *s, bool told)
 	}
 }
 
+/** Whether waves of a queue are on another XCC of the partition: a kernel need not fill them all. */
+static bool works_beside(const struct party_search *s, const struct user_queue *u)
+{
+	const uint64_t xccs = s->watch->device ? partition_of_xcc(s->watch->device, s->xcc) : 0;
+	for (size_t g = 0; s->watch->wave_looks && g < s->watch->ngroups; g++) {
+		const struct wave_slot *w = &s->watch->groups[g].of;
+		enum sureness best = w->xcc != s->xcc && xccs >> w->xcc & 1 ? best_match(s, w) : MATCH_NONE;
+		if (best && match(w, u) == best)
+			return true;
+	}
+	return false;
+}
+
 /** Those whose queues have or had work, and whose waves none are. */
 static void add_processes(struct party_search *s)
 {
@@ -130,7 +143,7 @@ static void add_processes(struct party_search *s)
 				continue;
 			p.queues[p.nqueues++] = u;
 			work |= user_queue_moved(u) || user_queue_stands(u);
-			met |= taken(s, u);
+			met |= taken(s, u) || works_beside(s, u);
 		}
 		if (work && !met)
 			s->parties[s->n++] = p;
