@@ -250,6 +250,10 @@ def test_units(l):
     t.same((i["class"], value(i, "ip_block")), ("silent-hang", "memory"), "waves that stand while the memory path is busy wait for memory")
     i = l.first(l.now("kiq", "    part gfx90a\n    ring kiq_0.2.1.0 rptr 0x40 wptr 0x80\n"))
     t.same((i["class"], value(i, "ip_block")), ("kiq-unresponsive", "KIQ"), "a ring of KIQ that stands")
+    for name, ring, wanted in (("KIQ", "kiq_0.2.1.0", ("kiq-unresponsive", "KIQ")), ("a copy engine", "sdma5", ("sdma-ring-timeout", "SDMA5"))):
+        i = l.first(l.now(f"{name} beside work", f"    part gfx908\n{BUSY}{SHARED}    ring {ring} rptr 0x40 wptr 0x60\n{waves(40, WORK)}", program("train", True)))
+        t.same((i["class"], value(i, "ip_block"), i.get("processes")), (*wanted, []), f"{name} that stands while a program works, which is not named for it")
+        t.ok("serves nobody" in i["action"].get("text", "") and "end train" not in json.dumps(i["action"]), "nor told to be ended", i["action"])
     said = emulated.inside(l.unhang, "sdma-stuck").stdout.decode()
     t.ok("POLL_REGMEM waits for memory at 0x7f0000201000 to equal 3" in " ".join(said.split()), "what the packet of a copy engine waits for is in the answer", said)
 
