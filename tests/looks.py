@@ -268,6 +268,10 @@ def test_unknown(l):
          "a hang: the log that was not read explains nothing", json.dumps(i)[-600:])
     d = l.now("kernel", "    part gfx1100\n", "scenario x\n    kernel 6.14.3-custom\n", status=0)
     t.same(d["machine"].get("kernel"), "6.14.3-custom", "the machine's kernel is the emulated one's")
+    for mode, xcc in (("CPX", 5), ("CPX", 2), ("SPX", 5)):
+        gpu = f"    part gfx942\n    shaders ses 1 cus 2\n    partition {mode} NPS1\n    busy 100\n    register xcc {xcc} GRBM_STATUS.SPI_BUSY = 1\n{waves(12, STAND, 8, f'xcc {xcc}')}"
+        d = l.now(f"lockdown {mode} {xcc}", gpu, (program("stuck", False, place=f"xcc {xcc}") if mode == "CPX" else "") + "scenario x\n    lockdown\n", status=2)
+        t.ok(d["verdict"] == "unknown" and "of 8 XCCs could not be read" in (d["machine"]["gpus"][0].get("unseen") or ""), "XCCs that lockdown hides are not idle", d["machine"]["gpus"][0])
     for statement in ("user", "no-debugfs"):
         d = l.now(statement, f"    part gfx1100\n{BUSY}", f"scenario x\n    {statement}\n", status=2)
         t.same(d["verdict"], "unknown", f"{statement}: busy, no interrupts, no root: unknown")

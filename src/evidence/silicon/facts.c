@@ -243,11 +243,11 @@ static bool waves_elsewhere(const struct watch *w, const struct party *p)
 	return false;
 }
 
-/** What the party sees of the waves; NULL: they were not looked at. */
+/** What the party sees of the waves; NULL: they were not looked at, or its XCC cannot be seen. */
 static const struct wave_state *waves_of(const struct watch *w, const struct party *p)
 {
 	static const struct wave_state none = { 0 };
-	const struct wave_state *all = watch_wave_state(w, p->xcc);
+	const struct wave_state *all = w->device && !watch_xcc_seen(w, p->xcc) ? NULL : watch_wave_state(w, p->xcc);
 	return !all ? NULL : p->waves ? &p->waves->state : p->driver ? all : &none;
 }
 

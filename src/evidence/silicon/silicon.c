@@ -314,8 +314,12 @@ static void tell_verdict(struct look_round *r, struct silicon_looked *g, const s
 static struct str unseen(struct look_round *r, const struct silicon_looked *g)
 {
 	const struct gate *gate = &g->watch.gate;
+	const unsigned xccs = watch_xccs_unseen(&g->watch);
 	if (r->lacks.n)
 		return r->lacks;
+	if (xccs)
+		return arena_printf(&r->view->arena, "registers or waves of %u of %u XCCs could not be read%s", xccs, g->watch.xccs,
+				    r->view->devices.lockdown ? ": the kernel is locked down (Secure Boot)" : "");
 	if (gate->open || !gate->why_not.n)
 		return (struct str){ 0 };
 	return arena_printf(&r->view->arena, "registers, waves and rings through debugfs were not read: " STR_FMT,
@@ -386,7 +390,7 @@ static bool seen_enough(const struct silicon_looked *g)
 {
 	const struct gate *gate = &g->watch.gate;
 	return (gate->open || gate->asleep || (gate->gfxoff && !gate->error)) && !gate->stuck && !g->device->unread.n &&
-	       !g->device->stuck.is && !target_stuck(g->target) && !str_is(g->view->health, "unknown");
+	       !g->device->stuck.is && !target_stuck(g->target) && !watch_xccs_unseen(&g->watch) && !str_is(g->view->health, "unknown");
 }
 
 /** Whether the queues of those who compute on it could be looked at. */

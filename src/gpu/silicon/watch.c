@@ -360,7 +360,34 @@ const struct know_unit *watch_ring_unit(const struct know *k, struct str ring)
 	return NULL;
 }
 
-// --- what does not answer ---
+// --- what does not answer, or was not read ---
+
+/** Whether waves were looked at, and none of an XCC could be read though it has some at every look. */
+static bool waves_unread(const struct watch *w, unsigned xcc)
+{
+	const struct know_unit *spi = know_unit(w->know, S("SPI"));
+	for (size_t look = 0; look < w->wave_looks; look++)
+		for (size_t i = 0; i < w->waves[look].nunits; i++)
+			if (w->waves[look].units[i].xcc == xcc)
+				return false;
+	return w->wave_looks && spi && watch_unit(w, xcc, spi) == STEADY_SET;
+}
+
+bool watch_xcc_seen(const struct watch *w, unsigned xcc)
+{
+	for (size_t i = 0; i < w->registers.len; i++)
+		if (w->registers.data[i].known && w->registers.data[i].xcc == xcc)
+			return !waves_unread(w, xcc);
+	return false;
+}
+
+unsigned watch_xccs_unseen(const struct watch *w)
+{
+	unsigned n = 0;
+	for (unsigned xcc = 0; xcc < w->xccs && w->gate.open; xcc++)
+		n += !watch_xcc_seen(w, xcc);
+	return n;
+}
 
 bool watch_all_ones(const struct watch *w)
 {

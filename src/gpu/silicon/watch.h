@@ -113,6 +113,10 @@ enum steadiness { STEADY_UNKNOWN, STEADY_CLEAR, STEADY_SET, STEADY_NOT };
 enum steadiness watch_unit(const struct watch *w, unsigned xcc, const struct know_unit *u);
 /** Whether the register that moves while a unit works stood still. For units that serve rings on this GPU. */
 bool watch_still(const struct watch *w, unsigned xcc, const struct know_unit *u, uint32_t *ret_value);
+/** Whether registers of an XCC could be read, and waves where it has some; what could not be read is not idle. */
+bool watch_xcc_seen(const struct watch *w, unsigned xcc);
+/** How many XCCs could not be seen though the gate is open. */
+unsigned watch_xccs_unseen(const struct watch *w);
 /** The state of the waves of an XCC; NULL: they could not be read. */
 const struct wave_state *watch_wave_state(const struct watch *w, unsigned xcc);
 /** The state of the waves that the one in this slot belongs to. */
