@@ -191,6 +191,14 @@ def test_parties(l):
     t.ok("queue 1 of app" in (d["machine"]["gpus"][0].get("hint") or ""), "a queue that stands beside the work of others is a hint", d["machine"]["gpus"][0])
     d = l.now("two hang", f"    part gfx90a\n    power 90\n{BUSY}" + waves(40, STAND) + waves(40, SPIN, 9), program("one", False) + program("two", False, 9))
     t.same(sorted({f["value"] for i in d["incidents"] for f in i["facts"] if f["name"] == "process"}), ["one", "two"], "of two that hang both are named")
+    d = l.now("two hang, each for itself", f"    part gfx90a\n    power 90\n{BUSY}" + waves(16, STAND, 8, "barrier") + waves(16, STAND, 9, "ib_sts 0x6"), program("bar", False) + program("mem", False, 9))
+    roles = sorted((p["name"], p["role"]) for i in d["incidents"] for p in i["processes"])
+    t.same(roles, [("bar", "owner"), ("mem", "owner")], "a second hang has a cause of its own")
+    said = json.dumps([i["action"] for i in d["incidents"]])
+    t.ok("bar (" in said and "mem (" in said, "and the advice names both", said)
+    mes = f"    part gfx1100\n    ring mes_3.1.0 rptr 0x40 wptr 0x40\n    register CP_MES_INSTR_PNTR = 0x777\n    register CP_CPC_STATUS.MES_BUSY = 1\n"
+    said = json.dumps(l.first(l.now("two wait for MES", mes, program("srv1", False) + program("srv2", False, 9)))["action"])
+    t.ok("srv1 (" in said and "srv2 (" in said, "of two that wait for MES both are named", said)
 
 
 def test_partitions(l):

@@ -69,6 +69,12 @@ static bool same_process(const struct diag_event *a, const struct diag_event *b)
 	return !x || !y || str_eq(x->value, y->value);
 }
 
+/** A look at a GPU judges each program by itself: what it calls hung hangs for a reason of its own. */
+static bool hangs_itself(const struct incident *i, const struct diag_event *e)
+{
+	return i->root->now && e->now && e->cause;
+}
+
 static void assign_roles(struct incident *i)
 {
 	bool before_root = true;
@@ -84,7 +90,7 @@ static void assign_roles(struct incident *i)
 			e->role = ROLE_ARTEFACT;
 		else if (i->reset_ended && e->cause && e->cause->class->reset_artefact)
 			e->role = ROLE_ARTEFACT;
-		else if (e->cause == i->cause)
+		else if (e->cause == i->cause || (names_process && hangs_itself(i, e)))
 			e->role = ROLE_CAUSE;
 		else if (names_process && !same_process(e, i->root))
 			e->role = ROLE_BYSTANDER;
@@ -219,23 +225,31 @@ static void borrow_kernel(struct incident *i)
 		}
 }
 
+/** It is printed beside commands, so a name with characters that mean something to a shell is left out. */
+static struct str plain_name(struct incident *i, const struct diag_process *p)
+{
+	bool plain = piece_plain(PIECE_WORDS, p->name);
+	if (piece_plain(PIECE_NUMBER, p->pid))
+		return arena_printf(&i->arena, STR_FMT " (" STR_FMT ")", STR_ARG(plain ? p->name : S("process")), STR_ARG(p->pid));
+	return plain ? p->name : S("the program");
+}
+
+/** Of those who hang now each has to be ended; of a log the first is the one. */
 static void name_program(struct incident *i)
 {
 	// One rank of a job is not restarted alone.
 	bool job = i->ranks.len > 1 || diag_fact(i->root, "rank") || diag_fact(i->root, "worker");
+	size_t told = 0, owners = 0;
+	for (size_t n = 0; n < i->processes.len; n++)
+		owners += str_is(str_z(i->processes.data[n].role), "owner");
 	i->program = job ? S("the job") : S("the program");
-	for (size_t n = 0; n < i->processes.len; n++) {
+	for (size_t n = 0; n < i->processes.len && !job; n++) {
 		const struct diag_process *p = &i->processes.data[n];
-		if (!str_is(str_z(p->role), "owner") || job)
+		if (!str_is(str_z(p->role), "owner") || (told && !i->root->now))
 			continue;
-		// It is printed beside commands, so a name with characters that mean something to a shell is left out.
-		bool plain = piece_plain(PIECE_WORDS, p->name);
-		if (piece_plain(PIECE_NUMBER, p->pid))
-			i->program = arena_printf(&i->arena, STR_FMT " (" STR_FMT ")", STR_ARG(plain ? p->name : S("process")),
-						  STR_ARG(p->pid));
-		else if (plain)
-			i->program = p->name;
-		return;
+		struct str name = plain_name(i, p);
+		const char *glue = told + 1 == owners ? " and " : ", ";
+		i->program = told++ ? arena_printf(&i->arena, STR_FMT "%s" STR_FMT, STR_ARG(i->program), glue, STR_ARG(name)) : name;
 	}
 }
 
