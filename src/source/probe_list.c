@@ -39,7 +39,7 @@ static const struct probe_row list[] = {
 	  READ },
 	{ PCI, "current_compute_partition current_memory_partition mem_info_vram_total mem_info_vram_used", READ },
 	{ PCI, "mem_info_gtt_total mem_info_gtt_used mem_info_vis_vram_total mem_info_vis_vram_used", READ },
-	{ PCI, "gpu_busy_percent", READ },
+	{ PCI, "gpu_busy_percent mem_busy_percent", READ },
 	{ PCI, "fw_version/*_fw_version devcoredump/data", READ },
 	{ PCI, "driver physfn iommu_group", LINK },
 	{ PCI, "drm hwmon msi_irqs fw_version xgmi_hive_info ip_discovery ip_discovery/die devcoredump", LIST },

@@ -450,6 +450,8 @@ void verdict_facts_of(struct verdict_facts *f, const struct watch *w, const stru
 		say(f, "seconds", arena_printf(f->arena, "%.1f", (double)(w->ended - w->began) / 1000));
 	if (w->device && w->device->busy >= 0)
 		number(f, "load", w->device->busy, true);
+	if (w->device && w->device->memory_busy >= 0)
+		number(f, "memory_load", w->device->memory_busy, false);
 	if (w->device && w->device->power_mw >= 0)
 		number(f, "power", w->device->power_mw / 1000, true);
 	if (w->device && w->device->power_mw >= 0 && w->device->power_cap_mw > 0)

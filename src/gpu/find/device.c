@@ -88,6 +88,7 @@ static const struct device_fact recorded[] = {
 /** The driver asks the power controller or reads a register for these: they resume a sleeping device, and may not return. */
 static const struct device_fact asked[] = {
 	SENSOR("gpu_busy_percent", d.busy, 1),
+	SCALED("mem_busy_percent", d.memory_busy, 1),
 	SENSOR("hwmon/$/power1_average", d.power_mw, 1000),
 	SENSOR("hwmon/$/power1_input", power_input, 1000),
 	SCALED("hwmon/$/power1_cap", d.power_cap_mw, 1000),

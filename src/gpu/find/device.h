@@ -69,7 +69,7 @@ struct device {
 	struct link link;
 	struct str serial, unique_id, slot, product, hive, compute_partition, memory_partition, vbios;
 	unsigned sensors, sensors_silent; // that the power controller (SMU) serves, and how many of them it did not answer
-	int64_t busy;                     // per cent
+	int64_t busy, memory_busy;        // per cent
 	int64_t power_mw, temperature; // temperature: millidegrees
 	int64_t power_cap_mw;          // what it may draw
 	int64_t vram_total, vram_used, gtt_total, gtt_used;

@@ -26,7 +26,7 @@ static struct found *add_found(struct search *s, struct str pci, struct str sysf
 	struct found *f = &s->found[s->n++];
 	*f = (struct found){ .d = { .pci = pci, .vendor = AMD, .card = -1, .render = -1, .busy = -1 } };
 	struct device *d = &f->d;
-	d->power_mw = d->power_cap_mw = d->temperature = d->vram_total = d->vram_used = d->gtt_total = d->gtt_used = -1;
+	d->power_mw = d->power_cap_mw = d->memory_busy = d->temperature = d->vram_total = d->vram_used = d->gtt_total = d->gtt_used = -1;
 	d->clock = d->interrupts = d->kfd_node = d->gpu_id = -1;
 	d->link = (struct link){ .width = -1, .max_width = -1, .correctable = -1, .nonfatal = -1, .fatal = -1 };
 	f->power_input = f->junction = -1;
