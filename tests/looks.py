@@ -280,13 +280,26 @@ def test_unknown(l):
          "a hang: the log that was not read explains nothing", json.dumps(i)[-600:])
     d = l.now("kernel", "    part gfx1100\n", "scenario x\n    kernel 6.14.3-custom\n", status=0)
     t.same(d["machine"].get("kernel"), "6.14.3-custom", "the machine's kernel is the emulated one's")
-    for mode, xcc in (("CPX", 5), ("CPX", 2), ("SPX", 5)):
+    work = "    register xcc 0 GRBM_STATUS.SPI_BUSY = 1\n" + waves(12, WORK, 8, "xcc 0")
+    for mode, xcc, unread in (("CPX", 5, 4), ("CPX", 2, 5), ("SPX", 5, 4)):
         gpu = f"    part gfx942\n    shaders ses 1 cus 2\n    partition {mode} NPS1\n    busy 100\n    register xcc {xcc} GRBM_STATUS.SPI_BUSY = 1\n{waves(12, STAND, 8, f'xcc {xcc}')}"
-        d = l.now(f"lockdown {mode} {xcc}", gpu, (program("stuck", False, place=f"xcc {xcc}") if mode == "CPX" else "") + "scenario x\n    lockdown\n", status=2)
-        t.ok(d["verdict"] == "unknown" and "of 8 XCCs could not be read" in (d["machine"]["gpus"][0].get("unseen") or ""), "XCCs that lockdown hides are not idle", d["machine"]["gpus"][0])
+        more = program("ok", True, place="xcc 0") + program("stuck", False, place=f"xcc {xcc}") if mode == "CPX" else ""
+        d = l.now(f"lockdown {mode} {xcc}", gpu + (work if more else ""), more + "scenario x\n    lockdown\n", status=2)
+        seen = d["machine"]["gpus"][0]
+        t.ok((d["verdict"], seen.get("hint")) == ("unknown", None) and f"{unread} of 8 XCCs could not be read" in (seen.get("unseen") or ""), "XCCs that lockdown hides are not idle", d["machine"]["gpus"][0])
     for statement in ("user", "no-debugfs"):
         d = l.now(statement, f"    part gfx1100\n{BUSY}", f"scenario x\n    {statement}\n", status=2)
         t.same(d["verdict"], "unknown", f"{statement}: busy, no interrupts, no root: unknown")
+
+
+def test_all_clear(l):
+    """What was not read is not among what was looked at; waves that something halted are not called stuck alone."""
+    for state, wanted in (("", "1 GPU with its registers and rings, and"), ("    state gfxoff\n", "1 GPU, and")):
+        scenario = l.unhang.write("clear.scenario", f"gpu {PCI}\n    part gfx1151\n{state}")
+        said = " ".join(emulated.inside(l.unhang, scenario).stdout.decode().split())
+        l.t.ok(f"Looked at: {wanted} the kernel log." in said, "what the all-clear is worth", said)
+    i = l.first(l.now("halted", f"    part gfx1100\n    power 50\n{BUSY}{waves(27, STAND, 8, 'halted')}", program("app", False)))
+    l.t.ok("halted" in i["cause"].get("title", "") and "debugger" in i["explanation"] and "debug app" in i["action"].get("text", ""), "halted waves: a debugger may have done it", i["cause"])
 
 
 def test_guest(l):
@@ -421,7 +434,7 @@ def main():
     if not emulated.possible(unhang):
         tap.skip_all("no machine can be emulated here")
     l = Looks(t, unhang)
-    for test in (test_registers_of_waves, test_wide, test_ones, test_deadlock, test_barrier, test_parties, test_partitions, test_few_workgroups, test_long_kernels, test_stopped, test_units, test_unknown, test_guest, test_stack, test_old_fault, test_idle_slots, test_chip, test_render_node, test_power_controller):
+    for test in (test_registers_of_waves, test_wide, test_ones, test_deadlock, test_barrier, test_parties, test_partitions, test_few_workgroups, test_long_kernels, test_stopped, test_units, test_unknown, test_all_clear, test_guest, test_stack, test_old_fault, test_idle_slots, test_chip, test_render_node, test_power_controller):
         test(l)
     t.end()
 

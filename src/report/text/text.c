@@ -48,13 +48,20 @@ static void add_path(const struct text_report *t, struct text *line, struct str 
 }
 
 /** What was looked at, so that everybody sees what the all-clear is worth. */
-static void put_all_clear(const struct text_report *t, size_t gpus, bool log)
+static void put_all_clear(const struct text_report *t, const struct machine_observation *m, bool log)
 {
 	struct text line = { 0 };
+	size_t seen = 0;
+	for (size_t i = 0; i < m->n; i++)
+		seen += !m->gpus[i].unseen.n;
 	if (t->diagnosis->verdict == UH_HEALTHY)
 		text_add(&line, S("No problem found. "));
-	text_printf(&line, "Looked at: %zu GPU%s with %s registers and rings%s", gpus, gpus == 1 ? "" : "s",
-		    gpus == 1 ? "its" : "their", log ? ", and the kernel log." : ". The kernel log was not read.");
+	text_printf(&line, "Looked at: %zu GPU%s", m->n, m->n == 1 ? "" : "s");
+	if (seen == m->n)
+		text_add(&line, m->n == 1 ? S(" with its registers and rings") : S(" with their registers and rings"));
+	else if (seen)
+		text_printf(&line, ", %zu with registers and rings", seen);
+	text_add(&line, log ? S(", and the kernel log.") : S(". The kernel log was not read."));
 	prose_wrap(t, text_str(&line), 0, 0);
 	text_free(&line);
 }
@@ -95,7 +102,7 @@ static void put_nothing_found(const struct text_report *t)
 		return;
 	}
 	if (gpus) {
-		put_all_clear(t, gpus->n, sources > 1);
+		put_all_clear(t, d->machine, sources > 1);
 		return;
 	}
 	struct text line = { 0 };
