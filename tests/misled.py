@@ -29,6 +29,9 @@ ANSWERS = {
         r"Now Give this user or container access to /dev/kfd", SLOT),
     "strace of a program without the right to /dev/kfd": (
         'openat(AT_FDCWD, "/dev/kfd", O_RDWR|O_CLOEXEC) = -1 EACCES (Permission denied)\n', r"may not use the compute device", SLOT),
+    "a program that says in its own words that it may not open /dev/kfd": (
+        "$ ./simulate\nsimulate: could not open /dev/kfd: Permission denied\n", r"may not use the compute device", r"No AMD GPU incident"),
+    "a device that ls does not find": ("ls: cannot access '/dev/kfd': No such file or directory\n", r"There is no compute device \(/dev/kfd\) here", r"No AMD GPU incident"),
     "a machine or container without /dev/kfd": (
         "Unable to open /dev/kfd read-write: No such file or directory\n", r"There is no compute device \(/dev/kfd\) here", SLOT),
     "a program that finds no GPU": ("RuntimeError: No HIP GPUs are available\n", r"Now Find out why /dev/kfd cannot be used", SLOT),
@@ -67,6 +70,9 @@ ANSWERS |= {
     "a table of amd-smi with a fatal record": (
         "timestamp            gpu_id  severity   file_name      list of afids\n2026/10/02 11:05:29  3       FATAL      fatal-1.cper   33\n",
         r"record of a fatal hardware error of GPU 3.* Confidence low", REPLACE),
+    "a table of amd-smi without files": (
+        "WARNING: No CPER files will be dumped unless --folder=<folder_name> is specified and cper entries exist.\n"
+        "timestamp            gpu_id  severity\n2026/10/02 11:05:29  3       FATAL\n", r"record of a fatal hardware error of GPU 3", REPLACE),
     "a user queue that hung and was reset": (
         OWNER + f"[  512.300000] {GPU} [drm] device wedged, but recovered through reset\n",
         r"GPU work of blender \(4242\) hung or failed.* Now Restart blender \(4242\)\. The driver says that the GPU recovered", r"[Uu]nmapped memory"),
@@ -109,7 +115,9 @@ UNKNOWN = {
     "a server that gives up on its GPU": "ERROR worker 3: GPU crashed, giving up\n",
 }
 UNKNOWN["a message of the driver that is newer than unhang"] = f"[  512.1] {GPU} amdgpu: Failed to reset SDMA logical instance 3\n"
+UNKNOWN["a driver that gives up in words of its own"] = f"[  512.1] {GPU} amdgpu: warp coil lost its phase, giving up\nAborted (core dumped)\n"
 NO_FAILURE = {
+    "a table of amd-smi with a corrected error": "timestamp            gpu_id  severity\n2026/10/02 11:05:29  3       NON-FATAL-CORRECTED\n",
     "another device that could not be reset": "[  512.1] usb 1-1: device descriptor read/64, error -110; reset failed\n",
     "an illegal access of a CUDA job": "CUDA error: an illegal memory access was encountered\n",
     "an illegal access that NCCL reports": "NCCL WARN Cuda failure 700 'an illegal memory access was encountered'\n",
