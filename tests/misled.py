@@ -135,6 +135,27 @@ NO_FAILURE = {
 }
 
 
+# Logs without an incident of an AMD GPU, and what is named in them all the same.
+SEEN = {
+    "a log of NVIDIA's driver": ("[ 812.101] NVRM: Xid (PCI:0000:65:00): 31, pid=2011, name=python, Ch 00000008\n", r"errors of an NVIDIA GPU\. unhang explains AMD"),
+    "a job on CUDA": ("RuntimeError: CUDA error: an illegal memory access was encountered\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n",
+                      r"errors of CUDA, NVIDIA's software"),
+    "a log of Intel's driver": ("[  412.1] i915 0000:00:02.0: [drm] *ERROR* [CRTC:51:pipe A] flip_done timed out\n", r"another GPU's driver \(i915\)"),
+    "a program that was killed for its memory": (
+        "[70122.5] Out of memory: Killed process 4812 (python3) total-vm:98122204kB, anon-rss:62012044kB, file-rss:73216kB, shmem-rss:12kB, UID:1000 pgtables:124012kB oom_score_adj:0\n",
+        r"Seen the kernel killed python3 \(4812\) to free memory"),
+}
+
+
+def test_seen(t, unhang):
+    for name, (text, says) in SEEN.items():
+        run = unhang.run("explain", unhang.write("log.txt", text))
+        screen = re.sub(r"\s+", " ", run.stdout.decode())
+        t.ok(not run.returncode and re.search(says, screen), f"{name} is no incident, and says what it is", screen)
+    hybrid = late_job(812, 1201) + SEEN["a log of Intel's driver"][0]
+    t.ok("AMD GPUs only" not in unhang.run("explain", "-v", unhang.write("log.txt", hybrid)).stdout.decode(), "beside an incident another GPU is not named")
+
+
 def test_unknown(t, unhang):
     for name, text in UNKNOWN.items():
         run = unhang.run("explain", unhang.write("log.txt", text))
@@ -186,6 +207,7 @@ def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     test_answers(t, unhang)
     test_unknown(t, unhang)
+    test_seen(t, unhang)
     test_fit(t, unhang)
     test_help(t, unhang)
     test_record_of_hardware(t, unhang)

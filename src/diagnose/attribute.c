@@ -132,8 +132,9 @@ static void judge_vendor(struct incident *i, const struct machine *m)
 			  (diag_fact(i->events.data[n], "vendor_cuda") && !diag_fact(i->events.data[n], "vendor_either"));
 	for (size_t n = 0; n < i->events.len; n++) {
 		// Who shows what became of a container asks about it; the kernel's log has whatever happened.
-		const struct diag_event *e = i->events.data[n];
-		i->events.data[n]->unrelated |= !i->vendor_known && (nvidia || (e->kind->any_machine && !e->program));
+		struct diag_event *e = i->events.data[n];
+		e->unrelated |= !i->vendor_known && nvidia;
+		e->only_seen |= !i->vendor_known && e->kind->any_machine && !e->program;
 	}
 }
 

@@ -439,7 +439,8 @@ bool incident_conclude(struct incident *i, const struct know *k)
 	waves_explain(i);
 	dispatches_explain(i);
 	for (size_t n = 0; n < i->events.len; n++)
-		i->events.data[n]->cause = cause_in(i, event_cause(k, i->events.data[n]));
+		if (!i->events.data[n]->only_seen)
+			i->events.data[n]->cause = cause_in(i, event_cause(k, i->events.data[n]));
 	i->root = chain_root(i, k);
 	if (!i->root) {
 		write_sentences(i);

@@ -331,7 +331,7 @@ void engine_event(struct engine *g, const struct event *e)
 		take_message(g, e);
 		return;
 	}
-	if (s->event && s->event->note && g->sink.note)
+	if (s->event && (s->event->note || s->event->aside.n) && g->sink.note)
 		g->sink.note(g->sink.ctx, e);
 	if (s->event && s->event->opens == OPENS_CONTEXT) {
 		take_context(g, e);

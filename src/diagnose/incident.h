@@ -31,6 +31,7 @@ struct diag_event {
 	const struct know_lead *lead;    // the rule by which another event can have led to it; NULL: none
 	const struct diag_event *led_by; // which one
 	bool unrelated;                  // not about this GPU after all
+	bool only_seen;                  // nothing says that it is about a GPU: it is told, and no cause
 	struct str who;                  // `python (4242)`
 	struct str sentence;
 	struct str many; // the same for several ranks or processes at once

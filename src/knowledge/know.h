@@ -54,6 +54,7 @@ enum know_role { ROLE_CAUSE, ROLE_EFFECT, ROLE_ARTEFACT, ROLE_BYSTANDER };
 struct know_event {
 	struct know_head head;
 	struct str title, say, many, tag;
+	struct str aside; // said only where there is no incident
 	enum know_opens opens;
 	enum know_role in_reset;
 	enum know_frame needs_frame;

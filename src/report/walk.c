@@ -50,7 +50,8 @@ static void walk_notes(const struct diagnosis *d, const struct report_writer *w,
 	enum { SEEN = 24 };
 	size_t told = 0;
 	for (size_t n = 0; n < d->nnotes; n++)
-		w->note(ctx, &d->notes[n]);
+		if (!d->notes[n].seen || !d->ledger->incidents.len)
+			w->note(ctx, &d->notes[n]);
 	for (size_t n = 0; n < d->ledger->seen.len; n++) {
 		const struct incident *i = d->ledger->seen.data[n];
 		for (size_t k = 0; k < i->events.len && told < SEEN; k++) {

@@ -79,18 +79,18 @@ static void on_note(void *ctx, const struct event *e)
 	const struct fact_view view = { event_get, e };
 	struct text text = { 0 };
 	s->refusals += e->signature->event->tells == TELLS_UNREAD;
-	const bool unknown = e->signature->event->tells == TELLS_UNKNOWN; // which need not be said beside an answer
-	s->unknown_failures += unknown;
+	s->unknown_failures += e->signature->event->tells == TELLS_UNKNOWN;
 	if (s->notes.len == NOTES_MAX)
 		return;
-	phrase_fill(&text, e->signature->event->say, &view);
+	const struct str aside = e->signature->event->aside;
+	phrase_fill(&text, aside.n ? aside : e->signature->event->say, &view);
 	for (size_t n = 0; n < s->notes.len; n++) {
 		if (str_eq(s->notes.data[n].text, text_str(&text))) {
 			text_free(&text);
 			return;
 		}
 	}
-	struct note note = { e->signature->event->head.id, arena_str(&s->arena, text_str(&text)), e->at, unknown };
+	struct note note = { e->signature->event->head.id, arena_str(&s->arena, text_str(&text)), e->at, aside.n };
 	vec_push(&s->notes, note);
 	text_free(&text);
 }

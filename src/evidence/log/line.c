@@ -343,8 +343,7 @@ static bool has_driver_prefix(const struct logline *line, size_t message_at)
 	return false;
 }
 
-/** A name alone may stand in documentation, or in what somebody asks a model. */
-static bool speaks_of_error(struct str text)
+bool line_speaks_of_error(struct str text)
 {
 	static const char *const words[] = { "rror:",      "rror ",      "RROR:",          "RROR ",     "RROR]",
 					     "RROR*",      "ailed",      "FAILED",         "bort",      "Returned ",
@@ -369,7 +368,7 @@ bool line_recognise(const struct know *k, const struct logline *line, struct mat
 	if (foreign && !mentions_bus(line->message))
 		return false;
 	if (!(line->opening.live ? opening_match(k, &line->opening, line->message, ret) : know_match(k, line->message, ret)) ||
-	    (match_signature(ret)->beside.n && !speaks_of_error(line->text) && !stands_alone(line, ret)) ||
+	    (match_signature(ret)->beside.n && !line_speaks_of_error(line->text) && !stands_alone(line, ret)) ||
 	    (foreign && !is_shared(match_signature(ret))) || !match_is_meant(ret))
 		return false;
 	const struct know_signature *s = match_signature(ret);

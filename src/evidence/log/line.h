@@ -62,5 +62,7 @@ void line_parse_front(const struct know *k, struct str clean, struct logline *ou
 bool line_recognise(const struct know *k, const struct logline *line, struct match *ret);
 /** Whether a GPU's driver other than amdgpu and radeon wrote it. */
 bool line_is_of_other_drm(const struct logline *line);
+/** A name alone may stand in documentation, or in what somebody asks a model. */
+bool line_speaks_of_error(struct str text);
 /** As line_recognise() for a line that somebody typed. */
 bool line_recognise_typed(const struct know *k, const struct logline *line, struct match *ret);

@@ -203,13 +203,20 @@ static bool gains_by_joining(const struct log_reader *r, const struct line_at *c
 	return !match_signature(alone)->program || broken || joined->weight > alone->weight;
 }
 
-static void tell_other_drm(struct log_reader *r, uint64_t number)
+/** Another GPU's driver is named once, and once more where it speaks of an error. */
+static void tell_other_drm(struct log_reader *r, const struct logline *line, uint64_t number)
 {
 	const struct artefact_output out = log_output(r);
+	const bool error = line_speaks_of_error(line->text);
 	struct event e;
-	r->other_drm = true;
-	if (artefact_event(&out, "other-drm-line", (struct place){ r->source, number }, &e))
-		log_order_event(&r->order, &e); // it is no known message
+	if (r->other_drm[error] || !artefact_event(&out, error ? "other-drm-error" : "other-drm-line",
+						   (struct place){ r->source, number }, &e))
+		return;
+	r->other_drm[error] = true;
+	const struct str driver = line->driver.n ? line->driver : line->module;
+	if (driver.n)
+		event_add(&e, S("other_driver"), driver, FACT_TEXT);
+	log_order_event(&r->order, &e); // it is no known message
 }
 
 static void read_text(struct log_reader *r, struct logline *line, const struct line_at *c, uint64_t number)
@@ -242,8 +249,8 @@ static void read_text(struct log_reader *r, struct logline *line, const struct l
 		make_log_event(r, line, &alone, c, number);
 	else if (line->device.n && str_is(line->driver, "amdgpu"))
 		log_sighting(r, line, number);
-	else if (!r->other_drm && line_is_of_other_drm(line))
-		tell_other_drm(r, number);
+	else if (line_is_of_other_drm(line))
+		tell_other_drm(r, line, number);
 }
 
 /** In a log with times, a line without one belongs to an earlier line: it goes on with its message, or at least has its time, which is

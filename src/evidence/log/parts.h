@@ -40,7 +40,7 @@ struct log_reader {
 	double yearless_last, yearless_years; // for a log that runs over new year
 	uint64_t lines, events;
 	uint64_t failures;                      // events that are errors
-	bool other_drm;                         // another GPU's driver was seen
+	bool other_drm[2];                      // another GPU's driver was seen; it spoke of an error
 	struct log_kept kept[KEPT_KINDS];       // the newest events of kinds that count only before a failure
 	unsigned typed;                         // lines that were searched for messages with typing errors
 	const struct artefact_reader *artefact; // that is open

@@ -11,6 +11,7 @@ const char know_levels[] = "info warning error";
 static const struct kind_key event_keys[] = {
 	{ "title", KEY_TEXT, AT(know_event, title), .required = true },
 	{ "say", KEY_TEXT, AT(know_event, say) },
+	{ "aside", KEY_TEXT, AT(know_event, aside) },
 	{ "many", KEY_TEXT, AT(know_event, many) },
 	{ "tag", KEY_TEXT, AT(know_event, tag) },
 	{ "opens", KEY_CHOICE, AT(know_event, opens), .choices = "later yes context" },
