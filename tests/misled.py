@@ -61,6 +61,7 @@ SUBSYSTEM=drm
 SEQNUM=5123
 
 """
+PAGE_FAULT = f"[  500.1] {GPU} amdgpu: [gfxhub] page fault (src_id:0 ring:24 vmid:3 pasid:32770)\n[  500.1] {GPU} amdgpu:   in page starting at address 0x00007f0000001000 from client 10\n"
 SHARED = "[  345.6] [drm:drm_atomic_helper_wait_for_flip_done [drm_kms_helper]] *ERROR* [CRTC:93:crtc-3] flip_done timed out\n"
 ANSWERS |= {
     "an error bank with an error that was not corrected": (
@@ -95,6 +96,19 @@ ANSWERS |= {
         "RuntimeError: HIP error: an illegal memory access was encountered\n",
         r"Confidence medium: no message of the driver confirms it; the kernel log of that time is missing.* Try 1\. Find the kernel.* Next See what the driver saw: sudo dmesg",
         r"nothing earlier in this log explains it|Next Find the launch"),
+    "a fault in a part of a log": (PAGE_FAULT, r"This part of the log shows no reset of the GPU", r"should still work"),
+    "a fault in a log since the boot": (
+        "[    0.000000] Linux version 6.12.0 (build@host) (gcc 14) #1 SMP\n" + PAGE_FAULT, r"The log shows no reset, so the GPU should still work", r"part of the log"),
+    "a fault in a program's output": (node_fault(4, 0x7f3a00001000), r"Its output cannot show whether the GPU was reset: check `sudo dmesg`", r"should still work"),
+    "a hang of a GPU that the log does not name": (
+        "[  812.1] [drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring gfx_0.0.0 timeout, signaled seq=12, emitted seq=14\n",
+        r"sudo sh -c 'cat /sys/class/devcoredump/devcd\*/data' > gpu-core\.txt", r"devices/PCI"),
+    "a hang of a GPU that the log names": (late_job(812, 1201), r"/sys/bus/pci/devices/0000:03:00\.0/devcoredump/data", r"devcd"),
+    "a hardware error that two lines count": (
+        f"[  900.1] {GPU} amdgpu: socket: 2, die: 0, 1 new uncorrectable hardware errors detected in umc block\n"
+        f"[  900.1] {GPU} amdgpu: 1 uncorrectable hardware errors detected in total in umc block\n", r"in umc, 1 counted \[", r"times"),
+    "a user who is not in the group render": (
+        "Unable to open /dev/kfd read-write: Permission denied\n", r"Next Join the groups, then log out and in again: sudo usermod -aG render,video \$USER", SLOT),
     "a queue that could not be reset": (f"[  512.1] {GPU} Failed to detect and reset queues, err (-110)\n", r"A queue hung and could not be reset", r"No AMD GPU incident"),
     "user queues that could not be unmapped": (
         f"[  512.1] {GPU} [drm] *ERROR* comm: vkcube pid: 4242 client: Unset ... Couldn't unmap all the queues, eviction failed ret=-110\n",

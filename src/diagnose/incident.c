@@ -165,6 +165,8 @@ bool incident_get(const void *incident, struct str name, size_t index, struct st
 		return in->ended && one(S("yes"), index, ret_value);
 	if (str_is(name, "long_past"))
 		return in->long_past && one(S("yes"), index, ret_value);
+	if (str_is(name, "log_has_boot"))
+		return in->log_has_boot && one(S("yes"), index, ret_value);
 	if (str_is(name, "event_reset"))
 		return in->reset_began && one(S("yes"), index, ret_value);
 	for (size_t i = 0; i < in->machine.len; i++) {

@@ -121,10 +121,20 @@ void incident_weigh(struct incident *i, const struct know *k)
 	text_free(&why);
 }
 
+static bool log_speaks_of(const struct incident *i)
+{
+	for (size_t n = 0; n < i->events.len; n++)
+		if (!i->events.data[n]->program && !i->events.data[n]->now)
+			return true;
+	return false;
+}
+
 void incident_weigh_log(struct incident *i, bool read)
 {
 	if (!i->root->now || i->before_log)
 		return;
-	i->sure = arena_printf(&i->arena, STR_FMT "%s%s", STR_ARG(i->sure), i->sure.n ? "; " : "",
-			       read ? "nothing in the kernel log explains it" : "the kernel log could not be read");
+	const char *log = !read            ? "the kernel log could not be read" :
+			  log_speaks_of(i) ? "the kernel log shows its effects and no cause" :
+					     "nothing in the kernel log explains it";
+	i->sure = arena_printf(&i->arena, STR_FMT "%s%s", STR_ARG(i->sure), i->sure.n ? "; " : "", log);
 }
