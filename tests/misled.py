@@ -109,6 +109,12 @@ ANSWERS |= {
         f"[  900.1] {GPU} amdgpu: 1 uncorrectable hardware errors detected in total in umc block\n", r"in umc, 1 counted \[", r"times"),
     "a user who is not in the group render": (
         "Unable to open /dev/kfd read-write: Permission denied\n", r"Next Join the groups, then log out and in again: sudo usermod -aG render,video \$USER", SLOT),
+    "one request that is larger than the card": (
+        "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 17.14 GiB. GPU 0 has a total capacity of 15.98 GiB of which 900.50 MiB is free.\n",
+        r"Now Restart the program with a smaller batch.*closing other programs does not help", r"Now Close programs|who holds the memory"),
+    "a request that would fit on an empty card": (
+        "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 980.00 MiB. GPU 0 has a total capacity of 15.98 GiB of which 900.50 MiB is free.\n",
+        r"Now Close programs", r"larger than"),
     "a queue that could not be reset": (f"[  512.1] {GPU} Failed to detect and reset queues, err (-110)\n", r"A queue hung and could not be reset", r"No AMD GPU incident"),
     "user queues that could not be unmapped": (
         f"[  512.1] {GPU} [drm] *ERROR* comm: vkcube pid: 4242 client: Unset ... Couldn't unmap all the queues, eviction failed ret=-110\n",

@@ -435,6 +435,7 @@ bool incident_conclude(struct incident *i, const struct know *k)
 		name_process(i, i->events.data[n]);
 		kernels_explain(i, i->events.data[n], k);
 		explain_exit(i, i->events.data[n], k);
+		request_explain(i, i->events.data[n]);
 	}
 	waves_explain(i);
 	dispatches_explain(i);

@@ -194,6 +194,8 @@ void kernels_explain(struct incident *i, struct diag_event *e, const struct know
 void waves_explain(struct incident *i);
 /** Which kernels in flight wait for each other, or do not end. */
 void dispatches_explain(struct incident *i);
+/** Says whether a request for memory is larger than the whole card. */
+void request_explain(struct incident *i, struct diag_event *e);
 /** Gives the packets that a runtime dumped the names of their kernels. */
 void packets_name(struct incident *i);
 /** Which process of a job went first, and which lags. */

@@ -1,0 +1,28 @@
+// Requests for memory: whether one is larger than the whole card.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "diagnose/incident.h"
+
+/** `17.14` and `GiB`, in bytes; 0 where it is not known. */
+static double bytes_of(const struct diag_event *e, const char *number, const char *unit)
+{
+	static const char prefixes[] = "BKMGT";
+	const struct fact *value = diag_fact(e, number), *in = diag_fact(e, unit);
+	const char *prefix = in && in->value.n ? strchr(prefixes, in->value.p[0]) : NULL;
+	char room[32];
+	if (!value || !prefix || value->value.n >= sizeof(room))
+		return 0;
+	snprintf(room, sizeof(room), STR_FMT, STR_ARG(value->value));
+	double bytes = strtod(room, NULL);
+	for (; prefix > prefixes; prefix--)
+		bytes *= 1024;
+	return bytes;
+}
+
+void request_explain(struct incident *i, struct diag_event *e)
+{
+	double wanted = bytes_of(e, "wanted", "wanted_unit"), capacity = bytes_of(e, "capacity", "capacity_unit");
+	diag_conclude(i, e, "beyond_capacity", capacity > 0 && wanted > capacity ? S("yes") : (struct str){ 0 });
+}
