@@ -3,6 +3,7 @@
 import re
 import sys
 
+import emulated
 import tap
 
 SLOT = r"another slot|this slot"
@@ -196,6 +197,23 @@ def test_fit(t, unhang):
     t.same(unhang.explain_text(late_job(812, 1201) + SOFT).first.data["action"]["fit"], "yes", "with one it can be")
 
 
+# What is said of GPUs that are looked at.
+LIVE = {
+    "a carve-out that is small already": ("silent-hang", r"Try 1\. Set GPU_MAX_HW_QUEUES", r"small-carve-out"),
+    "a cause of which the kernel log shows the effects": ("gfxoff-wakeup", r"the kernel log shows its effects and no cause", r"nothing in the kernel log"),
+    "a stuck engine of nobody": ("sdma-stuck", r"The engine is still waiting: .* nothing has written that value", r"then end the program|still stands"),
+}
+
+
+def test_live(t, unhang):
+    if not emulated.possible(unhang):
+        t.skip("GPUs that are looked at", "emulated machines need FUSE and name spaces")
+        return
+    for name, (scenario, says, not_this) in LIVE.items():
+        screen = re.sub(r"\s+", " ", emulated.inside(unhang, scenario, "-v").stdout.decode())
+        t.ok(re.search(says, screen) and not re.search(not_this, screen), name, screen)
+
+
 # What a help text says, and what it must not say.
 HELP = {
     "run": (r"Signals that would end unhang are passed on.*35 minutes in a collective", r"same signals"),
@@ -228,6 +246,7 @@ def main():
     test_answers(t, unhang)
     test_unknown(t, unhang)
     test_seen(t, unhang)
+    test_live(t, unhang)
     test_fit(t, unhang)
     test_help(t, unhang)
     test_record_of_hardware(t, unhang)

@@ -19,6 +19,12 @@ static void tell_gpu(const struct artefact_output *out, const struct device *d)
 		event_add_text(&e, &a, "device_id", str_z(id));
 		artefact_tell(out, &e);
 	}
+	if (d->vram_total > 0 && artefact_event(out, "silicon-memory", at, &e)) {
+		e.device = d->pci;
+		e.driver = S("amdgpu");
+		event_add(&e, S("vram_mb"), arena_printf(&a, "%lld", (long long)d->vram_total >> 20), FACT_NUMBER);
+		artefact_tell(out, &e);
+	}
 	for (size_t i = 0; i < d->nfirmware; i++) {
 		if (!artefact_event(out, "silicon-firmware", at, &e))
 			break;
