@@ -27,7 +27,7 @@ USER = [*(f"sys/bus/pci/devices/{pci}/{file}" for pci in ("0000:03:00.0", "PCI")
         "opt/rocm/lib/librocm-debug-agent.so.2", "tmp/nccl_trace_rank_0", "home/radv_dumps_1/x", "home/.cache/torch_extensions/py3/kernel_ext/x",
         *(f"var/cache/pacman/pkg/{name}" for name in ("linux-7.1.5.arch1-1.pkg.tar.zst", "linux-firmware-amdgpu-20260810-1.pkg.tar.zst", "ddcutil-2.2.7-1-x86_64.pkg.tar.zst", "kwin-6.7.4-1.1-x86_64.pkg.tar.zst")),
         *(f"var/cache/pacman/pkg/{name}{it}-1.pkg.tar.zst" for name in ("", "linux-", "linux-firmware-amdgpu-") for it in ("IT", "word", "x")),
-        "sys/file", "sys/class/kfd/kfd/proc/4711/queues/0", "proc/1/x", "proc/4711/cmdline", "var/tmp/x", "dev/shm/x"]
+        "sys/file", "sys/class/devcoredump/devcd1/data", "sys/class/kfd/kfd/proc/4711/queues/0", "proc/1/x", "proc/4711/cmdline", "var/tmp/x", "dev/shm/x"]
 ROOT = [*USER, "sys/kernel/debug/dri/0/amdgpu_firmware_info", "proc/1/fdinfo/3", "proc/4711/task/4711/wchan", "proc/PID/task/1/wchan", "proc/4711/task/4711/stack", "proc/PID/task/1/stack"]
 
 SHELL = r"""
