@@ -382,8 +382,8 @@ def test_cases(t, unhang):
     # What only user space prints (programs.py and artefacts.py have it), or what has no line of its own in a kernel log.
     elsewhere = {"long-running-dispatch-timeout", "memory-aperture-violation", "hsa-queue-exception", "gpu-hang-hw-exception", "collective-timeout", "wrong-isa",
                  "silent-hang", "workspace-deadlock",
-                 # What only a look at the GPU shows: verdicts.py.
-                 "shader-livelock", "gfxoff-wake-failure", "queue-deadlock"}
+                 # What only a look at the GPU shows: verdicts.py, looks.py.
+                 "shader-livelock", "gfxoff-wake-failure", "queue-deadlock", "kiq-unresponsive"}
     caused = set(re.findall(rb"^cause +(\S+)", unhang.run("knowledge", "list", "cause").stdout, re.M))
     missing = {c.decode() for c in caused} - shown - elsewhere
     t.same(sorted(missing), [], "each class that has a cause has an incident here")

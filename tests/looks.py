@@ -267,7 +267,7 @@ def test_units(l):
         t.same((i["class"], value(i, "ip_block"), i.get("processes")), (*wanted, []), f"{name} that stands while a program works, which is not named for it")
         t.ok("serves nobody" in i["action"].get("text", "") and "end train" not in json.dumps(i["action"]), "nor told to be ended", i["action"])
     said = emulated.inside(l.unhang, "sdma-stuck").stdout.decode()
-    t.ok("POLL_REGMEM waits for memory at 0x7f0000201000 to equal 3" in " ".join(said.split()), "what the packet of a copy engine waits for is in the answer", said)
+    t.ok("POLL_REGMEM needs memory at 0x7f0000201000 to equal 3" in " ".join(said.split()), "what the packet of a copy engine waits for is in the answer", said)
 
 
 def test_unknown(l):
