@@ -128,7 +128,14 @@ static void waves_that_are_looked_at_again(void **state)
 		waves[i].slot = (struct wave_slot){ .known = true, .xcc = i >= MANY, .cu = i < MANY ? i : i - MANY };
 	struct asked asked = { .target = { .ask = remember } };
 	const struct device device = { 0 };
-	struct watch w = { .target = &asked.target, .device = &device, .gate = { .open = true }, .xccs = 2, .wave_looks = 1 };
+	struct wave_set groups[] = { { .of = waves[0].slot }, { .of = waves[MANY].slot } };
+	struct watch w = { .groups = groups,
+			   .ngroups = 2,
+			   .target = &asked.target,
+			   .device = &device,
+			   .gate = { .open = true },
+			   .xccs = 2,
+			   .wave_looks = 1 };
 	w.waves[0] = (struct wave_look){ .n = MANY + FEW, .waves = waves };
 	watch_some_waves(&w);
 	assert_int_equal(asked.n, SOME + FEW);

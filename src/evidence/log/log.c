@@ -209,8 +209,8 @@ static void tell_other_drm(struct log_reader *r, const struct logline *line, uin
 	const struct artefact_output out = log_output(r);
 	const bool error = line_speaks_of_error(line->text);
 	struct event e;
-	if (r->other_drm[error] || !artefact_event(&out, error ? "other-drm-error" : "other-drm-line",
-						   (struct place){ r->source, number }, &e))
+	if (r->other_drm[error] ||
+	    !artefact_event(&out, error ? "other-drm-error" : "other-drm-line", (struct place){ r->source, number }, &e))
 		return;
 	r->other_drm[error] = true;
 	const struct str driver = line->driver.n ? line->driver : line->module;
@@ -249,7 +249,7 @@ static void read_text(struct log_reader *r, struct logline *line, const struct l
 		make_log_event(r, line, &alone, c, number);
 	else if (line->device.n && str_is(line->driver, "amdgpu"))
 		log_sighting(r, line, number);
-	else if (line_is_of_other_drm(line))
+	else if (!line->opening.live && line_is_of_other_drm(line)) // a live line may be anybody's words
 		tell_other_drm(r, line, number);
 }
 
