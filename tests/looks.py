@@ -266,6 +266,9 @@ def test_units(l):
         i = l.first(l.now(f"{name} beside work", f"    part gfx908\n{BUSY}{SHARED}    ring {ring} rptr 0x40 wptr 0x60\n{waves(40, WORK)}", program("train", True)))
         t.same((i["class"], value(i, "ip_block"), i.get("processes")), (*wanted, []), f"{name} that stands while a program works, which is not named for it")
         t.ok("serves nobody" in i["action"].get("text", "") and "end train" not in json.dumps(i["action"]), "nor told to be ended", i["action"])
+    slow = "rptr cycle 0.31 0x40 0x80 0xc0 0x100 0x140 0x180 0x1c0 0x200 wptr cycle 0.31 0x80 0xc0 0x100 0x140 0x180 0x1c0 0x200 0x240"
+    d = l.now("a slow copy beside work", f"    part gfx908\n{BUSY}{SHARED}    ring sdma5 {slow}\n{waves(40, WORK)}", program("train", True), status=0)
+    t.same(d["incidents"], [], "a copy engine that is only slow, beside a program that works, is not stuck")
     said = emulated.inside(l.unhang, "sdma-stuck").stdout.decode()
     t.ok("POLL_REGMEM needs memory at 0x7f0000201000 to equal 3" in " ".join(said.split()), "what the packet of a copy engine waits for is in the answer", said)
 

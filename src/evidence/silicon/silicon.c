@@ -194,7 +194,8 @@ static void look(struct look_round *r)
 	look_at_some_waves(r);
 	// A sample may miss the few waves of one among several.
 	for (size_t i = 0; i < r->n; i++)
-		r->gpus[i].suspect &= !watch_waves_at_work(&r->gpus[i].watch) || parties_may_hide(&r->gpus[i].watch, &r->queues);
+		r->gpus[i].suspect &= !watch_waves_at_work(&r->gpus[i].watch) || watch_ring_waits(&r->gpus[i].watch) ||
+				      parties_may_hide(&r->gpus[i].watch, &r->queues);
 	look_at_waves(r, false);
 	look_at_all(r, MORE_LOOKS, MORE_PAUSE_MS, true);
 	look_at_some_waves(r);
@@ -318,7 +319,8 @@ static struct str unseen(struct look_round *r, const struct silicon_looked *g)
 	if (r->lacks.n)
 		return r->lacks;
 	if (xccs)
-		return arena_printf(&r->view->arena, "registers or waves of %u of %u XCCs could not be read%s", xccs, g->watch.xccs,
+		return arena_printf(&r->view->arena, "registers or waves of %u of %u XCCs could not be read%s", xccs,
+				    g->watch.xccs,
 				    r->view->devices.lockdown ? ": the kernel is locked down (Secure Boot)" : "");
 	if (gate->open || !gate->why_not.n)
 		return (struct str){ 0 };
@@ -347,7 +349,8 @@ struct judgement {
 };
 
 /** The same of several XCCs is told once. */
-static void add_hint(struct look_round *r, struct silicon_looked *g, const struct know_verdict *v, const struct verdict_facts *f)
+static void add_hint(struct look_round *r, struct silicon_looked *g, const struct know_verdict *v,
+		     const struct verdict_facts *f)
 {
 	struct text hint = { 0 };
 	verdict_hint(f, v, &hint);
@@ -390,7 +393,8 @@ static bool seen_enough(const struct silicon_looked *g)
 {
 	const struct gate *gate = &g->watch.gate;
 	return (gate->open || gate->asleep || (gate->gfxoff && !gate->error)) && !gate->stuck && !g->device->unread.n &&
-	       !g->device->stuck.is && !target_stuck(g->target) && !watch_xccs_unseen(&g->watch) && !str_is(g->view->health, "unknown");
+	       !g->device->stuck.is && !target_stuck(g->target) && !watch_xccs_unseen(&g->watch) &&
+	       !str_is(g->view->health, "unknown");
 }
 
 /** Whether the queues of those who compute on it could be looked at. */

@@ -443,3 +443,11 @@ bool watch_block_ones(const struct watch *w, struct str ip, unsigned instance)
 	}
 	return known;
 }
+
+bool watch_ring_waits(const struct watch *w)
+{
+	for (size_t i = 0; i < w->rings.len; i++)
+		if (!w->rings.data[i].moved && w->rings.data[i].waited)
+			return true;
+	return false;
+}

@@ -100,6 +100,8 @@ void watch_waves(struct watch *w, bool sample);
 size_t watch_units(const struct watch *w, struct arena *a, const struct unit_seen **ret);
 /** Whether of each group of waves most move, and not only in a loop. */
 bool watch_waves_at_work(const struct watch *w);
+/** Whether a ring of the driver that may only be slow needs further looks: a program's waves say nothing of it. */
+bool watch_ring_waits(const struct watch *w);
 /** Reads some of the waves of the first look again, which costs little. */
 void watch_some_waves(struct watch *w);
 /** Reads what is in the rings that stand still. */
