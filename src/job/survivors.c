@@ -76,26 +76,20 @@ struct strangers_task {
 	const char *run_id;
 };
 
-static bool is_other_users(const char *process)
-{
-	char path[40];
-	struct stat st;
-	snprintf(path, sizeof(path), "/proc/%s", process);
-	return !stat(path, &st) && st.st_uid != geteuid();
-}
-
 static void list_strangers(int fd, const void *ctx)
 {
 	const struct strangers_task *t = ctx;
 	struct arena a = { 0 };
 	struct pid_list *found = arena_alloc(&a, sizeof(*found));
 	char *room = mem_large(ENVIRON_ROOM), number[24];
+	uid_t owner;
 	found->n = 0;
 	for (size_t i = 0; i < t->pids->n; i++) {
 		snprintf(number, sizeof(number), "%lld", (long long)t->pids->list[i]);
 		struct str text = process_file(t->pids->list[i], "cmdline", room, ENVIRON_ROOM);
 		// One that has just ended has neither. Another user's cannot write where the recordings are.
-		if (text.n && (is_other_users(number) || !str_is(process_run(number, room, ENVIRON_ROOM), t->run_id)))
+		const bool others = process_owner(t->pids->list[i], &owner) && owner != geteuid();
+		if (text.n && (others || !str_is(process_run(number, room, ENVIRON_ROOM), t->run_id)))
 			found->list[found->n++] = t->pids->list[i];
 	}
 	struct str said = tree_say(&a, found);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -49,6 +50,17 @@ struct str process_file(int64_t pid, const char *name, char *room, size_t size)
 	char path[64];
 	snprintf(path, sizeof(path), "/proc/%lld/%s", (long long)pid, name);
 	return small_file(path, room, size);
+}
+
+bool process_owner(int64_t pid, uid_t *ret)
+{
+	char path[64];
+	struct stat st;
+	snprintf(path, sizeof(path), "/proc/%lld", (long long)pid);
+	if (stat(path, &st))
+		return false;
+	*ret = st.st_uid;
+	return true;
 }
 
 bool environ_value(struct str environ, struct str name, struct str *ret)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/error.h"
 #include "base/str.h"
@@ -15,6 +16,8 @@ struct uh_error *process_memory(int64_t pid, uint64_t address, uint64_t size, ch
 struct str small_file(const char *path, char *room, size_t size);
 /** The same of /proc/PID/@name. */
 struct str process_file(int64_t pid, const char *name, char *room, size_t size);
+/** Whose process it is, as /proc says; false: it is gone. */
+bool process_owner(int64_t pid, uid_t *ret);
 /** The value of a variable, with its `=` in @name, in the text of /proc/PID/environ. */
 bool environ_value(struct str environ, struct str name, struct str *ret);
 

@@ -35,9 +35,9 @@ const char *prose_paint(const struct text_report *t, const char *code);
 const char *prose_plain(const struct text_report *t);
 void prose_wrap(const struct text_report *t, struct str s, size_t indent, size_t column);
 void prose_label(const struct text_report *t, const char *name, struct str s);
-/** A time of its clock; nothing where there is none. */
 /** The name of a source's file, without its directory. */
 void prose_file(const struct text_report *t, unsigned source, struct text *to);
+/** A time of its clock; nothing where there is none. */
 void prose_clock(struct text *to, struct stamp time);
 /** When an event was: by the calendar, where its source tells when its clock began. All reports of an event have this time. */
 struct stamp prose_stamp(const struct diagnosis *d, const struct diag_event *e);

@@ -49,11 +49,10 @@ static bool began_before(const struct sign_process *p, const struct rec_header *
 
 bool recorded_is_of(int fd, const struct sign_process *p)
 {
-	char path[64];
-	struct stat process, file;
+	uid_t owner;
+	struct stat file;
 	struct rec_header h;
-	snprintf(path, sizeof(path), "/proc/%lld", (long long)p->pid);
-	if (fd < 0 || stat(path, &process) || fstat(fd, &file) || process.st_uid != file.st_uid || !recording_head(fd, &h))
+	if (fd < 0 || fstat(fd, &file) || !process_owner(p->pid, &owner) || owner != file.st_uid || !recording_head(fd, &h))
 		return false;
 	// In a namespace of its own the process does not know the number that others know it by.
 	return (h.pid_namespace || h.pid == (uint64_t)p->pid) && began_before(p, &h);

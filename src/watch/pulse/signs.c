@@ -148,14 +148,6 @@ int64_t signs_launcher(int64_t parent)
 	return known && !strcmp(stat.name, "unhang") ? stat.parent : parent;
 }
 
-static uid_t owner_of(int64_t pid)
-{
-	char path[64];
-	struct stat st;
-	snprintf(path, sizeof(path), "/proc/%lld", (long long)pid);
-	return stat(path, &st) ? (uid_t)-1 : st.st_uid;
-}
-
 static void take_process(struct signs *s, struct sign_process *p, int64_t now_ms)
 {
 	char room[1024];
@@ -168,7 +160,8 @@ static void take_process(struct signs *s, struct sign_process *p, int64_t now_ms
 	if (!p->launcher || p->stat.began != now.began || p->stat.parent != now.parent) // its parent may be gone by now
 		p->launcher = signs_launcher(now.parent);
 	p->stat = now;
-	p->uid = owner_of(p->pid);
+	if (!process_owner(p->pid, &p->uid))
+		p->uid = (uid_t)-1;
 	p->stopped = stopped_by(p);
 	p->beats = heartbeat(s, p);
 	p->recordings = recording(s, p);
