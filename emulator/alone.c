@@ -20,7 +20,7 @@ static sigset_t handed_on(void)
 	static const int numbers[] = { SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP };
 	sigset_t set;
 	sigemptyset(&set);
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
 		sigaddset(&set, numbers[i]);
 	return set;
 }

@@ -63,7 +63,7 @@ static void build_rings(struct server *s, struct node *directory)
 		struct emu_ring r = emu_ring(g, i, 0);
 		bool mapped = str_starts(r.name, S("gfx")) || str_starts(r.name, S("comp")) || str_starts(r.name, S("kiq")) ||
 			      str_starts(r.name, S("mes"));
-		for (size_t k = 0; k < sizeof(files) / sizeof(files[0]); k++) {
+		for (size_t k = 0; k < ARRAY_SIZE(files); k++) {
 			if (files[k].kind == &mqd_kind && !mapped)
 				continue;
 			struct str name = arena_printf(&s->arena, "amdgpu_%s_" STR_FMT, files[k].prefix, STR_ARG(r.name));
@@ -234,7 +234,7 @@ static const struct {
 
 void build_debugfs_texts(struct server *s, struct node *directory)
 {
-	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
 		if (files[i].not_guest && directory->seat->facts->guest)
 			continue;
 		struct node *n = tree_file(s, directory, files[i].name, files[i].mode, files[i].kind);
@@ -269,7 +269,7 @@ static void build_tracing(struct server *s, struct node *tracing)
 	static const struct kind enable_kind = { .fill = fill_zero, .write = trace_write };
 	static const struct kind trace_kind = { .fill = fill_trace, .write = trace_write };
 	static const char *const events[] = { "amdgpu_device_rreg", "amdgpu_device_wreg" };
-	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(events); i++)
 		tree_file(s, tracing, arena_printf(&s->arena, "events/amdgpu/%s/enable", events[i]).p, 0644, &enable_kind);
 	tree_file(s, tracing, "trace", 0644, &trace_kind);
 }

@@ -156,7 +156,7 @@ static bool read_shaders(struct cursor *c, void *gpu)
 	const struct numbered rows[] = { { "xccs", &f->shaders.xccs, 8 },      { "ses", &f->shaders.ses, 32 },
 					 { "shs", &f->shaders.shs_per_se, 4 }, { "cus", &f->shaders.cus_per_sh, 64 },
 					 { "simds", &f->simds_per_cu, 4 },     { "slots", &f->slots_per_simd, 40 } };
-	return read_numbered(c, rows, sizeof(rows) / sizeof(rows[0]), "xccs, ses, shs, cus, simds, slots");
+	return read_numbered(c, rows, ARRAY_SIZE(rows), "xccs, ses, shs, cus, simds, slots");
 }
 
 static bool read_limits(struct cursor *c, void *gpu)
@@ -166,7 +166,7 @@ static bool read_limits(struct cursor *c, void *gpu)
 					 { "memory-clock", &f->limits.memory_clock, 10000 },
 					 { "memory-bus", &f->limits.memory_bus, 16384 },
 					 { "power", &f->limits.power, 2000 } };
-	return read_numbered(c, rows, sizeof(rows) / sizeof(rows[0]), "clock, memory-clock, memory-bus, power");
+	return read_numbered(c, rows, ARRAY_SIZE(rows), "clock, memory-clock, memory-bus, power");
 }
 
 static bool read_minor(struct cursor *c, int *ret)
@@ -415,7 +415,7 @@ static void fill_gca(struct emu_gpu *g)
 		     { 31, f->subsystem_device },
 		     { 32, f->subsystem_vendor },
 		     { 33, f->apu } };
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		f->gca[rows[i].word] = rows[i].number;
 }
 

@@ -100,7 +100,7 @@ static bool read_errno(struct cursor *c, int *ret)
 		       { "EFAULT", EFAULT },
 		       { "ENODATA", ENODATA } };
 	struct str word = cursor_word(c);
-	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(errors); i++)
 		if (str_is(word, errors[i].name)) {
 			*ret = errors[i].number;
 			return true;
@@ -124,9 +124,9 @@ bool emu_file_read(struct cursor *c, void *gpu)
 		return false;
 	struct str word = cursor_word(c);
 	size_t i = 0;
-	while (i < sizeof(rows) / sizeof(rows[0]) && !str_is(word, rows[i].word))
+	while (i < ARRAY_SIZE(rows) && !str_is(word, rows[i].word))
 		i++;
-	if (i == sizeof(rows) / sizeof(rows[0]))
+	if (i == ARRAY_SIZE(rows))
 		return emu_wrong(c, "'" STR_FMT "' is none of answers, fails, blocks, ones, absent",
 				 STR_ARG(str_cut(word, 80)));
 	rule.behaviour.does = rows[i].does;

@@ -170,7 +170,7 @@ static int fill_rls(struct server *s, const struct node *n, struct text *ret)
 	for (size_t g = 0; g < s->nseats; g++) {
 		const struct seat *seat = &s->seats[g];
 		uint32_t words[1024] = { 0 };
-		size_t count = seat->gc_major < 11 ? run_list(s, seat->gpu, words, sizeof(words) / sizeof(words[0])) : 0;
+		size_t count = seat->gc_major < 11 ? run_list(s, seat->gpu, words, ARRAY_SIZE(words)) : 0;
 		text_printf(ret, "Node %u, gpu_id %x:\n", seat->facts->node, seat->facts->gpu_id);
 		if (count)
 			hex_dump(ret, "  ", words, count);
@@ -197,6 +197,6 @@ void build_kfd_debugfs(struct server *s, struct node *directory)
 		{ "rls", "kfd/rls", 0444, &rls_kind },
 		{ "hang_hws", "kfd/hang_hws", 0200, &hang_kind },
 	};
-	for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(list); i++)
 		tree_file(s, directory, list[i].name, list[i].mode, list[i].kind)->path = str_z(list[i].path);
 }

@@ -16,9 +16,7 @@ enum { CANNOT = 2, SCENARIO_BYTES = 16 << 20 };
 
 static int cannot(struct uh_error *err)
 {
-	fputs("unhang: ", stderr);
-	print_safe(stderr, str_z(uh_error_message(err)));
-	fputc('\n', stderr);
+	print_said(uh_error_message(err));
 	uh_error_free(err);
 	return CANNOT;
 }

@@ -17,7 +17,7 @@ static bool read_expect(struct cursor *c, void *machine)
 	static const char *const words[] = { "class", "block", "gpu", "exit", "health", "kernel" };
 	struct str word = cursor_word(c);
 	(void)machine;
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
 		if (str_is(word, words[i]))
 			return cursor_word(c).n || emu_wrong(c, "expect %s: what?", words[i]);
 	return emu_wrong(c, "'" STR_FMT "' is none of class, block, gpu, exit, health, kernel", STR_ARG(str_cut(word, 80)));
@@ -74,7 +74,7 @@ static bool read_level(struct cursor *c, unsigned *ret, unsigned *ret_facility)
 	*ret_facility = rest.n ? str_is(facility, "daemon") ? 3 : 1 : 0;
 	if (rest.n && (*ret_facility == 3 || str_is(facility, "user")))
 		word = rest;
-	for (*ret = 0; *ret < sizeof(levels) / sizeof(levels[0]); ++*ret)
+	for (*ret = 0; *ret < ARRAY_SIZE(levels); ++*ret)
 		if (str_is(word, levels[*ret]))
 			return true;
 	*ret = 4;
@@ -215,7 +215,7 @@ static const struct {
 static bool known_kind(struct emu_reader *r, const struct emu_block *b)
 {
 	struct cursor c = { r, { 0 }, b->line };
-	for (size_t i = 0; i < sizeof(passes) / sizeof(passes[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(passes); i++)
 		if (str_is(b->kind, passes[i].kind))
 			return true;
 	return emu_wrong(&c, "'" STR_FMT "' is none of scenario, gpu, process, kfd, messages, part",
@@ -262,7 +262,7 @@ static bool read_machine(struct emu_reader *r, struct str text)
 	for (size_t i = 0; i < n; i++)
 		if (!known_kind(r, &blocks[i]))
 			return false;
-	for (size_t pass = 0; pass < sizeof(passes) / sizeof(passes[0]); pass++)
+	for (size_t pass = 0; pass < ARRAY_SIZE(passes); pass++)
 		for (size_t i = 0; i < n; i++)
 			if (str_is(blocks[i].kind, passes[pass].kind) && !passes[pass].read(r, &blocks[i]))
 				return false;

@@ -1,3 +1,5 @@
+// The emulated machine is a mount namespace: FUSE lies over /sys, and parts of it over their places in /proc and in a /dev that is made
+// anew. It is put together in a child, because mounts wait for the server, which is this process.
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -15,7 +17,7 @@ static const struct {
 	const char *from, *to;
 } mounts_kept[] = { { "/sys/devices/system", "/sys/devices/system" }, { "/sys/fs/cgroup", "/sys/fs/cgroup" } };
 
-enum { NODES = sizeof(nodes_kept) / sizeof(nodes_kept[0]), MOUNTS = sizeof(mounts_kept) / sizeof(mounts_kept[0]) };
+enum { NODES = ARRAY_SIZE(nodes_kept), MOUNTS = ARRAY_SIZE(mounts_kept) };
 
 struct kept {
 	int nodes[NODES], mounts[MOUNTS]; // detached mounts; -1: there is none
@@ -118,14 +120,14 @@ static struct uh_error *furnish_dev(struct kept *k, int dri, int kmsg, int kfd)
 		make(path, S_ISDIR(st.st_mode));
 		err = place(k->nodes[i], path);
 	}
-	for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(links); i++)
 		(void)!symlink(links[i][0], links[i][1]);
 	const struct {
 		const char *path;
 		int tree;
 		bool directory;
 	} emulated[] = { { "/dev/dri", dri, true }, { "/dev/kmsg", kmsg, false }, { "/dev/kfd", kfd, false } };
-	for (size_t i = 0; i < sizeof(emulated) / sizeof(emulated[0]) && !err; i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(emulated) && !err; i++) {
 		if (emulated[i].tree < 0)
 			continue;
 		make(emulated[i].path, emulated[i].directory);
@@ -153,7 +155,7 @@ static void hide_logs(void)
 	static const char *const places[] = { "/var/log/journal", "/run/log/journal", "/var/crash", "/var/lib/systemd/coredump",
 					      "/run/unhang" };
 	mkdir("/run/unhang", 0755);
-	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++)
 		mount("unhang", places[i], "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m");
 }
 

@@ -130,7 +130,7 @@ static int query_firmware(const struct seat *seat, const struct query *q, pid_t 
 		[0x1] = "VCE", [0x2] = "UVD", [0x3] = "MC",   [0x4] = "ME",  [0x5] = "PFP", [0x6] = "CE",  [0x7] = "RLC",
 		[0x8] = "MEC", [0xa] = "SMC", [0xb] = "SDMA", [0xc] = "SOS", [0xd] = "ASD", [0xe] = "VCN", [0x14] = "DMCUB"
 	};
-	if (q->firmware.type >= sizeof(names) / sizeof(names[0]) || !names[q->firmware.type])
+	if (q->firmware.type >= ARRAY_SIZE(names) || !names[q->firmware.type])
 		return EINVAL;
 	char wanted[16];
 	bool sdma = !strcmp(names[q->firmware.type], "SDMA"), second = q->firmware.index && !sdma;
@@ -232,8 +232,7 @@ static int log_read(struct server *s, struct open_file *f, uint64_t at, size_t s
 	if (!there || m.time > EMU_UPTIME + server_time(s))
 		return f->flags & O_NONBLOCK ? EAGAIN : ANSWER_LATER;
 	text_printf(ret, "%u,%zu,%llu,-;", m.facility << FACILITY_SHIFT | m.level,
-		    emu_overwritten(s->machine) + f->log.next + 1,
-		    (unsigned long long)(m.time * 1e6 + 0.5));
+		    emu_overwritten(s->machine) + f->log.next + 1, (unsigned long long)(m.time * 1e6 + 0.5));
 	emu_expand(s->machine, m.text, ret);
 	text_add(ret, S("\n"));
 	if (!m.facility)

@@ -1,3 +1,4 @@
+// Numbers of scenarios. A scenario is typed by people, so a word that is no number is told and never taken for 0.
 #include "emulator/number.h"
 
 bool emu_number_of(struct str word, uint64_t *ret)
@@ -10,7 +11,7 @@ bool emu_number_of(struct str word, uint64_t *ret)
 	int64_t v;
 	if (!word.n || !char_digit(word.p[0]))
 		return false;
-	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(units); i++)
 		if (word.p[word.n - 1] == units[i].letter)
 			shift = units[i].shift;
 	if (!str_number(str_cut(word, word.n - (shift ? 1 : 0)), &v))

@@ -237,7 +237,7 @@ static void set_context(struct building *b, unsigned vmid)
 		     { "PAGE_TABLE_START_ADDR_HI32", NULL, first >> (PAGE_SHIFT + 32) },
 		     { "PAGE_TABLE_END_ADDR_LO32", NULL, last >> PAGE_SHIFT & UINT32_MAX },
 		     { "PAGE_TABLE_END_ADDR_HI32", NULL, last >> (PAGE_SHIFT + 32) } };
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		char name[64];
 		snprintf(name, sizeof(name), "VM_CONTEXT%u_%s", vmid, rows[i].name);
 		set(b, name, rows[i].field, rows[i].number);

@@ -89,7 +89,7 @@ static void add_record(struct emu_process *p, const struct emu_process_queue *q)
 		     { AMD_QUEUE_ID, value_constant(a, q->facts.id) },
 		     { AMD_QUEUE_WRITE, q->wptr },
 		     { AMD_QUEUE_READ, q->rptr } };
-	for (size_t i = 0; i < sizeof(wide) / sizeof(wide[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(wide); i++) {
 		words_add(&p->memory, at + wide[i].offset, value_scaled(a, wide[i].value, 1, UINT32_MAX, 0));
 		words_add(&p->memory, at + wide[i].offset + 4, value_scaled(a, wide[i].value, 1, UINT64_MAX, 32));
 	}

@@ -63,7 +63,7 @@ static size_t hqd_values(struct arena *a, const struct emu_process_queue *q, siz
 		{ "CP_HQD_PQ_DOORBELL_CONTROL", "DOORBELL_EN", value_constant(a, 1) },
 	};
 	memcpy(ret, values, sizeof(values));
-	return sizeof(values) / sizeof(values[0]);
+	return ARRAY_SIZE(values);
 }
 
 static struct bank bank_of(const struct emu_queue *q)

@@ -95,7 +95,7 @@ void seat_prepare(struct server *s, struct seat *seat)
 	const unsigned *version = seat->gc->version;
 	seat->gc_major = version[0];
 	seat->gc_registers = register_table_for(S("gc"), version[0], version[1], version[2], &exact);
-	for (size_t i = 0; i < sizeof(query_list) / sizeof(query_list[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(query_list); i++)
 		if (seat->gc_major <= query_list[i].last_gc &&
 		    seat_find_register(seat, str_z(query_list[i].ip), str_z(query_list[i].name), &r, &address))
 			vec_push(&seat->allowed, address);
@@ -421,7 +421,7 @@ static int sensors_read(struct server *s, struct open_file *f, uint64_t at, size
 {
 	if (crooked(at, size))
 		return EINVAL;
-	for (size_t i = 0; i < sizeof(sensors) / sizeof(sensors[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(sensors); i++) {
 		if (sensors[i].number != at / 4)
 			continue;
 		if (size > 4)
@@ -474,7 +474,7 @@ static const struct {
 
 void build_register_files(struct server *s, struct node *directory)
 {
-	for (size_t i = 0; i < sizeof(register_files) / sizeof(register_files[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(register_files); i++) {
 		struct node *n = tree_file(s, directory, register_files[i].name, 0400, register_files[i].kind);
 		n->path = str_z(n->name);
 		n->index = register_files[i].index;

@@ -229,7 +229,7 @@ static int catch_signals(sigset_t *before)
 	static const int caught[] = { SIGUSR1, SIGINT, SIGQUIT, SIGTERM, SIGHUP };
 	sigset_t set;
 	sigemptyset(&set);
-	for (size_t i = 0; i < sizeof(caught) / sizeof(caught[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(caught); i++)
 		sigaddset(&set, caught[i]);
 	sigprocmask(SIG_BLOCK, &set, before);
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -168,14 +168,14 @@ static void build_fixed(struct server *s, struct node *hwmon, const struct emu_f
 		{ "pwm1_max", "255\n", false },
 		{ "pwm1_enable", "2\n", true },
 	};
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		sensor(s, hwmon, rows[i].name, rows[i].smu ? &text_smu_kind : &text_kind)->text = str_z(rows[i].text);
 }
 
 void build_sensors(struct server *s, struct node *d, const struct emu_facts *f, size_t seat)
 {
 	struct node *hwmon = tree_directory(s, d, arena_printf(&s->arena, "hwmon/hwmon%zu", seat + 2).p, 0755);
-	for (size_t i = 0; i < sizeof(changing) / sizeof(changing[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(changing); i++) {
 		const struct changing *c = &changing[i];
 		const struct kind *kind = c->smu ? &changing_smu_kind : &changing_kind;
 		struct node *n = c->hwmon ? sensor(s, hwmon, c->path, kind) : tree_named(s, d, c->path, 0444, kind);

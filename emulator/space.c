@@ -129,7 +129,7 @@ void emu_hubs_set(struct emu_gpu *g, const char *name, const char *field, const 
 	static const char *const prefixes[] = { "", "GC", "MM", "VML2VC0_", "VML2VC1_", "VMSHAREDVC0_", "VMSHAREDVC1_" };
 	const struct bank none = BANK_NONE;
 	for (size_t i = 0; i < g->ips.len; i++)
-		for (size_t k = 0; k < sizeof(prefixes) / sizeof(prefixes[0]); k++) {
+		for (size_t k = 0; k < ARRAY_SIZE(prefixes); k++) {
 			const struct ip *ip = &g->ips.data[i];
 			char full[96];
 			struct reg r;
@@ -150,7 +150,7 @@ static int *bank_number(struct bank *b, struct str word)
 		int *number;
 	} rows[] = { { "xcc", &b->xcc }, { "se", &b->se },     { "sh", &b->sh },       { "instance", &b->instance },
 		     { "me", &b->me },   { "pipe", &b->pipe }, { "queue", &b->queue }, { "vmid", &b->vmid } };
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		if (str_is(word, rows[i].name))
 			return rows[i].number;
 	return NULL;

@@ -37,10 +37,10 @@ void build_sysfs(struct server *s, struct node *sys)
 		{ "noretry", "-1" },      { "cwsr_enable", "1" },   { "vm_fault_stop", "0" },
 		{ "dc", "-1" },           { "aspm", "-1" },         { "debug_mask", "0" },
 	};
-	for (size_t i = 0; i < sizeof(directories) / sizeof(directories[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(directories); i++)
 		tree_directory(s, sys, directories[i], 0755);
 	tree_find(tree_find(sys, S("kernel")), S("debug"))->mode = 040700;
-	for (size_t i = 0; i < sizeof(parameters) / sizeof(parameters[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(parameters); i++)
 		tree_text(s, sys, arena_printf(&s->arena, "module/amdgpu/parameters/%s", parameters[i].name).p,
 			  arena_printf(&s->arena, "%s\n", parameters[i].value));
 	tree_text(s, sys, "module/amdgpu/version", S("6.12.0\n"));
@@ -134,9 +134,9 @@ static void fixed(struct server *s, struct node *d, const char *path, struct str
 
 uint64_t seat_unique_id(const struct emu_facts *f)
 {
-	uint64_t id = UINT64_C(0xcbf29ce484222325);
+	uint64_t id = STR_HASH_BEGIN;
 	for (size_t i = 0; i < f->pci.n; i++)
-		id = (id ^ (unsigned char)f->pci.p[i]) * UINT64_C(0x100000001b3);
+		id = hash_mix(id, (unsigned char)f->pci.p[i]);
 	return f->apu ? 0 : id;
 }
 
@@ -153,7 +153,7 @@ static void build_identity(struct server *s, struct node *d, const struct emu_fa
 		    { "subsystem_vendor", f->subsystem_vendor, 4 },
 		    { "subsystem_device", f->subsystem_device, 4 },
 		    { "class", f->class, 6 } };
-	for (size_t i = 0; i < sizeof(hex) / sizeof(hex[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(hex); i++)
 		fixed(s, d, hex[i].name, arena_printf(a, "0x%0*x\n", hex[i].digits, hex[i].value));
 	fixed(s, d, "uevent",
 	      arena_printf(
@@ -181,7 +181,7 @@ static void build_identity(struct server *s, struct node *d, const struct emu_fa
 		       { "mem_info_vis_vram_total", f->vram_total },
 		       { "mem_info_gtt_total", f->gtt_total },
 		       { "mem_info_gtt_used", 64 << 20 } };
-	for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(memory); i++)
 		fixed(s, d, memory[i].name, arena_printf(a, "%llu\n", (unsigned long long)memory[i].value));
 }
 
@@ -227,7 +227,7 @@ static const struct {
 static void build_ip(struct server *s, struct node *dies, const struct ip *ip)
 {
 	struct arena *a = &s->arena;
-	size_t h = 0, known = sizeof(hardware) / sizeof(hardware[0]);
+	size_t h = 0, known = ARRAY_SIZE(hardware);
 	while (h < known && !str_is(ip->name, hardware[h].ip))
 		h++;
 	if (h == known)
@@ -241,7 +241,7 @@ static void build_ip(struct server *s, struct node *dies, const struct ip *ip)
 		size_t value;
 	} numbers[] = { { "hw_id", hardware[h].id }, { "num_instance", ip->instance }, { "major", ip->version[0] },
 			{ "minor", ip->version[1] }, { "revision", ip->version[2] },   { "num_base_addresses", ip->nbases } };
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
 		tree_text(s, d, numbers[i].name, arena_printf(a, "%zu\n", numbers[i].value));
 	tree_text(s, d, "harvest", arena_printf(a, "0x%01X\n", ip->harvested));
 	struct text bases = { 0 };
@@ -337,7 +337,7 @@ static void build_links(struct server *s, struct node *sys, struct node *d, cons
 		int minor;
 	} nodes[] = { { arena_printf(a, "card%d", f->card).p, f->card },
 		      { arena_printf(a, "renderD%d", f->render).p, f->render } };
-	for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(nodes); i++) {
 		const char *name = nodes[i].name;
 		struct node *n = tree_directory(s, d, arena_printf(a, "drm/%s", name).p, 0755);
 		tree_text(s, n, "dev", arena_printf(a, "226:%d\n", nodes[i].minor));

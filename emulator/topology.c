@@ -19,7 +19,7 @@ static void build_properties(struct server *s, struct node *directory, const str
 	tree_text(s, directory, "properties", text_str(&text));
 	text_free(&text);
 }
-#define PROPERTIES(s, directory, list) build_properties(s, directory, list, sizeof(list) / sizeof((list)[0]))
+#define PROPERTIES(s, directory, list) build_properties(s, directory, list, ARRAY_SIZE(list))
 
 // --- memory ---
 

@@ -73,7 +73,7 @@ static void wave_begin(const struct emu_gpu *g, struct emu_waves *w)
 		uint64_t number;
 	} fields[] = { { "VALID", 1 }, { "TRAP_EN", 1 }, { "IN_TG", 1 }, { "IN_WG", 1 }, { "VM_ID", 8 }, { "ME_ID", 1 } };
 	struct arena *a = &g->machine->arena;
-	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
 		field_add(g, w, fields[i].field, value_constant(a, fields[i].number));
 	struct emu_wave_part p;
 	bool both = wave_field(g, "WAVE64", &p); // waves of 32 and of 64 lanes
@@ -123,7 +123,7 @@ static enum taken take_gpr(struct cursor *c, struct emu_waves *w, struct str key
 static enum taken take_flag(const struct emu_gpu *g, struct emu_waves *w, struct str key)
 {
 	const struct value *one = value_constant(&g->machine->arena, 1);
-	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
 		if (str_is(key, flags[i].word)) {
 			field_add(g, w, flags[i].field, one);
 			return TAKEN;
@@ -141,7 +141,7 @@ static bool take_word(struct cursor *c, const struct emu_gpu *g, struct emu_wave
 	size_t word = 0;
 	const char *field = NULL;
 	bool wide = str_is(key, "pc") || str_is(key, "exec");
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
 		if (str_is(key, numbers[i].word))
 			field = numbers[i].field;
 	if (!wide && !field && !word_named(g, key, &word))

@@ -2,10 +2,10 @@
 // a machine that lets nobody fork. For targets that are linked with --wrap for these functions.
 #pragma once
 
-#include <stdbool.h>
+#include "base/child.h"
 
-bool __wrap_child_run(void);
-bool __wrap_child_begin(void);
+enum child_end __wrap_child_collect(void);
+bool __wrap_child_start(void);
 
-bool __wrap_child_run(void) { return false; }
-bool __wrap_child_begin(void) { return false; }
+enum child_end __wrap_child_collect(void) { return CHILD_REFUSED; }
+bool __wrap_child_start(void) { return false; }

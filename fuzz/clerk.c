@@ -1,4 +1,4 @@
-// Fuzzes what the clerk is asked by a process without rights, and what that process takes for its answer.
+// Fuzzes what the privileged reader is asked by a process without rights, and what that process takes for its answer.
 #include "clerk_check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -6,9 +6,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct str bytes = { (const char *)data, size };
-	clerk_check_question(bytes);
-	clerk_check_answer(bytes);
-	for (int how = CLERK_RECORDING; how <= CLERK_STATUS; how++)
-		clerk_may_open(bytes, (enum clerk_shared)how);
+	privileged_check_question(bytes);
+	privileged_check_answer(bytes);
+	for (int how = PRIVILEGED_RECORDING; how <= PRIVILEGED_STATUS; how++)
+		privileged_may_open(bytes, (enum privileged_shared)how);
 	return 0;
 }

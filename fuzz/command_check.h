@@ -267,7 +267,7 @@ static inline void add_text(struct command_texts *to, struct str text, enum fill
 		fact |= text.p[i] == '{' && text.p[i + 1] >= 'a' && text.p[i + 1] <= 'z';
 	if (!fact || names_action(text))
 		return;
-	if (to->n == sizeof(to->list) / sizeof(to->list[0]))
+	if (to->n == ARRAY_SIZE(to->list))
 		abort();
 	to->list[to->n].text = text;
 	to->list[to->n++].mode = mode;

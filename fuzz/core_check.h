@@ -54,7 +54,7 @@ static inline const char *core_answers_complaint(struct target *t)
 			       { .kind = REQUEST_WAVES },
 			       { .kind = REQUEST_CODE },
 			       { .kind = REQUEST_MAP } };
-	t->ask(t, r, sizeof(r) / sizeof(r[0]));
+	t->ask(t, r, ARRAY_SIZE(r));
 	size_t waves = 0;
 	for (size_t i = 0; i < r[1].n; i++) {
 		struct dispatch d;

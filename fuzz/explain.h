@@ -5,7 +5,7 @@
 
 #include "base/cleanup.h"
 #include "diagnose/engine.h"
-#include "diagnose/join.h"
+#include "diagnose/ledger.h"
 #include "diagnose/machine.h"
 #include "report/report.h"
 

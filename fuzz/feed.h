@@ -73,8 +73,8 @@ static inline bool feed_line(const struct artefact_reader *r, void *self, const 
 
 static inline void feed_lines(const struct artefact_reader *r, const struct artefact_output *out, struct str text)
 {
-	void *self = r->open(out);
+	void *self = artefact_open(r, out);
 	for (uint64_t n = 1; text.n; n++)
 		feed_line(r, self, out->know, str_split(&text, '\n'), (struct place){ out->source, n });
-	r->close(self);
+	artefact_close(r, self);
 }

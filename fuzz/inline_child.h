@@ -8,15 +8,10 @@
 
 #include "base/child.h"
 
-#ifndef INLINE_FREE_CHILDREN
-#define INLINE_FREE_CHILDREN false
-#endif
-
 enum child_end __wrap_child_wait(struct child *c, int64_t deadline, size_t most, struct text *ret);
 bool __wrap_child_kill(struct child *c, int milliseconds);
-bool __wrap_child_begin(void (*work)(int fd, const void *ctx), const void *ctx, int milliseconds, struct child *ret);
-bool __wrap_child_begin_free(void (*work)(int fd, const void *ctx), const void *ctx, struct child *ret);
-bool __wrap_child_run(void);
+bool __wrap_child_start(enum child_name name, void (*work)(int fd, const void *ctx), const void *ctx, struct child *ret);
+enum child_end __wrap_child_collect(void);
 void __wrap_child_keep_only(int fd);
 void __wrap_child_keep_two(int fd, int other);
 
@@ -30,16 +25,10 @@ static bool work_here(void (*work)(int fd, const void *ctx), const void *ctx, st
 	return true;
 }
 
-bool __wrap_child_begin(void (*work)(int fd, const void *ctx), const void *ctx, int milliseconds, struct child *ret)
+/** But for the reader of base/door/door.c, which serves for ever: without it unhang reads itself. */
+bool __wrap_child_start(enum child_name name, void (*work)(int fd, const void *ctx), const void *ctx, struct child *ret)
 {
-	(void)milliseconds;
-	return work_here(work, ctx, ret);
-}
-
-/** The journal's reader; or base/door/door.c's, which serves for ever: without it unhang reads itself. */
-bool __wrap_child_begin_free(void (*work)(int fd, const void *ctx), const void *ctx, struct child *ret)
-{
-	return INLINE_FREE_CHILDREN && work_here(work, ctx, ret);
+	return name != CHILD_DOOR && name != CHILD_DOOR_CODE && work_here(work, ctx, ret);
 }
 
 enum child_end __wrap_child_wait(struct child *c, int64_t deadline, size_t most, struct text *ret)
@@ -57,6 +46,6 @@ bool __wrap_child_kill(struct child *c, int milliseconds)
 	return true;
 }
 
-bool __wrap_child_run(void) { return false; }
+enum child_end __wrap_child_collect(void) { return CHILD_REFUSED; }
 void __wrap_child_keep_only(int fd) { (void)fd; }
 void __wrap_child_keep_two(int fd, int other) { (void)fd, (void)other; }

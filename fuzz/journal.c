@@ -3,8 +3,6 @@
 // through it, and memory errors of both.
 #include <fcntl.h>
 
-#define INLINE_FREE_CHILDREN true
-
 #include "base/bytes.h"
 #include "base/str.h"
 #include "feed.h"
@@ -44,6 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		data += 6 + n;
 		size -= 6 + n;
 	}
-	uh_error_free(source_journal_file(&(struct named){ .path = PATH }, PATH, &(struct source_visitor){ .record = on_record }));
+	uh_error_free(
+		source_journal_file(&(struct named){ .path = PATH }, PATH, &(struct source_visitor){ .record = on_record }));
 	return 0;
 }

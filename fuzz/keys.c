@@ -2,7 +2,7 @@
 // byte changed it is not.
 #include <stdlib.h>
 
-#include "knowledge/signed/keys.h"
+#include "knowledge/signed/sign.h"
 #include "memory_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,7 +1,7 @@
 // Fuzzes what the parent makes of an index that its child has left: any bytes at all. The first eight are addresses to look up.
 #include <stdlib.h>
 
-#include "code/lines/index.h"
+#include "code/lines/build.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,9 +4,7 @@
 
 #include <stdlib.h>
 
-#include "host/settings/boot_settings.h"
-#include "host/settings/modinfo.h"
-#include "host/settings/modprobe.h"
+#include "host/settings/setting.h"
 #include "source/probe_find.h"
 
 static inline bool is_within(struct str part, struct str whole)

@@ -1,7 +1,7 @@
 // Fuzzes what people write: texts that name a part, times on a command line, names of files with a rank. A text that is read again tells
 // the same, and what it tells is a part that is known.
 #include "diagnose/told/told.h"
-#include "evidence/log/words/part_finder.h"
+#include "evidence/log/words.h"
 #include "evidence/log/prefix.h"
 #include "know.h"
 

@@ -60,8 +60,8 @@ static inline const char *packets_bytes_complaint(const struct know *k, const ui
 	uint32_t *words = malloc(n * sizeof(*words) + 1);
 	if (n)
 		memcpy(words, data + 2, n * sizeof(*words));
-	const char *complaint = packets_complaint(k, data[0] % (PACKETS_UNKNOWN + 1),
-						  str_z(parts[data[1] % (sizeof(parts) / sizeof(parts[0]))]), words, n);
+	const char *complaint =
+		packets_complaint(k, data[0] % (PACKETS_UNKNOWN + 1), str_z(parts[data[1] % (ARRAY_SIZE(parts))]), words, n);
 	free(words);
 	return complaint;
 }

@@ -1,8 +1,7 @@
 // What must hold of the texts of KFD and of devcoredumps, whatever is in them.
 #pragma once
 
-#include "gpu/find/kfd_files.h"
-#include "gpu/mqd.h"
+#include "gpu/find/kfd.h"
 #include "gpu/registers.h"
 #include "gpu/target.h"
 #include "source/file.h"
@@ -70,7 +69,7 @@ static inline const char *dump_complaint(const struct know *k, const char *data,
 		{ .kind = REQUEST_REGISTER, .ip = S("gc"), .reg = &reg, .bank = BANK_NONE },
 		{ .kind = REQUEST_QUEUES },
 	};
-	t->ask(t, ask, sizeof(ask) / sizeof(ask[0]));
+	t->ask(t, ask, ARRAY_SIZE(ask));
 	for (size_t i = 0; i < ask[1].n; i++)
 		if (sum_words(ask[1].rings[i].words, ask[1].rings[i].n) && !ask[1].rings[i].n)
 			wrong = "words of an empty ring";

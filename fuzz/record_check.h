@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "evidence/log/log.h"
-#include "evidence/log/words/words.h"
+#include "evidence/log/words.h"
 #include "source/source.h"
 
 struct record_seen {

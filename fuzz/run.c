@@ -3,9 +3,8 @@
 #include <stdlib.h>
 
 #include "know.h"
-#include "job/parts.h"
-#include "job/profile.h"
-#include "session/run/words.h"
+#include "job/supervisor.h"
+#include "session/run/run.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

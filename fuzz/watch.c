@@ -1,11 +1,11 @@
-// Fuzzes what the watch reads of others: records of incidents, configurations, uevents, what the eye and the pulse send, and /proc.
+// Fuzzes what the watch reads of others: records of incidents, configurations, uevents, what the log reader and the pulse send, and /proc.
 #include <stdint.h>
 #include <stdlib.h>
 
 #include "source/kfd/events.h"
 #include "store/store.h"
-#include "watch/attend.h"
-#include "watch/eye.h"
+#include "watch/answer.h"
+#include "watch/kernel_log.h"
 #include "watch/progress.h"
 #include "watch/pulse/holds.h"
 #include "watch/pulse/pulse.h"
@@ -58,7 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct str bytes = { (const char *)data, size };
 	struct watch_settings s = { 0 };
-	struct eye_frame frame;
+	struct notice frame;
 	struct uevent u;
 	bool wrong;
 	check_record(bytes);
@@ -68,9 +68,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct kept_record kept;
 	kept_parse(bytes, &kept);
 	struct hold_told told;
-	struct attend_task task;
+	struct hold_task task;
 	hold_told_parse(bytes, &told);
-	attend_parse(bytes, &task);
+	hold_task_parse(bytes, &task);
 	struct process_stat stat;
 	char job[80];
 	static const struct know nothing;
@@ -84,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (pulse_interrupts(bytes, S("1\n22")) < -1)
 		abort();
 	check_kfd(bytes);
-	while (eye_take(&bytes, &frame, &wrong))
+	while (notice_take(&bytes, &frame, &wrong))
 		uevent_parse(frame.text, &u);
 	return 0;
 }

@@ -107,7 +107,7 @@ static uint64_t row_access(const struct rec_event *e, uint64_t address, unsigned
 }
 
 /** Access to mapped memory is given to a range, which may be of many pieces, one behind the other. */
-static void access(const struct rec_event *e)
+static void access_note(const struct rec_event *e)
 {
 	uint64_t size = 1;
 	if (e->call == CALL_ALLOW_ACCESS)
@@ -123,7 +123,7 @@ static void apply(const struct rec_event *e)
 	if (e->status || e->call >= CALLS)
 		return;
 	if (e->call == CALL_ALLOW_ACCESS || e->call == CALL_SET_ACCESS)
-		access(e);
+		access_note(e);
 	if (effects[e->call].makes)
 		make(e);
 	else if (effects[e->call].ends)

@@ -59,7 +59,8 @@ static int populate_of(enum extent_kind kind)
 	return kind == EXTENT_LOG || kind == EXTENT_MEMORY || kind == EXTENT_STATISTICS ? 0 : MAP_POPULATE;
 }
 
-void *extent_add(enum extent_kind kind, uint32_t id, uint32_t head, uint64_t slots, uint32_t stride)
+/** A piece of the file, allocated and mapped, zeroed; NULL: there is no room. The lock is held. */
+static void *extent_add(enum extent_kind kind, uint32_t id, uint32_t head, uint64_t slots, uint32_t stride)
 {
 	const uint64_t size = (head + slots * stride + RECORDING_PAGE - 1) / RECORDING_PAGE * RECORDING_PAGE;
 	struct rec_extent *e = free_extent();
@@ -94,11 +95,9 @@ void *extent_fit(enum extent_kind kind, uint32_t id, uint32_t head, uint64_t *sl
 
 static void read_small(const char *path, char *ret, size_t size)
 {
-	const int fd = open(path, O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
 	const ssize_t n = fd < 0 ? -1 : read(fd, ret, size - 1);
 	ret[n < 0 ? 0 : n] = 0;
-	if (fd >= 0)
-		close(fd);
 }
 
 /** Ticks per second by a look of a fifth of a millisecond: for a job that dies before the sampler has seen two clocks. */
@@ -200,7 +199,7 @@ static uint64_t budget_of(const char *directory, uint64_t *ret_all)
 	const uint64_t whole = (uint64_t)fs.f_blocks * fs.f_frsize, left = (uint64_t)fs.f_bavail * fs.f_frsize;
 	const uint64_t bounds[] = { whole ? left / SHARE : UINT64_MAX, whole ? whole / SHARE_OF_WHOLE : UINT64_MAX,
 				    getrlimit(RLIMIT_FSIZE, &limit) ? UINT64_MAX : limit.rlim_cur };
-	for (size_t i = 0; i < sizeof(bounds) / sizeof(bounds[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(bounds); i++)
 		budget = budget < bounds[i] ? budget : bounds[i];
 	*ret_all = whole ? whole / 4 : UINT64_MAX;
 	return budget;
@@ -269,11 +268,9 @@ static bool make_file(void)
 /** An empty file tells who looks after the job that this process could not be recorded: without one it would seem to use no GPU. */
 static void leave_mark(void)
 {
-	const int fd = rec.settings.supervisor ?
-			       open(rec.settings.path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600) :
-			       -1;
-	if (fd >= 0)
-		close(fd);
+	_cleanup_close_ int fd = -1;
+	if (rec.settings.supervisor)
+		fd = open(rec.settings.path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 }
 
 /** Whether a program ends well only its status tells: also one that fails ends in order. */

@@ -1,3 +1,5 @@
+// Floats of 16 bits in vectors of 512 or 256 bits, as the processor has them: level 5 looks at every value of a kernel's buffers, and what
+// this costs the job waits for. Without such vectors halves_add() says so, and its caller takes them one by one.
 #include "recorder/halves.h"
 
 #ifdef __x86_64__

@@ -315,7 +315,7 @@ const struct hook core_hooks[] = {
 	{ CORE_EXECUTABLE_FREEZE, freeze },
 	{ CORE_EXECUTABLE_DESTROY, executable_destroy },
 };
-const size_t ncore_hooks = sizeof(core_hooks) / sizeof(core_hooks[0]);
+const size_t ncore_hooks = ARRAY_SIZE(core_hooks);
 
 const struct hook ext_hooks[] = {
 	{ EXT_ASYNC_HANDLER, hook_async_handler },
@@ -345,4 +345,4 @@ const struct hook ext_hooks[] = {
 	{ EXT_VMEM_UNMAP, vmem_unmap },
 	{ EXT_VMEM_SET_ACCESS, vmem_set_access },
 };
-const size_t next_hooks = sizeof(ext_hooks) / sizeof(ext_hooks[0]);
+const size_t next_hooks = ARRAY_SIZE(ext_hooks);

@@ -185,8 +185,8 @@ static const struct allocator {
 
 static void allocators_note(void)
 {
-	static _Atomic bool noted[sizeof(allocators) / sizeof(allocators[0])];
-	for (size_t i = 0; i < sizeof(allocators) / sizeof(allocators[0]); i++) {
+	static _Atomic bool noted[ARRAY_SIZE(allocators)];
+	for (size_t i = 0; i < ARRAY_SIZE(allocators); i++) {
 		void *loaded = noted[i] ? NULL : dlopen(allocators[i].library, RTLD_LAZY | RTLD_NOLOAD);
 		if (!loaded)
 			continue;

@@ -20,20 +20,15 @@ int own_file(const char *path, const void *magic, size_t n)
 	char link[40], begins[32];
 	struct stat st;
 	// Opening a device may already act on it, so the object is looked at first, and that very object opened.
-	const int seen = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	int fd = -1;
+	_cleanup_close_ int seen = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	_cleanup_close_ int fd = -1;
 	if (seen >= 0 && !fstat(seen, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid()) {
 		snprintf(link, sizeof(link), "/proc/self/fd/%d", seen);
 		fd = open(link, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	}
-	if (seen >= 0)
-		close(seen);
-	if (fd >= 0 && (pread(fd, begins, n, 0) != (ssize_t)n || memcmp(begins, magic, n) != 0)) {
-		close(fd);
-		fd = -1;
-	}
+	const bool ours = fd >= 0 && pread(fd, begins, n, 0) == (ssize_t)n && !memcmp(begins, magic, n);
 	errno = EEXIST;
-	return fd;
+	return ours ? take_fd(&fd) : -1;
 }
 
 bool is_locked(int fd)
@@ -91,14 +86,12 @@ bool put_in_place(const char *part, const char *path, const void *magic, size_t 
 		return true;
 	if (is_not_possible(errno) && !link(part, path))
 		return unlink(part), true;
-	const int old = errno == EEXIST ? own_file(path, magic, n) : -1;
+	_cleanup_close_ int old = errno == EEXIST ? own_file(path, magic, n) : -1;
 	if (old < 0)
 		return false;
-	const bool taken = is_locked(old), good = !taken && exchange(part, path, old);
-	const int error = taken ? EBUSY : errno;
-	close(old);
-	errno = error;
-	return good;
+	if (is_locked(old))
+		return errno = EBUSY, false;
+	return exchange(part, path, old);
 }
 
 // --- the file ---
@@ -107,28 +100,23 @@ bool put_in_place(const char *part, const char *path, const void *magic, size_t 
 static void lock_take(int fd) { fcntl(fd, F_SETLK, &(struct flock){ .l_type = F_WRLCK, .l_whence = SEEK_SET }); }
 
 /** A program may run without a standard error. If a file of ours got that number, all that the program says would go there. */
-static int not_standard(int fd)
+static int not_standard(int opened)
 {
-	if (fd < 0 || fd > STDERR_FILENO)
-		return fd;
-	const int other = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), error = errno;
-	close(fd);
-	errno = error;
-	return other;
+	_cleanup_close_ int fd = opened;
+	return fd < 0 || fd > STDERR_FILENO ? take_fd(&fd) : fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 }
 
 /** The magic comes at once, so that what a kill leaves is known for ours; the version, without which nobody reads it, comes last. */
 static int begun(const char *path, int opened)
 {
-	const int fd = not_standard(opened);
+	_cleanup_close_ int fd = not_standard(opened);
 	if (fd < 0)
 		return -1;
 	lock_take(fd);
 	if (quiet_write(fd, RECORDING_MAGIC, MAGIC_SIZE) == MAGIC_SIZE)
-		return fd;
+		return take_fd(&fd);
 	const int error = errno;
 	remove_open(path, fd);
-	close(fd);
 	errno = error;
 	return -1;
 }
@@ -140,14 +128,12 @@ static int begin_over(const char *path)
 	char part[PATHS_MOST];
 	const char *slash = strrchr(path, '/');
 	snprintf(part, sizeof(part), "%.*sXXXXXX" PART, slash ? (int)(slash + 1 - path) : 0, path);
-	const int fd = begun(part, mkostemps(part, sizeof(PART) - 1, O_CLOEXEC));
+	_cleanup_close_ int fd = begun(part, mkostemps(part, sizeof(PART) - 1, O_CLOEXEC));
 	if (fd >= 0 && put_in_place(part, path, RECORDING_MAGIC, MAGIC_SIZE))
-		return fd;
+		return take_fd(&fd);
 	const int error = is_not_possible(errno) ? EBUSY : errno;
-	if (fd >= 0) {
+	if (fd >= 0)
 		remove_open(part, fd);
-		close(fd);
-	}
 	errno = error;
 	return -1;
 }
@@ -170,14 +156,13 @@ int place_again(const char *path, const struct stat *file)
 	if (lstat(path, &st))
 		return -1;
 	errno = ENOENT;
-	const int fd = is_same(&st, file) ? not_standard(open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC)) : -1;
+	_cleanup_close_ int fd = is_same(&st, file) ? not_standard(open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC)) : -1;
 	if (fd < 0)
 		return -1;
 	if (place_is(fd, file)) {
 		lock_take(fd);
-		return fd;
+		return take_fd(&fd);
 	}
-	close(fd);
 	errno = ENOENT;
 	return -1;
 }

@@ -90,7 +90,8 @@ static struct queue_state *queue_new(uint64_t size, uint32_t flags)
 	return q;
 }
 
-struct queue_state *queue_add(struct hsa_queue *queue, hsa_handle agent, uint32_t flags)
+/** Makes a queue known. The lock is held. */
+static struct queue_state *queue_add(struct hsa_queue *queue, hsa_handle agent, uint32_t flags)
 {
 	const uint64_t size = queue->size;
 	if (!size || size & (size - 1) || size > 1u << 24 || !queue->base)
@@ -380,7 +381,7 @@ struct creation {
 static hsa_status create(const struct creation *c, struct hsa_queue **ret)
 {
 	struct thread_state *t = atomic_load(&rec.on) ? thread_here() : NULL;
-	struct error_wrap *w = t && c->error ? malloc(sizeof(*w)) : NULL;
+	_cleanup_free_ struct error_wrap *w = t && c->error ? malloc(sizeof(*w)) : NULL;
 	if (!t)
 		return c->create(c->agent, c->size, c->type, c->error, c->data, c->private_size, c->group_size, ret);
 	if (w)
@@ -389,10 +390,9 @@ static hsa_status create(const struct creation *c, struct hsa_queue **ret)
 	const hsa_status status = c->create(c->agent, c->size, c->type, w ? wrapped_error : c->error, w ? w : c->data,
 					    c->private_size, c->group_size, ret);
 	call_end(t);
-	if (status != HSA_OK || !ret || !*ret) {
-		free(w);
+	if (status != HSA_OK || !ret || !*ret)
 		return status;
-	}
+	w = NULL; // the queue has it
 	// An intercept tool's creation calls the runtime's, and that one may pass here, too: the outer queue is the one that is rung.
 	pthread_mutex_lock(&rec.lock);
 	struct queue_state *q = atomic_load(&rec.on) && !queue_find((*ret)->doorbell) ?

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 #include <time.h>
 
+#include "recorder/cleanup.h"
 #include "recorder/format.h"
 #include "recorder/hsa.h"
 
@@ -208,8 +209,6 @@ void rec_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void rec_aside(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /** The light core of a recording: beside it. false: it does not fit. */
 bool core_beside(const char *recording, char *ret, size_t size);
-/** %i rank, %p pid, %h host, %u user, %% percent. false: it does not fit. */
-bool path_fill(const char *pattern, int32_t rank, char *ret, size_t size);
 /** What the filters say of a kernel or an operation: a kernel is taken that is in by its own name or by that of an operation which it is
  * launched in, and that is out by none of them. */
 enum { FILTER_IN = 1, FILTER_OUT = 2 };
@@ -219,9 +218,8 @@ uint32_t filter_of(const struct rec_settings *s, const char *name);
 /** Makes the recording, once in a process; @true where there is one. */
 bool rec_start(void);
 void rec_end(void);
-/** A piece of the file, allocated and mapped, zeroed; NULL: there is no room. The lock is held. */
-void *extent_add(enum extent_kind kind, uint32_t id, uint32_t head, uint64_t slots, uint32_t stride);
-/** The same with half as many slots again and again, down to @least. */
+/** A piece of the file, allocated and mapped, zeroed; where there is no room for it, with half as many slots again and again, down to @least.
+ * NULL: there is no room at all. The lock is held. */
 void *extent_fit(enum extent_kind kind, uint32_t id, uint32_t head, uint64_t *slots, uint64_t least, uint32_t stride);
 /** The descriptor of the recording, opened anew where the program has closed it; -1: that cannot be, and a line said so. The lock is
  * held. */
@@ -337,8 +335,6 @@ hsa_status hook_queue_create(hsa_handle agent, uint32_t size, uint32_t type, que
 hsa_status hook_intercept_create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data,
 				 uint32_t private_size, uint32_t group_size, struct hsa_queue **ret);
 hsa_status hook_queue_destroy(struct hsa_queue *queue);
-/** Makes a queue known. The lock is held. */
-struct queue_state *queue_add(struct hsa_queue *queue, hsa_handle agent, uint32_t flags);
 /** The runtime ends, and its queues with it: the next one may have others at the same places. The lock is held. */
 void queues_end(void);
 /** The packets below @end, of which no doorbell told. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "recorder/ranks.h"
 #include "recorder/recorder.h"
 
 enum { LINES_MOST = 16, HOLD_SECONDS = 5 };
@@ -45,9 +46,8 @@ static void text_of(const char *name, char *ret, size_t size)
 /** The rank as launchers tell it. */
 static int32_t rank_of(void)
 {
-	static const char *const names[] = { "UNHANG_RANK",          "RANK",     "SLURM_PROCID",
-					     "OMPI_COMM_WORLD_RANK", "PMI_RANK", "LOCAL_RANK" };
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	static const char *const names[] = { RANK_VARIABLES, RANK_OF_NODE };
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		const char *text = getenv(names[i]);
 		char *end;
 		if (!text || !isdigit((unsigned char)*text))
@@ -59,7 +59,8 @@ static int32_t rank_of(void)
 	return -1;
 }
 
-bool path_fill(const char *pattern, int32_t rank, char *ret, size_t size)
+/** %i rank, %p pid, %h host, %u user, %% percent. false: it does not fit. */
+static bool path_fill(const char *pattern, int32_t rank, char *ret, size_t size)
 {
 	char host[65] = "";
 	size_t n = 0;

@@ -67,13 +67,13 @@ int64_t hook_wait_scacquire(hsa_handle signal, uint32_t condition, int64_t compa
 
 typedef uint32_t wait_any_fn(uint32_t n, const hsa_handle *signals, const uint32_t *conditions, const int64_t *values,
 			     uint64_t timeout, uint32_t how, int64_t *ret_value);
-uint32_t hook_wait_any(uint32_t n, const hsa_handle *signals, const uint32_t *conditions, const int64_t *values, uint64_t timeout,
-		       uint32_t how, int64_t *ret_value)
+uint32_t hook_wait_any(uint32_t n, const hsa_handle *signals, const uint32_t *conditions, const int64_t *values,
+		       uint64_t timeout, uint32_t how, int64_t *ret_value)
 {
 	int64_t value = 1;
 	const uint64_t time = rec_level() ? rec_ticks() : 0;
-	const uint32_t i =
-		((wait_any_fn *)next.ext[EXT_WAIT_ANY])(n, signals, conditions, values, timeout, how, ret_value ? ret_value : &value);
+	const uint32_t i = ((wait_any_fn *)next.ext[EXT_WAIT_ANY])(n, signals, conditions, values, timeout, how,
+								   ret_value ? ret_value : &value);
 	if (time && i < n && (ret_value ? *ret_value : value) <= 0)
 		fired(signals[i], time);
 	return i;
@@ -89,24 +89,25 @@ struct handler_wrap {
 /** Handlers are registered before the launch, so that the time of that says nothing. The runtime holds the signal until they return. */
 static bool wrapped_handler(int64_t value, void *arg)
 {
-	struct handler_wrap *w = arg;
+	_cleanup_free_ struct handler_wrap *w = arg;
 	load_in(CORE_SIGNAL_LOAD_RELAXED, w->signal);
 	const bool again = w->handler(value, w->arg);
-	if (!again)
-		free(w);
+	if (again)
+		w = NULL;
 	return again;
 }
 
-typedef hsa_status async_handler_fn(hsa_handle signal, uint32_t condition, int64_t value, signal_handler_fn *handler, void *arg);
+typedef hsa_status async_handler_fn(hsa_handle signal, uint32_t condition, int64_t value, signal_handler_fn *handler,
+				    void *arg);
 hsa_status hook_async_handler(hsa_handle signal, uint32_t condition, int64_t value, signal_handler_fn *handler, void *arg)
 {
 	async_handler_fn *next_one = (async_handler_fn *)next.ext[EXT_ASYNC_HANDLER];
-	struct handler_wrap *w = signal && handler && rec_level() ? malloc(sizeof(*w)) : NULL;
+	_cleanup_free_ struct handler_wrap *w = signal && handler && rec_level() ? malloc(sizeof(*w)) : NULL;
 	if (!w)
 		return next_one(signal, condition, value, handler, arg);
 	*w = (struct handler_wrap){ handler, arg, signal };
 	const hsa_status status = next_one(signal, condition, value, wrapped_handler, w);
-	if (status != HSA_OK)
-		free(w);
+	if (status == HSA_OK)
+		w = NULL; // the handler has it
 	return status;
 }

@@ -27,28 +27,24 @@ static int newest_first(const void *a, const void *b)
 static bool look(const char *path, bool *ret_lives, struct timespec *ret_time)
 {
 	struct stat st;
-	const int fd = own_file(path, RECORDING_MAGIC, MAGIC_SIZE);
+	_cleanup_close_ int fd = own_file(path, RECORDING_MAGIC, MAGIC_SIZE);
 	const bool good = fd >= 0 && !fstat(fd, &st);
 	if (good) {
 		*ret_lives = is_locked(fd);
 		*ret_time = st.st_mtim;
 	}
-	if (fd >= 0)
-		close(fd);
 	return good;
 }
 
 /** @ret_removed: the word that says how many were removed for it; NULL: it has none. false: it stays. */
 static bool drop(const char *path, const char *magic, size_t n, uint32_t *ret_removed)
 {
-	const int fd = own_file(path, magic, n);
+	_cleanup_close_ int fd = own_file(path, magic, n);
 	if (fd < 0)
 		return false;
 	if (ret_removed && pread(fd, ret_removed, sizeof(*ret_removed), offsetof(struct rec_header, removed)) < 0)
 		*ret_removed = 0;
-	const bool removed = !is_locked(fd) && remove_open(path, fd);
-	close(fd);
-	return removed;
+	return !is_locked(fd) && remove_open(path, fd);
 }
 
 /** With the light core beside it. */
@@ -66,7 +62,7 @@ uint32_t vacuum(const char *directory, uint64_t keep, uint64_t most)
 {
 	static const char suffix[] = RECORDING_SUFFIX;
 	DIR *d = opendir(directory);
-	struct old_recording *list = d ? calloc(FILES_MOST, sizeof(*list)) : NULL;
+	_cleanup_free_ struct old_recording *list = d ? calloc(FILES_MOST, sizeof(*list)) : NULL;
 	size_t n = 0;
 	uint32_t removed = 0;
 	for (struct dirent *e; list && n < FILES_MOST && (e = readdir(d));) {
@@ -87,7 +83,6 @@ uint32_t vacuum(const char *directory, uint64_t keep, uint64_t most)
 		for (size_t i = keep; i < n; i++)
 			removed += drop_both(list[i].path);
 	}
-	free(list);
 	if (d)
 		closedir(d);
 	return removed;

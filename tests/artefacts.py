@@ -178,13 +178,13 @@ def test_many_waves(t, unhang):
 
 
 def test_large_log(t, unhang):
-    """More than 256 KB: the fast scan must find every dump."""
-    chatter = "".join(f"[2026-04-02 09:{n // 3600 % 60:02d}:{n // 60 % 60:02d}] INFO scheduler: step {n} tokens {n * 7} queue empty, nothing to report here\n" for n in range(6000))
+    """More than 4 MB, below which every line is looked at: the fast scan must find every dump."""
+    chatter = "".join(f"[2026-04-02 09:{n // 3600 % 60:02d}:{n // 60 % 60:02d}] INFO scheduler: step {n} tokens {n * 7} queue empty, nothing to report here\n" for n in range(30000))
     small = wave(77, 0x7e0000001000, kernel="first(int*)", reason="MEMORY_VIOLATION", exec_mask=0xf0, code=[(-4, "v_add_u32 v0, v1, v2"), (0, "s_waitcnt vmcnt(0)")], local=[7] * 8)
     later = wave(78, 0x7e0000002000, kernel="second(int*)", reason="MEMORY_VIOLATION", exec_mask=3)
     text = chatter + small + chatter + later + chatter
     i = explain(t, unhang, "large", text).first
-    t.ok(len(text) > 1 << 20, "the log is large enough for the scan")
+    t.ok(len(chatter) > 4 << 20 >> 1 and len(text) > 4 << 20, "the log is large enough for the scan")
     t.same(sorted(set(i.values("kernel_name"))), ["first(int*)", "second(int*)"], "two dumps far apart in a large log are both read")
     holds(t, i, dict(lanes="4-7", instruction="s_waitcnt vmcnt(0)"), "with registers and code")
     t.ok(dump_of(i, "lds") and dump_of(i, "lds")["count"] == 8, "and local memory")

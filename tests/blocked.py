@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 """A GPU whose files never return: one child is left behind, whoever looks and however often. With UNHANG_TEST_ALL=1 a thousand looks."""
+import concurrent.futures
+import json
 import os
 import re
 import sys
@@ -8,7 +10,8 @@ import emulated
 import tap
 from watched import SCENARIOS, Machine, words
 
-LOOKS = 1000 if os.environ.get("UNHANG_TEST_ALL") else 5
+EVERY = bool(os.environ.get("UNHANG_TEST_ALL"))
+LOOKS = 1000 if EVERY else 5
 ASLEEP = "ps -eo stat= | grep -c '^D'"
 
 
@@ -90,13 +93,53 @@ def test_panic(t, unhang):
     t.same(seen, ["0", "1"], "the watch obeys its configuration in that")
 
 
+def test_children(t, unhang):
+    """What a look forks, counted by the numbers of processes in the emulated machine's namespace: a thread of the door has one too."""
+    number = "$(sh -c 'echo $$')"
+    for scenario in ("idle", "busy-healthy"):
+        script = f"a={number}; /bin/true; b={number}; {unhang.binary} >/dev/null; c={number}; echo $((c - b - (b - a)))"
+        run = unhang.run("emulate", scenario, "--", "sh", "-c", script, timeout=100)
+        t.ok(1 <= int(run.stdout) <= 6 + 1, f"{scenario}: a look at one GPU has at most six children", run.stdout.decode())
+
+
+TWO = "gpu 0000:03:00.0\n    part gfx1100\n{rule}gpu 0000:83:00.0\n    part gfx1100\n"
+
+
+def opened(unhang, name, rule=""):
+    """Which files a look at two GPUs opens; its answer."""
+    scenario, record = unhang.write(f"{name}.scenario", TWO.format(rule=rule)), unhang.write(f"{name}.record", "")
+    run = unhang.run("emulate", scenario, "--record", record, "--", unhang.binary, "--json", timeout=60)
+    events = [json.loads(line) for line in open(record, encoding="utf8")]
+    return {e["path"] for e in events if e["op"] == "open"}, json.loads(run.stdout)
+
+
+def test_each_file(t, unhang):
+    """Each file of a look blocks in turn, by default one of each kind, every third: nothing of the other GPU and of the machine is lost for it, and
+    what stands before it in its list is read."""
+    healthy, _ = opened(unhang, "healthy")
+    kinds = {re.sub(r"\d+", "N", path): path for path in sorted(healthy, reverse=True) if ":83:" not in path}
+    files = sorted(healthy if EVERY else kinds.values())
+    files = [path for path in files if ":83:" not in path and path != "/dev/dri/renderD129"][::1 if EVERY else 3]
+
+    def one(number_and_path):
+        number, path = number_and_path
+        name = path.split("0000:03:00.0/")[-1] if "0000:03:00.0/" in path else os.path.basename(path)
+        seen, answer = opened(unhang, f"block{number}", f"    file {name} blocks\n")
+        lost = [p for p in healthy - seen if "0000:03:00.0" not in p and p != "/dev/dri/renderD128"]
+        other = [g for g in answer["machine"]["gpus"] if g["pci"] == "0000:83:00.0"]
+        return [f"{path}: {p} is lost" for p in lost[:3]] + [f"{path}: {other}" for _ in "x" if not other or other[0]["health"] != "idle"]
+
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        t.no_complaints([line for lines in pool.map(one, enumerate(files)) for line in lines], f"{len(files)} files that block cost only their GPU")
+
+
 def main():
     t = tap.Tap()
     unhang = tap.Unhang(sys.argv[1])
     if os.getuid() or not emulated.possible(unhang):
         t.skip("files that block", "this machine can make none, or this is not root")
         t.end()
-    for test in (test_looks, test_at_once, test_all_files, test_capture, test_watch, test_panic):
+    for test in (test_children, test_each_file, test_looks, test_at_once, test_all_files, test_capture, test_watch, test_panic):
         test(t, unhang)
     t.end()
 

@@ -477,11 +477,13 @@ def test_private_cut(t, unhang):
     folder.mkdir()
     for option in ("--redact", "--bug-report"):
         left = left_by_stop(unhang, folder / f"cut{option}.tar.zst", option)
-        (left / "kernel-log.txt").write_text("[1.0] systemd[1]: Hostname set to <zorkhost>\n[2.0] app: password=zorkword for /home/zorkman\n[3.0] amdgpu 0000:03:00.0: amdgpu: GPU reset begin!\n")
-    run = unhang.run("capture", "-o", folder / "next.tar.zst")
+        (left / "kernel-log.txt").write_text("[1.0] systemd[1]: Hostname set to <zorkhost>\n[2.0] app: password=zorkword for /home/zorkman\n[2.5] nfs: zorknode asks again\n[3.0] amdgpu 0000:03:00.0: amdgpu: GPU reset begin!\n")
+    own = [] if os.geteuid() else ["unshare", "--uts", "sh", "-ec", 'hostname zorknode; exec "$@"', "sh"]  # the machine's own name, which no line tells
+    run = subprocess.run([*own, unhang.binary, "capture", "-o", folder / "next.tar.zst"], env=unhang.environment, capture_output=True, timeout=120, check=False)
     for option in ("--redact", "--bug-report"):
         bundle = folder / f"cut{option}.tar.zst"
         said, everything = manifest(bundle), b"".join(members(bundle).values())
+        everything = everything if own else everything.replace(b"zorknode", b"")
         t.ok(b"zork" not in everything and os.uname().nodename.encode() not in everything, f"what a capture with {option} had saved is redacted before it is packed", f"{everything} {run.stderr}")
         t.ok(said.get("redacted") is True and said.get("state") == "interrupted" and b"GPU reset begin" in everything, "and says so")
         wrong = [f"{'/'.join(map(str, e.absolute_path))}: {e.message[:200]}" for e in emulated.validator("capture").iter_errors(said)]

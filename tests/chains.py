@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """What led to what: every pair of causes in both orders, held against the rules of knowledge/chains.know, which are read here anew."""
+import json
 import re
 import sys
 
@@ -95,6 +96,10 @@ def test_patterns(t, unhang):
     oops = unhang.explain_text(log("3.0 amdgpu 0000:03:00.0: Direct firmware load for amdgpu/gc_11_0_0_me.bin failed with error -2\n3.1 @ Fatal error during GPU init\n"
                                    "3.2 BUG: kernel NULL pointer dereference, address: 0000000000000030\n3.2 RIP: 0010:amdgpu_device_fini_hw+0x12/0x300 [amdgpu]\n"))
     t.same(oops.first.cls, "gpu-init-failed", "an oops behind missing firmware does not hide it")
+    frames = [e["event"] for e in oops.first.data["timeline"] if e["event"] in ("driver-frame", "driver-faulted", "oops-process")]
+    t.same(frames, [], "a frame tells about its oops and is no event of its own")
+    other = unhang.explain(tap.HERE / "logs" / "quiet-oops-deep-frame" / "log.txt")
+    t.same(other.document["notes"], [], "nor is it a note of an oops elsewhere")
     roles = {e["event"]: e for e in lost.first.data["timeline"]}
     t.ok(roles["reset-begin"]["rule"] and roles["mes-timeout"]["rule"] is None, "an effect names its rule; the cause has none", roles)
     text = unhang.run("explain", "-v", unhang.write("lost.txt", log("100.0 @ MES failed to respond to msg=REMOVE_QUEUE\n103.0 @ GPU reset begin!\n"))).stdout.decode()
@@ -103,10 +108,20 @@ def test_patterns(t, unhang):
     t.ok(all(name in listed for name, *_ in LEADS), "knowledge list lead prints the rules", listed)
 
 
+def test_votes(t, unhang):
+    """Votes on progress say that nothing moved, whenever they were cast; why, an event of the kernel says."""
+    votes = {"schema": "unhang/watch-event/1", "event": "watch-votes", "incident": "0123456789abcdef", "boot_id": "", "gpu": "0000:03:00.0", "time_us": 90000000,
+             "votes": "stood still: interrupts (9 s)", "stood_seconds": 60}
+    answer = unhang.explain(unhang.write("votes.json", json.dumps(votes)), unhang.write("votes.log", log(ring_timeout(100.0))))
+    rules = {e["event"]: (e["role"], e["rule"]) for e in answer.first.data["timeline"]}
+    t.same(rules.get("watch-no-progress"), ("effect", "votes-last"), "votes before a ring's timeout are no cause of it")
+
+
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     test_pairs(t, unhang)
     test_patterns(t, unhang)
+    test_votes(t, unhang)
     t.end()
 
 

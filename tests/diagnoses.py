@@ -91,7 +91,7 @@ Consult /var/lib/dkms/amdgpu/6.10.5-2095006.24.04/build/make.log for more inform
 650.3 @ GPU reset(1) failed
 659.3 amdgpu: qcm fence wait loop timeout expired""", cls="gpu-reset-failed", facts=dict(reset_outcome="failed")),
     "graphics ring, reset": dict(
-        log=ring_timeout(100.5) + reset(100.6), cls="gfx-ring-timeout", do="restart-session", fault="unknown",
+        log=ring_timeout(100.5) + reset(100.6), cls="gfx-ring-timeout", do="restart-session", fault="driver",
         facts=dict(ring="gfx_0.0.0", seq_signaled=1000, seq_emitted=1002, process="game.exe", pid=900, reset_method="MODE1",
                    reset_outcome="succeeded", pci=GPU),
         roles={"ring-timeout": "cause", "reset-begin": "effect", "reset-succeeded": "effect"}),
@@ -149,7 +149,7 @@ Consult /var/lib/dkms/amdgpu/6.10.5-2095006.24.04/build/make.log for more inform
     "GFXOFF": dict(log="10.0 @ Failed to enable gfxoff!", cls="smu-unresponsive", also=["gfxoff-hang"], roles={"gfxoff-failed": "cause"}),
     "display controller": dict(
         log="10.0 [drm:dc_dmub_srv_log_diagnostic_data [amdgpu]] *ERROR* dc_dmub_srv_log_diagnostic_data: DMCUB error - collecting diagnostic data\n10.2 [drm:dc_dmub_srv_wait_for_idle [amdgpu]] *ERROR* Error waiting for DMUB idle: status=3",
-        cls="display-engine-hang", do="restart-session", fault="driver", roles={"dmub-error": "cause"}),
+        cls="display-engine-hang", do="reboot", fault="driver", roles={"dmub-error": "cause"}),
     "display flip": dict(
         log="10.0 amdgpu 0000:03:00.0: [drm] *ERROR* [CRTC:76:crtc-0] flip_done timed out\n20.2 amdgpu 0000:03:00.0: [drm] *ERROR* [CRTC:76:crtc-0] commit wait timed out",
         cls="display-engine-hang", roles={"display-timeout": "cause"}),
@@ -283,7 +283,7 @@ Consult /var/lib/dkms/amdgpu/6.10.5-2095006.24.04/build/make.log for more inform
         log="10.0 @ Saved bad pages 41 reaches threshold value 40", cls="ras-uncorrectable-error", fault="node", do="replace", facts=dict(ras_count=41, ras_threshold=40)),
     "MES of an XCC": dict(log="10.0 @ MES(2, 0) failed to respond to msg=SUSPEND", cls="mes-unresponsive", facts=dict(mes_message="SUSPEND")),
     "a packet that is none": dict(
-        log="10.0 HSA_STATUS_ERROR_INVALID_PACKET_FORMAT: The AQL packet is malformed. code: 0x1009", cls="illegal-opcode-or-instruction",
+        log="10.0 HSA_STATUS_ERROR_INVALID_PACKET_FORMAT: The AQL packet is malformed. code: 0x1009", cls="hsa-queue-exception",
         facts=dict(hsa_status="HSA_STATUS_ERROR_INVALID_PACKET_FORMAT", hsa_code="0x1009")),
     "a fault's process without its thread": dict(
         log="10.0 @ [gfxhub] page fault (src_id:0 ring:24 vmid:3 pasid:32770)\n10.0 @  Process gimp pid 5123\n10.0 @   in page starting at address 0x00007f3a00001000 from client 10",
@@ -343,7 +343,7 @@ Consult /var/lib/dkms/amdgpu/6.10.5-2095006.24.04/build/make.log for more inform
     "too hot": dict(
         log="10.0 @ ERROR: GPU over temperature range(SW CTF) detected!\n10.0 @ ERROR: System is going to shutdown due to GPU SW CTF!", cls="thermal-shutdown",
         fault="node", do="power-cycle"),
-    "virtual function without its host": dict(log="10.0 @ Doesn't get msg:1 from pf, error=-62\n10.1 @ VF exclusive mode timeout", cls="sriov-world-switch-timeout", do="reset"),
+    "virtual function without its host": dict(log="10.0 @ Doesn't get msg:1 from pf, error=-62\n10.1 @ VF exclusive mode timeout", cls="sriov-world-switch-timeout", do="reboot"),
     "virtualisation host": dict(log="10.0 gim error:(wait_cmd_complete:2369) wait_cmd_complete -- time out after 0.003 seconds", cls="sriov-world-switch-timeout"),
     "reset without a reason": dict(
         log="10.0 @ GPU reset begin!\n10.1 @ MODE1 reset\n11.5 @ GPU reset(1) succeeded!", cls="gpu-reset-unexplained", before_log=True, do="restart-session"),
@@ -381,7 +381,7 @@ def test_cases(t, unhang):
     shown = {case["cls"] for case in CASES.values()}
     # What only user space prints (programs.py and artefacts.py have it), or what has no line of its own in a kernel log.
     elsewhere = {"long-running-dispatch-timeout", "memory-aperture-violation", "hsa-queue-exception", "gpu-hang-hw-exception", "collective-timeout", "wrong-isa",
-                 "silent-hang", "workspace-deadlock",
+                 "silent-hang", "workspace-deadlock", "gpu-library-failed",
                  # What only a look at the GPU shows: verdicts.py, looks.py.
                  "shader-livelock", "gfxoff-wake-failure", "queue-deadlock", "kiq-unresponsive"}
     caused = set(re.findall(rb"^cause +(\S+)", unhang.run("knowledge", "list", "cause").stdout, re.M))
@@ -487,6 +487,8 @@ def test_incidents(t, unhang):
     t.same({e["role"] for e in a.first.events("page-fault")}, {"artefact"}, "and the empty fault inside is an artefact")
     text = log(ring_timeout(100.0) + ring_timeout(161.5, process="second", pid=901))
     t.same(len(unhang.explain_text(text).incidents), 2, "more than 60 s without news: two incidents")
+    a = unhang.explain_text(log("".join(ring_timeout(100.0 + 70 * n) for n in range(3)) + fault(500.0, 0x7f0000001000, status_of(8, 3))))
+    t.same(sorted((i.cause["class"], i.data["times"]) for i in a.incidents), [("gfx-ring-timeout", 3)] * 3 + [("gpu-page-fault-unmapped", 1)], "each of several failures that are alike tells how many they are")
     text = log(ring_timeout(100.0) + ring_timeout(155.0, process="second", pid=901))
     t.same(len(unhang.explain_text(text).incidents), 1, "less than 60 s: one incident")
     text = log(ring_timeout(100.0) + reset(100.2) + fault(110.0, 0x7f0000001000, status_of(8, 3)))
@@ -825,6 +827,10 @@ def test_check(t, unhang):
     good = unhang.write("good.know", OWN)
     run = unhang.run("knowledge", "check", good)
     t.ok(run.returncode == 0 and not run.stderr, "knowledge check: a good file", run.stderr)
+    run = unhang.run("knowledge", "check", "--json", good)
+    t.ok(run.returncode == tap.CANNOT and b"'--json'" in run.stderr and not run.stdout, "knowledge check: refuses --json", run.stderr)
+    run = unhang.run("knowledge", "check", unhang.write("good\x1b[31m.know", OWN))
+    t.ok(run.returncode == 0 and b"\x1b" not in run.stdout, "knowledge check: a file's name is shown safely", run.stdout)
     bad = {
         "unknown kind": ("thing x\n    match y\n", 1),
         "unknown key": ("event fire\n    title fire\n    colour red\n", 3),

@@ -228,6 +228,7 @@ CASES = [
     ("nomodeset", machine(cmdline="ro nomodeset", loaded=False), ["nomodeset"], []),
     ("blacklisted", machine(loaded=False, more="=== /etc/modprobe.d/a.conf\nblacklist amdgpu\n"), ["driver-blacklisted"], []),
     ("blacklisted on the command line", machine(cmdline="ro modprobe.blacklist=nouveau,amdgpu", loaded=False), ["driver-blacklisted"], []),
+    ("refused by the kernel itself", machine(cmdline="ro module_blacklist=amdgpu", loaded=False), ["driver-blacklisted"], []),
     ("blacklisted, but loaded", machine(more="=== /etc/modprobe.d/a.conf\nblacklist amdgpu\n"), [], ["driver-in-tree"]),
     ("another driver is blacklisted", machine(more="=== /etc/modprobe.d/a.conf\nblacklist pcspkr\n"), [], ["driver-in-tree"]),
     ("no driver at all", machine(loaded=False, more="=== /usr/lib/modules/6.12.48-amd64/modules.dep\nkernel/fs/ext4/ext4.ko:\n"),

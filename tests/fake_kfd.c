@@ -27,6 +27,26 @@ static int device = -1;
 // An area with the header of one XCC: a control stack of three words, and no wave.
 static uint32_t area[1024] = { 64, 12, 76, 0, [18] = 1u << 31 };
 
+// The runtime's list of code objects: its head, two members and what they are called, each on a page of its own, as a debugger follows it.
+enum { LIST_HEAD, LIST_FIRST, LIST_SECOND, LIST_URIS, LIST_PAGES };
+static struct {
+	uint64_t words[5]; // r_debug: version, first; link_map: base, name, ld, next
+	char mark[4096 - 5 * sizeof(uint64_t)];
+} list[LIST_PAGES] __attribute__((aligned(4096))) = {
+	{ { 9 }, "page of the list's head" },
+	{ { 0 }, "page of its first member" },
+	{ { 0 }, "page of its second member" },
+	{ { 0 }, "file:///nowhere/of-the-list.co" },
+};
+
+static uint64_t list_make(void)
+{
+	list[LIST_HEAD].words[1] = (uintptr_t)&list[LIST_FIRST];
+	list[LIST_FIRST].words[1] = list[LIST_SECOND].words[1] = (uintptr_t)list[LIST_URIS].mark;
+	list[LIST_FIRST].words[3] = (uintptr_t)&list[LIST_SECOND];
+	return (uintptr_t)&list[LIST_HEAD];
+}
+
 int open(const char *path, int flags, ...)
 {
 	va_list ap;
@@ -49,6 +69,7 @@ static int answer(struct trap *t)
 	uint32_t *g = (uint32_t *)(uintptr_t)t->buffer;
 	switch (t->operation) {
 	case 0:
+		q[0] = list_make();
 		g[2] = g[3] = 1; // enabled, with the trap handler's registers
 		break;
 	case 1:

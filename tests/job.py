@@ -79,6 +79,13 @@ def test_status(t, j):
     t.same(done.stdout, b"none\n", "nor with --env")
     done = j.run(shell("ulimit -c; echo cores ${HSA_COREDUMP_PATTERN:-none} $UNHANG_CORE $UNHANG_CORE_BYTES"), "--cores", "off")
     t.same(done.stdout, b"0\ncores none 0\n", "--cores off lets nobody write a core")
+    limits = "exec U bash -c 'ulimit -S -c; ulimit -H -c'"
+    for how, told in (("explain-and-drop", b"4\n8\n"), ("keep", b"8\n8\n"), ("off", b"0\n8\n")):
+        ours, _ = bash(j, f"ulimit -S -c 4; ulimit -H -c 8; {limits}", "--level", 0, "--cores", how)
+        t.same(ours.stdout, told, f"--cores {how}: the size of a core, by the limits that the user has")
+    ours, alone = bash(j, f"ulimit -c unlimited && {limits}", "--level", 0)
+    most, hard = ours.stdout.decode().split()
+    t.ok(alone.returncode or (hard == "unlimited" and most.isdigit() and int(most) << 10 < shutil.disk_usage(j.unhang.directory).free), "and never more than a part of the disk", ours.stdout)
     done = j.run(shell("exit 0"), "--quiet")
     t.same((done.returncode, done.stderr), (0, b""), "--quiet writes nothing")
     done = j.run(shell("exit 5"), "--json")
@@ -97,6 +104,7 @@ def test_places(t, j):
     directory = j.report().get("directory") or ""
     t.ok(directory.startswith(f"{folder}/here/runs/") and os.path.isdir(directory), "--state-dir here/runs: the report has the whole path", directory)
     t.same(oct(file.stat().st_mode & 0o777), "0o640", "others do not read the crash diagnostics")
+    t.same(oct(os.stat(j.status).st_mode & 0o777), "0o640", "nor the status file")
 
 
 def test_not_replaced(t, j):
@@ -559,7 +567,9 @@ def test_signals(t, j):
 
 def test_own_signals(t, j):
     """A launch script that ends its process group reaches unhang, too; that is not somebody who wants the job to end."""
-    for name, text in (("the script itself", "trap 'kill 0' EXIT"), ("a process of it", "trap 'bash -c \"kill 0; sleep 1000\" & wait' EXIT")):
+    # The second stays: of a process that is gone, and that its parent has waited for, nobody can tell whose it was.
+    for name, text in (("the script itself", "trap 'kill 0' EXIT"),
+                       ("a process of it", "trap 'bash -c \"trap : TERM; kill 0; exec sleep 2\" & wait' EXIT")):
         done = j.run(["bash", "-c", f"{text}; exit 3"], "--restart", 1, "--delay", 0, start_new_session=True)
         tries = done.report["tries"]
         t.same((done.returncode, [(x["ended"], x["signal"]) for x in tries]), (143, [("signal", 15)] * 2), f"{name} ends the group: the job failed, and is tried again")

@@ -53,8 +53,8 @@ def test_show(t, unhang, kinds):
     t.no_complaints(wrong, "a block of each kind can be shown")
 
 
-def test_completion(t, kinds):
-    words = re.search(r"compgen -W '(signature [^']*)'", (TOP / "completion" / "unhang").read_text()).group(1).split()
+def test_completion(t, unhang, kinds):
+    words = unhang.run("knowledge", "list", "--list-options").stdout.decode().splitlines()[-1].split("\t")[3].split()
     t.same(sorted(words), sorted(kinds), "the completion knows the kinds")
 
 
@@ -64,6 +64,45 @@ def test_wrong(t, unhang):
         run = unhang.run("knowledge", "check", unhang.write("wrong.know", "# a comment\n" + block + "\n"))
         lines = run.stderr.decode().splitlines()
         t.ok(run.returncode == tap.CANNOT and len(lines) == 1 and ":2: " in lines[0] and said in lines[0], f"'{block}' is wrong", lines)
+
+
+REFERRING = """lead test-lead
+    from nowhere
+    to *
+    within 5
+    why test
+work test-work
+    title test
+    votes nowhere
+setting test-setting
+    for nowhere
+    when gfx = test
+    say test
+    grade C
+    source test
+unit test-unit
+    title test
+    waits nowhere test
+verdict test-verdict
+    health idle
+    event nowhere
+known-bad test-bad
+    for gfx-ring-timeout
+    when gfx = test
+    title test
+    grade C
+    source test
+    remedy nowhere
+"""
+
+
+def test_references(t, unhang):
+    """What a key names must exist."""
+    run = unhang.run("knowledge", "check", unhang.write("referring.know", REFERRING))
+    said = sorted(line.partition(":")[2] for line in run.stderr.decode().splitlines())
+    wanted = ["1: 'from': there is no stage or class 'nowhere'", "6: 'votes': there is no vote 'nowhere'", "9: 'for': there is no class 'nowhere'",
+              "15: 'waits': there is no unit 'nowhere'", "18: 'event': there is no signature 'nowhere'", "21: 'remedy': there is no remedy 'nowhere'"]
+    t.same((run.returncode, said), (tap.CANNOT, sorted(wanted)), "a key that refers to nothing is told with its block")
 
 
 def in_home(unhang, kind, text):
@@ -93,8 +132,9 @@ def main():
     kinds = helped(unhang)
     test_list(t, unhang, kinds)
     test_show(t, unhang, kinds)
-    test_completion(t, kinds)
+    test_completion(t, unhang, kinds)
     test_wrong(t, unhang)
+    test_references(t, unhang)
     test_same_id(t, unhang)
     t.end()
 

@@ -41,7 +41,7 @@ static void write_texts(struct json *j, const struct device *d)
 		{ "stuck_at", d->stuck.at },
 		{ "refused", d->refused },
 	};
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
 		jw_field(j, texts[i].key, texts[i].value.p ? texts[i].value : S(""));
 }
 
@@ -72,7 +72,7 @@ static void write_numbers(struct json *j, const struct device *d)
 		{ "shs", d->shaders.shs_per_se },
 		{ "cus", d->shaders.cus_per_sh },
 	};
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
 		number(j, numbers[i].key, numbers[i].value);
 	flag(j, "apu", d->apu);
 	flag(j, "guest", d->guest);

@@ -25,7 +25,7 @@ def fields(run):
 
 def test_oneline(t, unhang):
     run = unhang.run("explain", "--oneline", unhang.write("one.txt", dated(27)))
-    t.same([f[:7] for f in fields(run)], [["node7", "2026-08-27T03:28:27Z", "0000:03:00.0", "-", "gfx-ring-timeout", "restart-program", "unknown"]], "one line")
+    t.same([f[:7] for f in fields(run)], [["node7", "2026-08-27T03:28:27Z", "0000:03:00.0", "-", "gfx-ring-timeout", "restart-program", "driver"]], "one line")
     t.ok(re.fullmatch(r"[01]\.\d\d", fields(run)[0][7]) and run.returncode == 1, "with the confidence", run.stdout)
     t.same(fields(run)[0][8:], ["unknown", str(unhang.directory / "one.txt")], "whether the machine is fit, and the file that tells")
     many = [unhang.write(f"many/{n}.txt", dated(n)) for n in (3, 13)]
@@ -82,7 +82,7 @@ def test_batch(t, unhang):
     run = unhang.run("explain", unhang.directory / "batch")
     text = run.stdout.decode()
     t.ok(text.startswith("5 incidents on 5 hosts, in 5 of 6 sources.\n") and run.returncode == 1, "how many, on how many hosts", text)
-    t.same(re.findall(r"^(node\d) +0000:03:00.0  (2026\S+)  restart-program  unknown$", text, re.M),
+    t.same(re.findall(r"^(node\d) +0000:03:00.0  (2026\S+)  restart-program  driver$", text, re.M),
            [(f"node{n}", f"2026-08-{10 + n}T03:28:27Z") for n in (5, 4, 3, 2, 1)], "a row for each")
     t.same(len(re.findall(r"^    A graphics job did not finish in time \(ring gfx_0.0.0\)\. \[n\d\.log:1\]$", text, re.M)), 5, "with what happened, and where it stands")
     t.same(unhang.run("explain", "--all", unhang.directory / "batch").stdout.decode().count("\nNow  "), 5, "--all tells each in full")
@@ -204,9 +204,18 @@ def test_cut(t, unhang):
     t.no_complaints(bad, "a name that is cut anywhere")
 
 
+def test_later(t, unhang):
+    """What a later unhang wrote, as docs/COMPATIBILITY.md says."""
+    name = "0123456789abcdef"
+    unhang.write(f"later/incidents/{name}/incident", f"id {name}\nstate pondering\nclass gpu-page-fault-unmapped\ntitle a fault\nbegan 1760000000\nfrom_later yes\n")
+    run = unhang.run("incidents", "--json", "--state-dir", str(unhang.directory / "later"))
+    listed = json.loads(run.stdout)["incidents"]
+    t.same([(i["id"], i["class"], i["state"]) for i in listed], [(name, "gpu-page-fault-unmapped", "open")], "a record with a key and a state that we do not know is listed, as open")
+
+
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
-    for test in (test_oneline, test_since, test_fail_on, test_batch, test_evidence, test_remedy, test_parts, test_cut):
+    for test in (test_oneline, test_since, test_fail_on, test_batch, test_evidence, test_remedy, test_parts, test_cut, test_later):
         test(t, unhang)
     t.end()
 

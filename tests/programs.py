@@ -98,8 +98,14 @@ CASES = {
         cls="illegal-opcode-or-instruction", facts=dict(hsa_code="0x2a")),
     "illegal instruction, ROCm 3": dict(
         log=":0:rocdevice.cpp:1939: Device::callbackQueue aborting with status: 0x2a", cls="illegal-opcode-or-instruction", facts=dict(hsa_status=("HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION", 1))),
+    "two LLVMs in one process": dict(
+        log=": CommandLine Error: Option 'h' registered more than once!\nLLVM ERROR: inconsistency in registered CommandLine options\n", cls="gpu-library-failed", facts=dict(llvm_option="h")),
+    "an assertion of the runtime's pool": dict(
+        log="app: /src/clr/hipamd/src/hip_mempool_impl.cpp:210: void hip::Heap::Free(): Assertion `it != end' failed.\n", cls="gpu-library-failed", facts=dict(assertion="it != end")),
+    "a kernel with too much scratch": dict(
+        log="Scratch size (262144) exceeds max allowed (131056) for kernel : solve(double*)\n", cls="wrong-isa", facts=dict(wanted_bytes=262144, limit_bytes=131056)),
     "packet of no known kind": dict(
-        log=aborted("HSA_STATUS_ERROR_INVALID_PACKET_FORMAT", "The AQL packet is malformed.", "0x1009"), cls="illegal-opcode-or-instruction", facts=dict(hsa_code="0x1009")),
+        log=aborted("HSA_STATUS_ERROR_INVALID_PACKET_FORMAT", "The AQL packet is malformed.", "0x1009"), cls="hsa-queue-exception", facts=dict(hsa_code="0x1009")),
     "queue exception": dict(
         log="ok\n" + aborted("HSA_STATUS_ERROR_EXCEPTION", "An HSAIL operation resulted in a hardware exception.", "0x1016"), cls="hsa-queue-exception",
         facts=dict(hsa_status=("HSA_STATUS_ERROR_EXCEPTION", 2), hsa_code=("0x1016", 2), queue=("0x7f21e0400000", 2))),

@@ -257,6 +257,9 @@ def test_core(t, job, unhang):
            (ran.pid, "1.14", 7, "gfx90a", 0, 1, None), "it has the queues as the driver tells of them, with their memory")
     t.same((queue["packets"][0]["grid"], queue["packets"][0]["workgroup_size"]), ([1, 1, 1], [64, 2, 1]), "and the packets in flight")
     t.same(path.stat().st_blocks * 512 < 1 << 20, True, "it is small")
+    inside = path.read_bytes()
+    t.same([word for word in (b"page of the list's head", b"page of its first member", b"page of its second member", b"file:///nowhere/of-the-list.co") if word not in inside], [],
+           "and the runtime's list of code objects, by which a debugger finds the kernels")
     ran, path, found = core_of()
     queue = found["queues"][0]
     t.same((queue["id"], queue["gfx"], queue["write_index"], "did not tell" in queue["problem"]), (0, "gfx90a", 1, True), "without a driver it has what the recorder knows")
@@ -401,6 +404,8 @@ def test_ranks(t, job, where):
         job.run("run", f"launches={launches}", UNHANG_RECORDING=f"{folder}/rank%i.recording", RANK=str(rank))
     document = job.last(folder)
     t.same([r["rank"] for r in document["recordings"]], [0, 1, 2], "the ranks of a directory, in order")
+    ranks = [job.read(job.run("run", "launches=1", SLURM_PROCID="0", LOCAL_RANK="1", **more).pid)["rank"] for more in ({"OMPI_COMM_WORLD_RANK": "3"}, {"PMI_RANK": "4"}, {})]
+    t.same(ranks, [3, 4, 0], "in a batch script of Slurm, which has number 0 itself, the launcher's number counts")
     t.same((document["ranks"]["behind"], document["ranks"]["ended"], document["ranks"]["most"]), (2, 45, 60), "who is behind")
     t.same(document["ranks"]["part"], None, "nothing parts")
     out = folder / "trace.json"

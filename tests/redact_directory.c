@@ -5,7 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/print.h"
-#include "capture/parts.h"
+#include "capture/steps.h"
 #include "session/look.h"
 
 int main(int argc, char **argv)
@@ -14,7 +14,7 @@ int main(int argc, char **argv)
 	struct arena a = { 0 };
 	struct manifest m = { .host = S("emu-host") };
 	_cleanup_close_ int dir = argc < 2 ? -1 : open(argv[argc - 1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct know *k = look_knowledge(&(struct teller){ tell_nobody, NULL });
+	struct know *k = look_knowledge((struct teller){ 0 });
 	struct capture_options o = { .redact = true, .know = k, .known_only = bug_report };
 	struct taking c = { .options = &o, .arena = &a, .manifest = &m, .dir = dir, .lock = -1 };
 	if (dir < 0)

@@ -14,7 +14,7 @@ import tap
 LINES, MOST, COLUMNS, WIDEST = 24, 40, 80, 120
 SHARED = [tap.HERE / ".." / ".." / "shared", tap.HERE / ".." / ".." / ".." / "shared"]
 LABELS = ["GPU", "Now", "Fault", "Why", "Confidence", "Try", "More"]
-FAULTS = ("the program", "the node (hardware or setup)", "the driver or firmware", "unknown")
+FAULTS = ("the program", "the node (hardware or setup)", "the driver or firmware", "the graphics driver: kernel, firmware or Mesa", "unknown")
 TIME, ROLE = r"(?:(?:\d[\d:.]*|\+[\d.]+ \w+) +)?", r"(cause|effect|artefact|bystander)"
 ROW = re.compile(rf"(?:^ {{2,20}}{TIME}{ROLE}(?=  )|^  {TIME}{ROLE}$)")  # beside its text, or above it
 

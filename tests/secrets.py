@@ -214,11 +214,13 @@ def differences(before, after):
 
 # Texts of which the lines around a message tell that it is none: they go, and no log of a bundle is one.
 NO_LOGS = {"quiet-c-source-job", "quiet-diff-plain", "quiet-man-page", "quiet-rst-doc"}
+# Of gdb's stacks a bug report keeps the runtime's frames and not those of the C library, which tell of a lock; and not an assertion's text.
+LESS_SAID = {"runtime-locks-gdb", "runtime-older-than-gpu"}
 
 
 def test_logs(t, unhang, tool):
     wrong, folder = [], unhang.directory / "log"
-    for case in sorted(c for c in (tap.HERE / "logs").iterdir() if c.name not in NO_LOGS):
+    for case in sorted(c for c in (tap.HERE / "logs").iterdir() if c.name not in NO_LOGS | LESS_SAID):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         shutil.copy(case / "log.txt", folder / "log.txt")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Hangs that no line of the log tells of, healthy work that looks like one, and failures that come while the watch runs."""
+import json
 import pathlib
 import sys
 
@@ -93,6 +94,31 @@ def test_cured(t, unhang):
     t.ok(b"devcoredump/0000:03:00.0" in listed, "the devcoredump, which lived for five seconds, is in its bundle", listed[:500])
 
 
+ASLEEP = """
+gpu 0000:03:00.0
+    part gfx1100
+    busy 100
+gpu 0000:04:00.0
+    part gfx1100
+    state suspended
+process train
+    vram 0000:03:00.0 2G
+"""
+
+
+def test_asleep(t, unhang):
+    """While one GPU computes, the votes of another one, which sleeps, must not wake it up."""
+    m = Machine(unhang, "asleep", ASLEEP)
+    m.configure("capture no")
+    record, wakes = m.top / "record", {"gpu_busy_percent", "power1_average", "power1_input"}
+    votes = f"until grep -q '03:00.0/hwmon.*power1_average' {record} || [ $n -gt 400 ]; do sleep 0.1; n=$((n+1)); done; sleep 2"
+    unhang.run("emulate", m.scenario, "--record", record, "--", "sh", "-c", f"{m.command()} >{m.top}/out 2>&1 & p=$!; n=0; {votes}; kill -TERM $p; wait $p", timeout=120)
+    paths = [json.loads(line)["path"] for line in record.read_text().splitlines() if '"read"' in line]
+    read = {gpu: {pathlib.PurePath(p).name for p in paths if f"/{gpu}/" in p} & wakes for gpu in ("0000:03:00.0", "0000:04:00.0")}
+    t.ok("power1_average" in read["0000:03:00.0"], "asleep: the power of the GPU that computes is read", read)
+    t.same(read["0000:04:00.0"], set(), "and nothing of the one that sleeps that would wake it up")
+
+
 # One wave whose pc is another at every look, whenever that comes, and within a loop for twelve seconds.
 LOOP = """
 gpu 0000:03:00.0
@@ -114,9 +140,14 @@ def test_votes_count(t, unhang):
     bundle, note = m.top / "b.tar.zst", m.top / "note.txt"
     m.run(f"{unhang.binary} capture -o {bundle}")
     for seconds, confidence, advice in ((31, "high", "End the program"), (12, "medium", "If the program still runs, run unhang there.")):
-        note.write_text(f"[ {1000 - seconds}.000000] unhang watch: amdgpu 0000:03:00.0: nothing moved for {seconds} s: stood still: interrupts (9 s)\n")
+        note.write_text(json.dumps({"schema": "unhang/watch-event/1", "event": "watch-votes", "incident": "0123456789abcdef", "boot_id": "", "gpu": "0000:03:00.0",
+                                    "time_us": (1000 - seconds) * 1000000, "votes": "stood still: interrupts (9 s)", "stood_seconds": seconds}))
         text = unhang.run("explain", bundle, note).stdout.decode()
         t.ok(f"Confidence  {confidence}:" in text and f"Now     {advice}" in text and f"saw nothing move for {seconds} s" in " ".join(text.split()), f"votes: a loop after {seconds} s", text)
+    named = json.loads(unhang.run("explain", "--json", bundle, note).stdout)["incidents"]
+    t.same([i["id"] for i in named], ["0123456789abcdef"], "and it has the name that the watch gave it")
+    note.write_text("[ 988.000000] unhang watch: amdgpu 0000:03:00.0: nothing moved for 12 s: stood still: interrupts (9 s)\n")
+    t.ok("saw nothing move for 12 s" in " ".join(unhang.run("explain", bundle, note).stdout.decode().split()), "a bundle of an older watch has them as a line")
     t.ok("1 wave runs in a loop" in " ".join(text.split()), "one wave is not many", text)
 
 
@@ -127,7 +158,7 @@ def main():
     if not emulated.possible(unhang):
         t.skip("hangs that nobody reports", "this machine can make none")
         t.end()
-    for test in (test_healthy, test_collective, test_two_of_eight, test_one_of_several, test_hive, test_cured, test_votes_count):
+    for test in (test_healthy, test_collective, test_two_of_eight, test_one_of_several, test_hive, test_cured, test_asleep, test_votes_count):
         test(t, unhang)
     t.end()
 

@@ -83,25 +83,43 @@ def functions(text):
 
 
 def awk_of(text):
-    return [re.sub(r"\s+", "", program) for program in re.findall(r"awk '(.*?)'", text, re.S)]
+    return [re.sub(r"\s+", "", program) for program in re.findall(r"awk '(BEGIN.*?)'", text, re.S)]
+
+
+BASH = r"""
+source "$1"; shift
+COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _unhang; printf '%s\n' "${COMPREPLY[@]}"
+"""
+# What bash offers behind these words: all of it, or some.
+OFFERED = [(["explain", "--boot", ""], {"0", "-1", "-2", "-3"}), (["explain", "-b", ""], {"0", "-1", "-2", "-3"}), (["explain", "--fail-on", "n"], {"node"}),
+           (["run", "--cores", ""], {"keep", "explain-and-drop", "off"}), (["run", "--level", "1"], {"1", "10"}), (["capture", "--user-data", ""], {"none", "registers", "all"}),
+           (["level", "4711", ""], {"0", "1", "3", "5", "10"}), (["knowledge", ""], {"list", "show", "check", "match", "version", "update", "key", "export"}),
+           (["knowledge", "list", "rem"], {"remedy"}), (["knowledge", "export", "--k"], {"--key"}), (["run", "--", "tru"], {"true", "truncate"}),
+           (["explain", "--root", "do"], {"docs"}), (["explain", "REA"], {"README.md"}), (["watch", "--r"], {"--run-dir"}), (["emulate", "sdma-s"], {"sdma-stuck"}), (["expl"], {"explain"})]
 
 
 def test_completions(t, unhang):
-    """They ask the program, so what they offer is what its help names."""
-    zsh, fish = (TOP / "completion" / name for name in ("_unhang", "unhang.fish"))
+    """They ask the program, so what they offer is what its table has."""
+    bash, zsh, fish = (TOP / "completion" / name for name in ("unhang", "_unhang", "unhang.fish"))
     bin_ = unhang.directory / "bin"
     bin_.mkdir()
     (bin_ / "unhang").symlink_to(pathlib.Path(unhang.binary).resolve())
-    ask = lambda words: subprocess.run(["sh", "-c", functions(zsh.read_text()) + words], env={"PATH": f"{bin_}:{os.environ['PATH']}"}, capture_output=True, text=True).stdout.splitlines()
+    environment = {"PATH": f"{bin_}:{os.environ['PATH']}"}
+    ask = lambda words: subprocess.run(["sh", "-c", functions(zsh.read_text()) + words], env=environment, capture_output=True, text=True).stdout.splitlines()
+    offered = lambda *words: set(subprocess.run(["bash", "-c", BASH, "bash", bash, "unhang", *words], env=environment, cwd=TOP, capture_output=True, text=True).stdout.split())
     names = [line.partition(":")[0] for line in ask("_unhang_commands")]
-    listed = re.findall(r"^  ([a-z-]+) ", unhang.run("--help").stdout.decode().partition("commands:")[2].partition("\n\n")[0], re.M)
+    listed = [line.partition("\t")[0] for line in unhang.run("--list-commands").stdout.decode().splitlines()]
     t.ok(names == listed and "explain" in names, "each command is offered", (names, listed))
+    t.ok(set(names) <= offered(""), "by bash, too", offered(""))
     for name in names:
-        offered = dict(line.split(":", 1) for line in ask(f"_unhang_options {name}"))
-        wanted = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", unhang.run(name, "--help").stdout.decode()))
-        t.same(sorted(offered), sorted(wanted), f"{name}: each option is offered")
-    t.ok(dict(line.split(":", 1) for line in ask("_unhang_options explain"))["--journal"].count("this boot") == 1, "with what its line says", ask("_unhang_options explain"))
-    t.same([f.replace('"\\t"', '":"') for f in awk_of(fish.read_text())], awk_of(zsh.read_text()), "fish reads the help as zsh does")
+        wanted = set(re.findall(r"^  (?:-\w, )?(--[a-z][a-z-]*)", unhang.run(name, "--help").stdout.decode(), re.M)) or {"--help"}
+        t.same(sorted(line.partition(":")[0] for line in ask(f"_unhang_options {name}")), sorted(wanted), f"{name}: each option is offered")
+        t.same(sorted(offered(name, "--")), sorted(wanted), f"{name}: by bash, too")
+    for words, wanted in OFFERED:
+        t.same(sorted(offered(*words)), sorted(wanted), f"bash offers behind {' '.join(words)}")
+    t.ok(dict(line.split(":", 1) for line in ask("_unhang_options explain"))["--journal"].count("this boot") == 1, "with what its help says", ask("_unhang_options explain"))
+    t.same((ask("_unhang_values --boot explain"), ask("_unhang_values '' level"), ask("_unhang_values --html explain")), (["0 -1 -2 -3"], ["0 1 3 5 10"], ["FILE"]), "zsh knows values, too")
+    t.ok(awk_of(zsh.read_text())[0] == awk_of(fish.read_text())[0].replace('$1"\\t"', '$1":"'), "fish reads the table as zsh does", (awk_of(fish.read_text()), awk_of(zsh.read_text())))
     for shell, arguments, path in (("zsh", ["-n"], zsh), ("fish", ["--no-execute"], fish)):
         if shutil.which(shell):
             run = subprocess.run([shell, *arguments, path], capture_output=True, text=True)

@@ -1,6 +1,7 @@
 // A supervisor of one recording: waits for a hold, answers it and lets the process go. Says what it saw.
 //	supervise RECORDING release|early SECONDS
 // early: answers before there is a hold, so that no time is lost, and never lets go.
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,14 +15,17 @@ static void moment(void) { nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, N
 int main(int argc, char **argv)
 {
 	struct held h = { 0 };
-	struct uh_error *err = NULL;
 	int fd = -1;
 	if (argc < 4)
 		return 2;
 	long rounds = strtol(argv[3], NULL, 10) * 200;
 	// The recording is there some time after its process.
-	for (; rounds > 0 && (err = hold_attend(argv[1], (uint32_t)getpid(), &fd)); rounds--) {
-		uh_error_free(err);
+	for (; rounds > 0; rounds--) {
+		fd = open(argv[1], O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+		if (fd >= 0 && hold_announce(fd, (uint32_t)getpid()))
+			break;
+		if (fd >= 0)
+			close(fd);
 		moment();
 	}
 	const bool early = !strcmp(argv[2], "early");

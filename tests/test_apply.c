@@ -114,7 +114,7 @@ static void own_lines_are_found_and_taken_out(void **state)
 	(void)state;
 	struct applied a = { .id = S("some-id"), .title = S("Something") };
 	unsigned made = 0;
-	for (size_t n = 0; n < sizeof(bases) / sizeof(bases[0]); n++) {
+	for (size_t n = 0; n < ARRAY_SIZE(bases); n++) {
 		for (int kind = OWN_GRUB; kind <= OWN_CMDLINE; kind++) {
 			struct arena room = { 0 };
 			struct str base = str_z(bases[n]), with, back, again;

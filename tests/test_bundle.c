@@ -15,7 +15,7 @@
 #include "base/cleanup.h"
 #include "code/object/bundle.h"
 #include "code/object/unpack.h"
-#include "code/object/uri.h"
+#include "code/names.h"
 
 #define GFX90A "hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-"
 #define GFX1100 "hipv4-amdgcn-amd-amdhsa--gfx1100"
@@ -342,7 +342,7 @@ static const struct form {
 	  -1 },
 };
 
-enum { FORMS = sizeof(forms) / sizeof(forms[0]) };
+enum { FORMS = ARRAY_SIZE(forms) };
 
 // --- what is found ---
 
@@ -671,7 +671,7 @@ static void the_processor_is_read_from_target_names(void **state)
 		{ "host-x86_64-unknown-linux-gnu", "" },
 		{ "", "" },
 	};
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		assert_true(str_is(code_target_gfx(str_z(names[i][0])), names[i][1]));
 }
 
@@ -699,7 +699,7 @@ static void code_uris_are_parsed(void **state)
 					   "file:///x#offset=1&size=2&y=1",
 					   "file:///x#offset=1&size=99999999999999999999",
 					   "memory://-1#offset=0&size=1" };
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
 		if (code_uri_parse(&a, str_z(bad[i]), &u))
 			fail_msg("%s", bad[i]);
 	assert_true(code_uri_saved_as(S("file:///a.so?offset=1&size=2#"), S("file____a.so_offset_1_size_2_")));

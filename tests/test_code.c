@@ -234,7 +234,7 @@ static void numbers_of_metadata_in_every_encoding(void **state)
 		{ S("\xc7\2\1\xaa\xbb"), 0 },
 		{ S("\x92\x01\x81\x02\x03"), 0 },
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct layout l;
 		struct reading r;
 		struct text t = { 0 };
@@ -266,7 +266,7 @@ static void an_object_without_sections_is_read_by_its_segments(void **state)
 		{ .abi = 2, .without_sections = true, .hashed = BY_NOTHING },
 		{ .abi = 2, .without_symtab = true },
 	};
-	for (size_t i = 0; i < sizeof(recipes) / sizeof(recipes[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(recipes); i++) {
 		struct layout l;
 		struct reading r;
 		build(&recipes[i], &l);
@@ -325,7 +325,7 @@ static void registers_are_counted_by_the_processor(void **state)
 		{ 0x5f | 0x500 | 1 << 24, 64, 4, false, "gfx9-4-generic", 56, 44 },
 		{ 0xfe | 0x100, 64, 3, false, "", 0, 0 },
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct layout l;
 		struct reading r;
 		build(&(struct recipe){ .flags = cases[i].flags,
@@ -424,14 +424,14 @@ static void each_kind_of_damage_is_told_and_the_rest_read(void **state)
 		  false, 2 },
 		{ l.dynsym + 6 * 24, 0x7fffffff, 4, "dynamic symbol table: entry 6 at 0x", false, 3 },
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		check_damage(&whole, &cases[i]);
 	// The dynamic segment says where symbols are; they are in memory, but not in the file.
 	const struct damage dynamic[] = {
 		{ 64 + 2 * 56 + 32, UINT64_MAX, 8, "dynamic segment: its bytes 0x", false, 2 },
 		{ 64 + 32, l.dynsym - 24, 8, "symbols at address 0x", false, 2 },
 	};
-	for (size_t i = 0; i < sizeof(dynamic) / sizeof(dynamic[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(dynamic); i++)
 		check_damage(&(struct recipe){ .abi = 3, .without_sections = true }, &dynamic[i]);
 }
 
@@ -487,7 +487,7 @@ static void objects_cut_or_changed_at_any_byte_harm_nobody(void **state)
 		{ .abi = 2, .without_sections = true, .hashed = BY_GNU_HASH },
 		{ .abi = 2, .without_sections = true, .hashed = BY_NOTHING },
 	};
-	for (size_t i = 0; i < sizeof(recipes) / sizeof(recipes[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(recipes); i++) {
 		struct layout l;
 		build(&recipes[i], &l);
 		torment(text_str(&l.file), l.file.n);
@@ -499,7 +499,7 @@ static void seeds_cut_or_changed_at_any_byte_harm_nobody(void **state)
 {
 	(void)state;
 	static const char *const seeds[] = { SEEDS "/code-object/gfx90a", SEEDS "/code-object/gfx1100" };
-	for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(seeds); i++) {
 		static char bytes[8 << 10];
 		FILE *in = fopen(seeds[i], "rb");
 		assert_non_null(in);
@@ -522,7 +522,7 @@ static void metadata_that_promises_too_much_costs_no_memory(void **state)
 		S("\x81\xa1x\xce\x01"),
 		S("\x81\xa1x\xdb\xff\xff\xff\xff"),
 	};
-	for (size_t i = 0; i < sizeof(promises) / sizeof(promises[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(promises); i++) {
 		struct layout l;
 		struct reading r;
 		build(&(struct recipe){ .abi = 3 }, &l);

@@ -35,11 +35,11 @@ static const char *const mean[] = {
 	"a=b;c",
 	"",
 };
-enum { MEAN = sizeof(mean) / sizeof(mean[0]) };
+enum { MEAN = ARRAY_SIZE(mean) };
 static const char *const plain[] = {
 	"amdgpu.runpm", "0", "-1", "/etc/modprobe.d/a.conf:1", "4711", "0000:03:00.0", "gfx_0.0.0"
 };
-enum { PLAIN = sizeof(plain) / sizeof(plain[0]) };
+enum { PLAIN = ARRAY_SIZE(plain) };
 
 static void words_of_knowledge(void **state)
 {
@@ -230,13 +230,13 @@ static void format_characters(void **state)
 	static const uint32_t seen[] = { 'a', 0xa0, 0xe4, 0x627, 0x2010, 0x2027, 0x202f, 0x3042, 0xfffd, 0x1f600 };
 	char bytes[5], all[8], wanted[8];
 	(void)state;
-	for (size_t i = 0; i < sizeof(unseen) / sizeof(unseen[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(unseen); i++)
 		for (uint32_t point = unseen[i][0]; point <= unseen[i][1]; point++) {
 			encode(point, bytes);
 			snprintf(all, sizeof(all), "a%sb", bytes);
 			check_shown(all, "a?b");
 		}
-	for (size_t i = 0; i < sizeof(seen) / sizeof(seen[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(seen); i++) {
 		encode(seen[i], bytes);
 		snprintf(wanted, sizeof(wanted), "a%sb", bytes);
 		check_shown(wanted, wanted);

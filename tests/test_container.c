@@ -14,7 +14,7 @@
 #include "base/door/root.h"
 #include "container_check.h"
 #include "knowledge/signed/changes.h"
-#include "knowledge/signed/keys.h"
+#include "knowledge/signed/sign.h"
 #include "knowledge/know.h"
 
 static void must(struct uh_error *err)
@@ -71,7 +71,7 @@ static void base64_is_read_and_written(void **state)
 		text_free(&t);
 	}
 	static const char *const wrong[] = { "Zh==", "Zg=A", "Zg", "Z===", "Zg==\n", "====", "Z\xffg=" };
-	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
 		assert_false(base64_read(str_z(wrong[i]), room, 1));
 	assert_false(base64_read((struct str){ "Z\0==", 4 }, room, 1));
 }
@@ -225,7 +225,7 @@ static void each_wrong_form_is_refused_with_its_reason(void **state)
 		{ HEAD "files 1\nfile a.know 1\nx", "does not end" },
 		{ HEAD "files 0\nfile a.know 0\n", "'crc32' is missing" },
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct arena a = { 0 };
 		struct container c;
 		struct text t = { 0 };

@@ -36,7 +36,7 @@ static bool well_said(struct str s)
 					    "XCCs",
 					    "could not be suspended",
 					    "no queue of the process" };
-	for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(said); i++)
 		if (str_find(s, str_z(said[i])) >= 0)
 			return true;
 	return !s.n;
@@ -66,7 +66,7 @@ static void waves_and_code_of_the_seeds_are_read(void **state)
 {
 	struct know *k = knowledge();
 	(void)state;
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		struct text core = { 0 };
 		struct target *t;
 		load(names[i], &core);
@@ -89,7 +89,7 @@ static void cores_cut_or_changed_at_any_byte_harm_nobody(void **state)
 {
 	struct know *k = knowledge();
 	(void)state;
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		struct text core = { 0 };
 		time_t begin = time(NULL);
 		load(names[i], &core);

@@ -153,7 +153,7 @@ static void compare(struct fixture *x, const char *target)
 }
 
 static const char *const targets[] = { "gfx908", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1151", "gfx1201" };
-enum { TARGETS = sizeof(targets) / sizeof(targets[0]) };
+enum { TARGETS = ARRAY_SIZE(targets) };
 
 static void compiled_code_is_disassembled_as_objdump_does(void **state)
 {
@@ -275,7 +275,7 @@ static void an_unknown_processor_is_an_error(void **state)
 	struct fixture *x = *state;
 	const struct code_range range = { 0x1000, S("\0\0\x81\xbf"), 0 };
 	struct disassembly d = { 0 };
-	for (size_t i = 0; i < sizeof(nonsense) / sizeof(nonsense[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(nonsense); i++)
 		expect_error(x, nonsense[i], "no processor has the name");
 	struct uh_error *err = disassemble(&x->arena, S("gfx90a"), &range, 1, &d);
 	if (err) {

@@ -14,7 +14,7 @@
 #include "code/lines/lines.h"
 #include "code/object/object.h"
 #include "code_writer.h"
-#include "evidence/documents/pickle.h"
+#include "evidence/documents/document.h"
 #include "evidence/event.h"
 #include "gpu/memory/map.h"
 #include "gpu/silicon/watch.h"
@@ -45,7 +45,7 @@ static void lines_outside_of_the_code(void **state)
 	assert_non_null(l);
 	assert_true(code_lines_at(l, FIRST, frames) > 0);
 	static const uint64_t outside[] = { 0, 4, 0x10, 0x100000, INSIDE + (UINT64_C(1) << 32), UINT64_MAX };
-	for (size_t i = 0; i < sizeof(outside) / sizeof(outside[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(outside); i++) {
 		assert_true(code_lines_at(l, INSIDE, frames) > 0);
 		assert_int_equal(code_lines_at(l, outside[i], frames), 0);
 		assert_true(code_lines_row(l, INSIDE, &begin));
@@ -90,7 +90,7 @@ static void targets_with_nul(void **state)
 	static const struct str targets[] = { S("gfx90a\0"), S("gfx90a\0:xnack+"),
 					      S("gfx\0"
 						"90a") };
-	for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(targets); i++) {
 		const struct code_range range = { 0x1000, S("\0\0\x81\xbf"), 0 };
 		struct arena arena = { 0 };
 		struct disassembly d;
@@ -233,7 +233,7 @@ static void pickled_values(void **state)
 		{ S("cos\nsystem\n."), NULL },
 		{ S("]R."), NULL },
 	};
-	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(values); i++) {
 		struct text bytes = { 0 };
 		text_add(&bytes, S("\x80\x02"));
 		text_add(&bytes, values[i].bytes);
@@ -292,7 +292,7 @@ static void utf8_sequences(void **state)
 		{ S("\xf5\x80\x80\x80"), 0, 0 },
 		{ S("\xf0\x90\x80"), 0, 0 },
 	};
-	for (size_t i = 0; i < sizeof(sequences) / sizeof(sequences[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(sequences); i++) {
 		size_t n = utf8_length(sequences[i].bytes);
 		if (n != sequences[i].length || (n && utf8_point(str_cut(sequences[i].bytes, n)) != sequences[i].point))
 			fail_msg("sequence %zu has %zu bytes", i, n);
@@ -301,9 +301,9 @@ static void utf8_sequences(void **state)
 					  0x2027, 0x202f, 0x205f, 0x2070, 0xfefe, 0xff00, 0xdffff, 0xe1000 };
 	static const uint32_t hidden[] = { 0,      0x1f,   0x7f,   0x9f,   0xad,   0x600,  0x605,   0x200b,
 					   0x200f, 0x2028, 0x202e, 0x2060, 0x206f, 0xfeff, 0xe0000, 0xe0fff };
-	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(shown); i++)
 		assert_true(point_shows(shown[i]));
-	for (size_t i = 0; i < sizeof(hidden) / sizeof(hidden[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(hidden); i++)
 		assert_false(point_shows(hidden[i]));
 }
 
@@ -327,7 +327,7 @@ static void only_what_shows_is_written(void **state)
 		{ S("\x7f"), S(" ") },
 		{ S(""), S("") },
 	};
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		struct text t = { 0 };
 		text_add_safe(&t, texts[i].bytes);
 		assert_true(str_eq(text_str(&t), texts[i].shown));
@@ -369,7 +369,7 @@ static void lines_are_wrapped(void **state)
 		{ "see at b", 2, 0, 6, "see at\n  b\n" },
 		{ "\xc3\xa4\xc3\xa4\xc3\xa4 b", 2, 0, 5, "\xc3\xa4\xc3\xa4\xc3\xa4 b\n" },
 	};
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		char *told = NULL;
 		size_t n;
 		FILE *f = open_memstream(&told, &n);
@@ -421,7 +421,7 @@ static void addresses_and_buffers(void **state)
 		{ far + 3 + 2 * MB, MAP_NOWHERE, 0, 0, "nowhere near any buffer" },
 		{ UINT64_MAX, MAP_NOWHERE, 0, 0, "nowhere near any buffer" },
 	};
-	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
 		struct arena a = { 0 };
 		struct map_place p = map_locate(ranges, 3, places[i].address);
 		assert_int_equal(p.relation, places[i].relation);

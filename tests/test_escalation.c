@@ -5,10 +5,8 @@
 
 #include <cmocka.h>
 
-#include "job/decide.h"
-#include "job/parts.h"
-#include "job/profile.h"
-#include "session/run/words.h"
+#include "job/supervisor.h"
+#include "session/run/run.h"
 
 enum { TRIES = 4 };
 
@@ -34,7 +32,7 @@ struct table_case {
 
 static struct run_try try_of(const struct short_try *s)
 {
-	return (struct run_try){ .ended = str_z(s->ended),
+	return (struct run_try){ .ended = str_in_list(run_ended_words, str_z(s->ended)),
 				 .level = s->level,
 				 .signal = s->signal ? s->signal : -1,
 				 .exit_code = s->exit_code ? s->exit_code : -1,
@@ -108,7 +106,7 @@ static const struct table_case cases[] = {
 	{ "host-first", .last = SIGNAL("signal", 9, 9), .act = "restart", .level = 1 },
 	{ "host-again", { EXIT(0) }, EXIT(0), .act = "stop" },
 };
-enum { CASES = sizeof(cases) / sizeof(cases[0]) };
+enum { CASES = ARRAY_SIZE(cases) };
 
 static void ignore(void *ctx, const char *file, unsigned line, const char *message)
 {
@@ -122,11 +120,11 @@ static void ignore(void *ctx, const char *file, unsigned line, const char *messa
 static void decide(const struct know *k, const struct table_case *c, unsigned restarts, struct arena *a, struct run_try *ret)
 {
 	static const char *const changes[] = { "SEED=2" };
-	const struct job_options o = { .restarts = restarts,
-				       .agent = c->agent ? "librocm-debug-agent.so.2" : NULL,
-				       .on_repeat = changes,
-				       .non_repeat = c->on_repeat,
-				       .allow_inputs = c->allow_inputs };
+	const struct uh_run_options o = { .restarts = restarts,
+					  .agent = c->agent ? "librocm-debug-agent.so.2" : NULL,
+					  .on_repeat = changes,
+					  .non_repeat = c->on_repeat,
+					  .allow_inputs = c->allow_inputs };
 	struct run_try tries[TRIES];
 	const struct run_try *list[TRIES];
 	struct run_told run = { .tries = list };
@@ -160,7 +158,7 @@ static void every_row_is_reached(void **state)
 		decide(k, &cases[i], cases[i].alone ? 0 : 100, &a, &t);
 		if (!str_is(t.row, cases[i].row))
 			fail_msg("case %zu: row " STR_FMT ", not %s", i, STR_ARG(t.row), cases[i].row);
-		assert_true(str_is(t.act, cases[i].act));
+		assert_true(str_is(str_of_list(run_act_words, t.act), cases[i].act));
 		assert_true(t.reason.n);
 		assert_true(!cases[i].sure || str_find(t.reason, str_z(cases[i].sure)) >= 0);
 		if (cases[i].level)
@@ -188,7 +186,7 @@ static void the_table_keeps_its_promises(void **state)
 		decide(k, &cases[i], 100, &a, &t);
 		assert_true(cases[i].allow_inputs || t.next_level <= 5);
 		decide(k, &cases[i], 0, &a, &t);
-		assert_true(str_is(t.act, "stop"));
+		assert_true(str_is(str_of_list(run_act_words, t.act), "stop"));
 		assert_true(!str_is(S("restart"), cases[i].act) || t.propose.n);
 	}
 	know_free(k);
@@ -248,7 +246,7 @@ static void a_job_says_why_it_failed(void **state)
 	struct arena a = { 0 };
 	struct know *k = knowledge();
 	(void)state;
-	for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(said); i++) {
 		const struct str output = str_z(said[i].output);
 		const struct last_words found = words_find(k, output, &a);
 		if (!str_is(found.line, said[i].line) || found.rank != said[i].rank)

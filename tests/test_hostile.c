@@ -19,7 +19,7 @@
 #include "evidence/reader.h"
 #include "evidence/log/scan.h"
 #include "evidence/log/stamp.h"
-#include "evidence/log/words/words.h"
+#include "evidence/log/words.h"
 #include "knowledge/know.h"
 #include "record_check.h"
 
@@ -151,7 +151,7 @@ static bool any_fact(const void *ctx, struct str name, size_t index, struct str 
 {
 	static const char *const values[] = { "", "7", "0x83", "6.17.9-arch1", "text" };
 	(void)ctx;
-	if (!name.n || index >= sizeof(values) / sizeof(values[0]))
+	if (!name.n || index >= ARRAY_SIZE(values))
 		return false;
 	*ret_value = str_z(values[index]);
 	return true;
@@ -306,7 +306,7 @@ static void try_stamps(void *ctx, struct str line) { check_stamps(stamps_read(ct
 
 static void times_cut_or_changed(void **state)
 {
-	for (size_t i = 0; i < sizeof(sample_stamps) / sizeof(sample_stamps[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(sample_stamps); i++)
 		each_damage(str_z(sample_stamps[i]), 1, try_stamps, *state);
 }
 
@@ -315,7 +315,7 @@ static void times_with_endless_digits(void **state)
 {
 	char digits[400];
 	memset(digits, '9', sizeof(digits));
-	for (size_t i = 0; i < sizeof(sample_stamps) / sizeof(sample_stamps[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(sample_stamps); i++) {
 		struct str sample = str_z(sample_stamps[i]);
 		for (size_t at = 0; at < sample.n; at++) {
 			struct text line = { 0 };
@@ -540,7 +540,7 @@ static void a_record_cut_or_changed_at_any_byte_is_no_other_writers(void **state
 		"3,4,5000000,-;traps: VRAM is lost![77] trap divide error ip:55d0 sp:7ffd error:0\n",
 	};
 	struct log_words *words = log_words_new(*state);
-	for (size_t i = 0; i < sizeof(records) / sizeof(records[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(records); i++) {
 		const size_t n = strlen(records[i]);
 		for (size_t cut = 0; cut <= n; cut++) {
 			char *room = malloc(cut + !cut), *changed = malloc(n);
@@ -706,7 +706,7 @@ static void a_wrong_signature_is_told_once_and_harms_no_log(void **state)
 		"ring-timeout\n",
 	};
 	(void)state;
-	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
 		unsigned count = 0;
 		struct know_problems problems = { .report = ignore_problem, .ctx = &count };
 		struct know *k = know_load_with("sample.know", str_z(wrong[i]), &problems);

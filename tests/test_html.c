@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "html_check.h"
-#include "report/html/quote.h"
+#include "report/html/html.h"
 
 static void says(struct str s)
 {
@@ -33,7 +33,7 @@ static void test_contexts(void **state)
 		S(""),
 	};
 	(void)state;
-	for (size_t n = 0; n < sizeof(hostile) / sizeof(hostile[0]); n++)
+	for (size_t n = 0; n < ARRAY_SIZE(hostile); n++)
 		for (size_t cut = 0; cut <= hostile[n].n; cut++)
 			says(str_cut(hostile[n], cut));
 	for (int c = 0; c < 256; c++) {

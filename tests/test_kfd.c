@@ -63,7 +63,7 @@ static void names_are_found_in_symbols(void **state)
 		{ "_Z4copyIfEvPT_S0_m", "copy" }
 	};
 	(void)state;
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		assert_true(str_is(plan_plain_name(str_z(names[i][0])), names[i][1]));
 	struct plan_rule r = { .kernel = "sax*" };
 	assert_true(plan_names(&r, S("_Z5saxpyPKfPffi")));

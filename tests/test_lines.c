@@ -256,7 +256,7 @@ static void every_address_has_the_lines_of_llvm_symbolizer(void **state)
 {
 	static const char *const processors[] = { "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1151", "gfx1201" };
 	(void)state;
-	for (size_t i = 0; i < sizeof(processors) / sizeof(processors[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(processors); i++)
 		for (int version = 4; version <= 5; version++) {
 			make("$C -gdwarf-%d -mcpu=%s -x cl -cl-std=CL2.0 one.cl -o one.co", version, processors[i]);
 			compare("one.co");
@@ -294,6 +294,43 @@ static void packed_debug_information_is_read(void **state)
 	make("$C -g -mcpu=gfx942 -x cl -cl-std=CL2.0 one.cl -o one.co; llvm-objcopy-19 --compress-debug-sections=zlib one.co "
 	     "packed.co");
 	compare("packed.co");
+}
+
+/** A function whose origin is in a supplementary file has lines, and no name: least of all that of what is at the same offset here. */
+static void origins_in_another_file_name_nothing(void **state)
+{
+	enum { ABSTRACT_ORIGIN = 0x31, REF4 = 0x13, REF_SUP4 = 0x1c }; // the two forms are equally long
+	static uint64_t addresses[ADDRESSES];
+	(void)state;
+	make("$C -gdwarf-5 -mcpu=gfx1100 -x cl -cl-std=CL2.0 one.cl -o one.co");
+	struct str object = read_all("one.co");
+	_cleanup_free_ char *bytes = (char *)(uintptr_t)object.p;
+	size_t n = list_addresses(object, addresses), strings = 0, changed = 0, inlined = 0;
+	Elf *elf = elf_memory(bytes, object.n);
+	assert_int_equal(elf_getshdrstrndx(elf, &strings), 0);
+	for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
+		GElf_Shdr header;
+		gelf_getshdr(scn, &header);
+		if (strcmp(elf_strptr(elf, strings, header.sh_name), ".debug_abbrev") != 0)
+			continue;
+		for (char *p = bytes + header.sh_offset; p + 1 < bytes + header.sh_offset + header.sh_size; p++)
+			if (p[0] == ABSTRACT_ORIGIN && p[1] == REF4) {
+				p[1] = REF_SUP4;
+				changed++;
+			}
+	}
+	elf_end(elf);
+	assert_true(changed);
+	struct code_lines *l = open_lines("one.co", object, NULL, 0);
+	for (size_t i = 0; i < n; i++) {
+		struct code_frame frames[CODE_FRAMES];
+		for (size_t k = code_lines_at(l, addresses[i], frames); k-- > 0;) {
+			assert_true(!frames[k].inlined || !frames[k].function.n);
+			inlined += frames[k].inlined;
+		}
+	}
+	assert_true(inlined);
+	code_lines_free(l);
 }
 
 /** What is said of an object in which there are no lines to be found. */
@@ -447,12 +484,13 @@ static void fill(void *room, size_t size, const void *ctx)
 
 static void children_that_end_badly(void **state)
 {
+	const struct child_task task = { CHILD_LINES }, late = { CHILD_LINES, .deadline = now_ms() + 50 };
 	void *room = NULL;
 	(void)state;
-	assert_int_equal(child_fill(crash, NULL, 5000, 4096, &room), CHILD_CRASHED);
-	assert_int_equal(child_fill(crash, "", 50, 4096, &room), CHILD_LATE);
+	assert_int_equal(child_fill(&task, crash, NULL, 4096, &room), CHILD_CRASHED);
+	assert_int_equal(child_fill(&late, crash, "", 4096, &room), CHILD_LATE);
 	assert_null(room);
-	assert_int_equal(child_fill(fill, NULL, 5000, 4096, &room), CHILD_GOOD);
+	assert_int_equal(child_fill(&task, fill, NULL, 4096, &room), CHILD_GOOD);
 	assert_int_equal(((char *)room)[4095], 7);
 	munmap(room, 4096);
 }
@@ -464,6 +502,7 @@ int main(void)
 		cmocka_unit_test(names_of_cpp_are_demangled),
 		cmocka_unit_test(lines_of_several_units),
 		cmocka_unit_test(packed_debug_information_is_read),
+		cmocka_unit_test(origins_in_another_file_name_nothing),
 		cmocka_unit_test(debug_information_packed_by_zstd_is_read_or_named),
 		cmocka_unit_test(split_debug_information_is_named),
 		cmocka_unit_test(objects_without_lines_have_none),

@@ -63,7 +63,7 @@ static bool read_named(void *ctx, struct str name, uint64_t *ret)
 	} named[] = {
 		{ "vcc", 0x0000700011110000 }, { "m0", 0x40 }, { "ttmp6", 0x22220000 }, { "ttmp7", 0x6000 }, { "ttmp11", 8 }
 	};
-	for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(named); i++) {
 		*ret = named[i].value;
 		if (str_is(name, named[i].name))
 			return true;
@@ -166,7 +166,7 @@ static void addresses_are_computed_from_registers(void **state)
 		  0, 0x7f3430000018 },
 		{ "buffer_atomic_add v0, v1, s[8:11], 0 offen glc", 0, 0x7f3430000010 },
 	};
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		if (address_of(rows[i].text, rows[i].lane) != rows[i].address)
 			fail_msg("%s: lane %u at 0x%llx, not 0x%llx", rows[i].text, rows[i].lane,
 				 (unsigned long long)address_of(rows[i].text, rows[i].lane),
@@ -229,7 +229,7 @@ static void what_is_not_known_gives_no_address(void **state)
 	};
 	struct wave w = plain;
 	struct lane_address lanes[MEANING_LANES];
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
 		if (addresses(&w, texts[i], UINT64_MAX, 64, lanes))
 			fail_msg("%s: 0x%llx", texts[i], (unsigned long long)lanes[0].address);
 	// Descriptors that scatter the lanes.
@@ -328,7 +328,7 @@ static void the_size_of_an_access_is_known(void **state)
 		     { "buffer_load_format_xyzw v[0:3], off, s[0:3], 0", 0 },
 		     { "ds_condxchg32_rtn_b64 v[0:1], v2, v[4:5]", 8 },
 		     { "global_load_lds_dwordx4 v[2:3], off", 16 } };
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct meaning m;
 		assert_true(meaning_of(know, str_z(rows[i].mnemonic), &m));
 		if (m.bytes != rows[i].bytes || !m.understood)
@@ -368,7 +368,7 @@ static void what_an_instruction_does_is_said(void **state)
 		{ "s_endpgm", "ends the wave" },
 	};
 	struct arena a = { 0 };
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct meaning m;
 		assert_true(meaning_of(know, str_z(rows[i].text), &m));
 		assert_string_equal(arena_z(&a, meaning_say(&a, know, &m)), rows[i].said);
@@ -386,9 +386,9 @@ static void instructions_that_wait_say_for_what(void **state)
 	struct arena a = { 0 };
 	struct meaning m;
 	struct str what;
-	for (size_t i = 0; i < sizeof(waiting) / sizeof(waiting[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(waiting); i++)
 		assert_true(meaning_of(know, str_z(waiting[i]), &m) && meaning_waits(&a, &m, &what) && what.n);
-	for (size_t i = 0; i < sizeof(not ) / sizeof(not [0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(not ); i++)
 		assert_true(meaning_of(know, str_z(not [i]), &m) && !meaning_waits(&a, &m, &what));
 	arena_free(&a);
 }
@@ -472,7 +472,7 @@ static void registers_that_changed_since_the_access_are_known(void **state)
 		{ "s_wait_loadcnt 0x0", false, false, true },
 		{ "s_wait_loadcnt_dscnt 0x1", false, false, true },
 	};
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct meaning_candidate c[MEANING_CANDIDATES];
 		char text[256];
 		snprintf(text, sizeof(text), "%s\n%s",
@@ -510,7 +510,7 @@ static void where_a_wave_waits_is_found(void **state)
 	assert_int_equal(p.index, 5);
 	assert_true(meaning_parked(&a, know, code, n, 2, &p));
 	assert_true(p.loops && p.polls);
-	assert_true(str_find(p.waits_for, S("polling loop")) >= 0); // wherever in the loop it is seen
+	assert_true(str_find(p.waits_for, S("polling loop")) >= 0);                   // wherever in the loop it is seen
 	assert_true(p.waits_here.n && str_find(p.waits_here, S("polling loop")) < 0); // unless it never left the instruction
 	assert_int_equal(p.index, 5);
 	assert_true(meaning_parked(&a, know, code, n, 3, &p));
@@ -544,7 +544,7 @@ static struct str seed(const char *name)
 static void instructions_as_llvm_writes_them_are_understood(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < sizeof(processors) / sizeof(processors[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(processors); i++) {
 		struct str text = seed(processors[i]);
 		while (text.n) {
 			struct str line = str_split(&text, '\n');
@@ -588,7 +588,7 @@ static void instructions_cut_or_changed_harm_nobody(void **state)
 {
 	(void)state;
 	char changed[512];
-	for (size_t i = 0; i < sizeof(processors) / sizeof(processors[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(processors); i++) {
 		struct str text = seed(processors[i]);
 		for (unsigned number = 0; text.n; number++) {
 			struct str line = str_cut(str_split(&text, '\n'), sizeof(changed));
@@ -622,7 +622,7 @@ static void a_wrong_row_of_instructions_is_told(void **state)
 		"instruction odd\n  name odd\n  act load\n  say x\n",
 		"instruction odd\n  name odd\n  title t\n  act wait\n  say x\n  counter vmcnt\n",
 	};
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct know_problems problems = { 0 };
 		know_free(know_load_with("odd.know", str_z(rows[i]), &problems));
 		assert_int_equal(problems.count, 1);

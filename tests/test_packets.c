@@ -9,8 +9,6 @@
 
 #define P3(opcode, count) (3u << 30 | (uint32_t)(count) << 16 | (uint32_t)(opcode) << 8)
 #define MES(opcode) (1u | (uint32_t)(opcode) << 4 | 64u << 12)
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
 struct fixture {
 	struct know *know;
 	struct arena arena;
@@ -90,7 +88,7 @@ static void each_ring_has_its_language(void **state)
 		{ "", PACKETS_UNKNOWN },
 	};
 	struct fixture *f = *state;
-	for (size_t i = 0; i < COUNT(rings); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(rings); i++)
 		if (packet_language_of(f->know, str_z(rings[i].ring)) != rings[i].l)
 			fail_msg("ring '%s' is not %s", rings[i].ring, packet_language_name(rings[i].l));
 }
@@ -98,7 +96,7 @@ static void each_ring_has_its_language(void **state)
 static void pm4_indirect_buffers(void **state)
 {
 	const uint32_t words[] = { P3(0x3f, 2), 0x00010000, 0x7f, 0x123 | 1u << 20 | 5u << 24, 0xdeadbeef };
-	struct packet p = decode(*state, PACKETS_PM4, "gfx1100", words, COUNT(words));
+	struct packet p = decode(*state, PACKETS_PM4, "gfx1100", words, ARRAY_SIZE(words));
 	assert_text(p.name, "INDIRECT_BUFFER");
 	assert_true(p.known && !p.cut && p.ib_chain);
 	assert_int_equal(p.words, 4);
@@ -123,29 +121,29 @@ static void pm4_indirect_buffers(void **state)
 static void pm4_waits_say_for_what(void **state)
 {
 	const uint32_t memory[] = { P3(0x3c, 5), 3 | 1 << 4 | 1 << 8, 0x7f00, 0, 3, 0xffffffff, 4 };
-	struct packet p = decode(*state, PACKETS_PM4, "gfx90a", memory, COUNT(memory));
+	struct packet p = decode(*state, PACKETS_PM4, "gfx90a", memory, ARRAY_SIZE(memory));
 	assert_text(p.name, "WAIT_REG_MEM");
 	assert_text(p.waits_for, "memory at 0x7f00 to equal 3 (mask 0xffffffff)");
 	assert_field(&p, "engine", 1, 0, "PFP");
 	const uint32_t reg[] = { P3(0x3c, 5), 5, 0x2345, 0, 1, 0x10, 4 };
-	p = decode(*state, PACKETS_PM4, "gfx90a", reg, COUNT(reg));
+	p = decode(*state, PACKETS_PM4, "gfx90a", reg, ARRAY_SIZE(reg));
 	assert_text(p.waits_for, "register 0x2345 to be at least 1 (mask 0x10)");
 	assert_int_equal(p.register_offset, 0x2345);
 	const uint32_t both[] = { P3(0x3c, 5), 3 | 1 << 6, 0x100, 0x200, 4, 4, 4 };
-	p = decode(*state, PACKETS_PM4, "gfx90a", both, COUNT(both));
+	p = decode(*state, PACKETS_PM4, "gfx90a", both, ARRAY_SIZE(both));
 	assert_text(p.waits_for, "register 0x200 to equal 4 (mask 0x4), after a write to register 0x100");
 	assert_int_equal(p.register_offset, 0x200);
 	const uint32_t always[] = { P3(0x3c, 5), 1 << 4, 0x100, 0x200, 4, 4, 4 };
-	assert_int_equal(decode(*state, PACKETS_PM4, "gfx90a", always, COUNT(always)).waits_for.n, 0);
+	assert_int_equal(decode(*state, PACKETS_PM4, "gfx90a", always, ARRAY_SIZE(always)).waits_for.n, 0);
 	const uint32_t wide[] = { P3(0x93, 7), 4 | 1 << 4, 0x8, 1, 0, 1, 0, 1, 4 };
-	p = decode(*state, PACKETS_PM4, "gfx1100", wide, COUNT(wide));
+	p = decode(*state, PACKETS_PM4, "gfx1100", wide, ARRAY_SIZE(wide));
 	assert_text(p.waits_for, "memory at 0x100000008 to differ from 4294967296 (mask 0x100000000)");
 	const uint32_t flush[] = { P3(0x46, 0), 7 | 4 << 8 };
-	p = decode(*state, PACKETS_PM4, "gfx1100", flush, COUNT(flush));
+	p = decode(*state, PACKETS_PM4, "gfx1100", flush, ARRAY_SIZE(flush));
 	assert_field(&p, "event", 7, 0, "CS_PARTIAL_FLUSH");
 	assert_text(p.waits_for, "the compute waves before it to end");
 	const uint32_t unmap[] = { P3(0xa3, 4), 2 << 4, 0, 0, 0, 0 };
-	p = decode(*state, PACKETS_PM4, "gfx942", unmap, COUNT(unmap));
+	p = decode(*state, PACKETS_PM4, "gfx942", unmap, ARRAY_SIZE(unmap));
 	assert_text(p.waits_for, "all queues to be taken off the GPU");
 	assert_null(field(&p, "pasid"));
 }
@@ -155,28 +153,28 @@ static void pm4_register_writes_name_their_registers(void **state)
 	static const struct {
 		uint32_t opcode, base;
 	} kinds[] = { { 0x68, 0x2000 }, { 0x69, 0xa000 }, { 0x76, 0x2c00 }, { 0x79, 0xc000 } };
-	for (size_t i = 0; i < COUNT(kinds); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
 		const uint32_t words[] = { P3(kinds[i].opcode, 2), 0x12, 7, 8 };
-		struct packet p = decode(*state, PACKETS_PM4, "gfx1030", words, COUNT(words));
+		struct packet p = decode(*state, PACKETS_PM4, "gfx1030", words, ARRAY_SIZE(words));
 		assert_int_equal(p.register_offset, kinds[i].base + 0x12);
 		assert_field(&p, "value[0]", 7, 8, "");
 		assert_field(&p, "value[1]", 8, 8, "");
 	}
 	const uint32_t write[] = { P3(0x37, 3), 1 << 20, 0x1a2b, 0, 9 };
-	struct packet p = decode(*state, PACKETS_PM4, "gfx1030", write, COUNT(write));
+	struct packet p = decode(*state, PACKETS_PM4, "gfx1030", write, ARRAY_SIZE(write));
 	assert_field(&p, "destination", 0, 0, "register");
 	assert_int_equal(p.register_offset, 0x1a2b);
 	assert_null(field(&p, "address"));
 	const uint32_t memory[] = { P3(0x37, 3), 5 << 8, 0x1000, 1, 9 };
-	p = decode(*state, PACKETS_PM4, "gfx1030", memory, COUNT(memory));
+	p = decode(*state, PACKETS_PM4, "gfx1030", memory, ARRAY_SIZE(memory));
 	assert_int_equal(p.register_offset, UINT32_MAX);
 	assert_field(&p, "address", 0x100001000, 16, "");
 	const uint32_t copy[] = { P3(0x40, 4), 5 << 8, 0x77, 0, 0x2000, 0 };
-	p = decode(*state, PACKETS_PM4, "gfx1030", copy, COUNT(copy));
+	p = decode(*state, PACKETS_PM4, "gfx1030", copy, ARRAY_SIZE(copy));
 	assert_int_equal(p.register_offset, 0x77);
 	assert_field(&p, "destination_address", 0x2000, 16, "");
 	const uint32_t type0[] = { 1u << 16 | 0x345, 1, 2 };
-	p = decode(*state, PACKETS_PM4, "gfx1030", type0, COUNT(type0));
+	p = decode(*state, PACKETS_PM4, "gfx1030", type0, ARRAY_SIZE(type0));
 	assert_int_equal(p.register_offset, 0x345);
 	assert_int_equal(p.words, 3);
 }
@@ -184,18 +182,18 @@ static void pm4_register_writes_name_their_registers(void **state)
 static void pm4_lengths_of_packets(void **state)
 {
 	const uint32_t alone[] = { P3(0x10, 0x3fff), 1, 2, 3 }, filled[] = { P3(0x10, 1), 1, 2, 3 }, filler[] = { 2u << 30, 0 };
-	assert_int_equal(decode(*state, PACKETS_PM4, "gfx900", alone, COUNT(alone)).words, 1);
-	assert_int_equal(decode(*state, PACKETS_PM4, "gfx900", filled, COUNT(filled)).words, 3);
-	assert_int_equal(decode(*state, PACKETS_PM4, "gfx900", filler, COUNT(filler)).words, 1);
+	assert_int_equal(decode(*state, PACKETS_PM4, "gfx900", alone, ARRAY_SIZE(alone)).words, 1);
+	assert_int_equal(decode(*state, PACKETS_PM4, "gfx900", filled, ARRAY_SIZE(filled)).words, 3);
+	assert_int_equal(decode(*state, PACKETS_PM4, "gfx900", filler, ARRAY_SIZE(filler)).words, 1);
 	const uint32_t unknown[] = { P3(0xfe, 1), 1, 2, 3 };
-	struct packet p = decode(*state, PACKETS_PM4, "gfx900", unknown, COUNT(unknown));
+	struct packet p = decode(*state, PACKETS_PM4, "gfx900", unknown, ARRAY_SIZE(unknown));
 	assert_false(p.known);
 	assert_int_equal(p.words, 3);
 	assert_text(p.name, "opcode 0xfe");
 	const uint32_t reserved[] = { 1u << 30 | 0xfffff, 0 };
-	assert_text(decode(*state, PACKETS_PM4, "gfx900", reserved, COUNT(reserved)).name, "type 1");
+	assert_text(decode(*state, PACKETS_PM4, "gfx900", reserved, ARRAY_SIZE(reserved)).name, "type 1");
 	const uint32_t huge[] = { P3(0x37, 0x3ffe), 0, 0, 0, 0 };
-	p = decode(*state, PACKETS_PM4, "gfx900", huge, COUNT(huge));
+	p = decode(*state, PACKETS_PM4, "gfx900", huge, ARRAY_SIZE(huge));
 	assert_true(p.cut);
 	assert_int_equal(p.words, 5);
 }
@@ -203,12 +201,12 @@ static void pm4_lengths_of_packets(void **state)
 static void pm4_fields_differ_by_generation(void **state)
 {
 	const uint32_t acquire[] = { P3(0x58, 6), 0, 0xffffffff, 0xffffff, 0, 0, 10, 0xc3f1 };
-	struct packet p = decode(*state, PACKETS_PM4, "gfx1100", acquire, COUNT(acquire));
+	struct packet p = decode(*state, PACKETS_PM4, "gfx1100", acquire, ARRAY_SIZE(acquire));
 	assert_field(&p, "gcr_cntl", 0xc3f1, 5, "");
-	p = decode(*state, PACKETS_PM4, "gfx942", acquire, COUNT(acquire));
+	p = decode(*state, PACKETS_PM4, "gfx942", acquire, ARRAY_SIZE(acquire));
 	assert_null(field(&p, "gcr_cntl"));
 	const uint32_t release[] = { P3(0x49, 6), 0x14 | 5 << 8 | 0x600 << 12, 2 << 24 | 2u << 29, 0x2000, 0x80, 77, 1, 0 };
-	p = decode(*state, PACKETS_PM4, "gfx1201", release, COUNT(release));
+	p = decode(*state, PACKETS_PM4, "gfx1201", release, ARRAY_SIZE(release));
 	assert_field(&p, "event", 0x14, 0, "CACHE_FLUSH_AND_INV_TS_EVENT");
 	assert_field(&p, "gcr_cntl", 0x600, 4, "");
 	assert_field(&p, "address", 0x8000002000, 16, "");
@@ -218,18 +216,18 @@ static void pm4_fields_differ_by_generation(void **state)
 	uint32_t map[21] = { P3(0xa1, 19), 0x8001 };
 	map[14] = 0x1234;
 	map[19] = 0x5678;
-	p = decode(*state, PACKETS_PM4, "gfx90a", map, COUNT(map));
+	p = decode(*state, PACKETS_PM4, "gfx90a", map, ARRAY_SIZE(map));
 	assert_field(&p, "pasid", 0x8001, 0, "");
 	assert_field(&p, "completion_signal", 0x5678, 16, "");
-	p = decode(*state, PACKETS_PM4, "gfx1030", map, COUNT(map));
+	p = decode(*state, PACKETS_PM4, "gfx1030", map, ARRAY_SIZE(map));
 	assert_field(&p, "completion_signal", 0x1234, 16, "");
 	const uint32_t queues[] = { P3(0xa2, 5), 1u << 29 | 4u << 26 | 1u << 21, 0x40 << 2, 0x1000, 0x7f, 0x2000, 0x7f };
-	p = decode(*state, PACKETS_PM4, "gfx1100", queues, COUNT(queues));
+	p = decode(*state, PACKETS_PM4, "gfx1100", queues, ARRAY_SIZE(queues));
 	assert_field(&p, "engine", 4, 0, "graphics");
 	assert_field(&p, "doorbell", 0x40, 7, "");
 	assert_field(&p, "mqd", 0x7f00001000, 16, "");
 	const uint32_t list[] = { P3(0xa5, 2), 0x1000, 0x7f, 0x200 | 1 << 23 | 2 << 24 };
-	p = decode(*state, PACKETS_PM4, "gfx90a", list, COUNT(list));
+	p = decode(*state, PACKETS_PM4, "gfx90a", list, ARRAY_SIZE(list));
 	assert_int_equal(p.ib_address, 0x7f00001000);
 	assert_int_equal(p.ib_words, 0x200);
 	assert_int_equal(p.ib_vmid, 0);
@@ -238,21 +236,21 @@ static void pm4_fields_differ_by_generation(void **state)
 static void sdma_waits_and_copies(void **state)
 {
 	const uint32_t poll[] = { 8 | 3 << 28 | 1u << 31, 0x7f00, 1, 5, 0xff, 0xfff << 16 | 10 };
-	struct packet p = decode(*state, PACKETS_SDMA, "gfx1100", poll, COUNT(poll));
+	struct packet p = decode(*state, PACKETS_SDMA, "gfx1100", poll, ARRAY_SIZE(poll));
 	assert_text(p.name, "POLL_REGMEM");
 	assert_text(p.waits_for, "memory at 0x100007f00 to equal 5 (mask 0xff)");
 	const uint32_t reg[] = { 8 | 3 << 28, 0x123 << 2, 0, 5, 0xff, 10 };
-	p = decode(*state, PACKETS_SDMA, "gfx900", reg, COUNT(reg));
+	p = decode(*state, PACKETS_SDMA, "gfx900", reg, ARRAY_SIZE(reg));
 	assert_text(p.waits_for, "register 0x123 to equal 5 (mask 0xff)");
 	assert_int_equal(p.register_offset, 0x123);
 	const uint32_t flush[] = { 8 | 3 << 28 | 1 << 26, 0x123 << 2, 0x122 << 2, 5, 0xff, 10 };
-	p = decode(*state, PACKETS_SDMA, "gfx900", flush, COUNT(flush));
+	p = decode(*state, PACKETS_SDMA, "gfx900", flush, ARRAY_SIZE(flush));
 	assert_text(p.waits_for, "the flush of the host data path: register 0x123 to equal 5 (mask 0xff)");
 	const uint32_t semaphore[] = { 7, 0x1000, 0x7f }, signal[] = { 7 | 1 << 30, 0x1000, 0x7f };
 	assert_text(decode(*state, PACKETS_SDMA, "gfx900", semaphore, 3).waits_for, "the semaphore at 0x7f00001000");
 	assert_int_equal(decode(*state, PACKETS_SDMA, "gfx900", signal, 3).waits_for.n, 0);
 	const uint32_t ib[] = { 4 | 6 << 16, 0x1000, 0x7f, 0x40, 0, 0 };
-	p = decode(*state, PACKETS_SDMA, "gfx1030", ib, COUNT(ib));
+	p = decode(*state, PACKETS_SDMA, "gfx1030", ib, ARRAY_SIZE(ib));
 	assert_text(p.name, "INDIRECT");
 	assert_int_equal(p.ib_address, 0x7f00001000);
 	assert_int_equal(p.ib_words, 0x40);
@@ -297,53 +295,53 @@ static void sdma_lengths_of_packets(void **state)
 		{ "gfx1010", "GCR_REQ", 17, 0, 5 },
 		{ "gfx1010", "opcode 0x7f.0", 0x7f, 0, 1 },
 	};
-	for (size_t i = 0; i < COUNT(packets); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(packets); i++) {
 		uint32_t words[32] = { packets[i].header, 0, 0, packets[i].count };
-		struct packet p = decode(*state, PACKETS_SDMA, packets[i].gfx, words, COUNT(words));
+		struct packet p = decode(*state, PACKETS_SDMA, packets[i].gfx, words, ARRAY_SIZE(words));
 		assert_text(p.name, packets[i].name);
 		if (p.words != packets[i].words)
 			fail_msg("%s of %s has %zu words", packets[i].name, packets[i].gfx, p.words);
 	}
 	uint32_t copy[7] = { 1, 0xffffffff };
-	struct packet p = decode(*state, PACKETS_SDMA, "gfx900", copy, COUNT(copy));
+	struct packet p = decode(*state, PACKETS_SDMA, "gfx900", copy, ARRAY_SIZE(copy));
 	assert_field(&p, "count", 1 << 22, 0, "");
-	p = decode(*state, PACKETS_SDMA, "gfx1100", copy, COUNT(copy));
+	p = decode(*state, PACKETS_SDMA, "gfx1100", copy, ARRAY_SIZE(copy));
 	assert_field(&p, "count", 1 << 30, 0, "");
 }
 
 static void mes_messages(void **state)
 {
 	uint32_t words[64] = { MES(3), 0x1000, 0x2000, 0x7f };
-	struct packet p = decode(*state, PACKETS_MES, "gfx1100", words, COUNT(words));
+	struct packet p = decode(*state, PACKETS_MES, "gfx1100", words, ARRAY_SIZE(words));
 	assert_text(p.name, "REMOVE_QUEUE");
 	assert_int_equal(p.words, 64);
 	assert_text(p.waits_for, "the queue at doorbell 0x1000 to be taken off the GPU");
 	assert_field(&p, "gang_context_addr", 0x7f00002000, 16, "");
 	uint32_t add[64] = { MES(2), 0x8001 };
 	add[19] = 0x11, add[20] = 0x22, add[27] = 1, add[28] = 2;
-	p = decode(*state, PACKETS_MES, "gfx1100", add, COUNT(add));
+	p = decode(*state, PACKETS_MES, "gfx1100", add, ARRAY_SIZE(add));
 	assert_field(&p, "mqd_addr", 0x2200000011, 16, "");
 	assert_field(&p, "queue_type", 1, 0, "COMPUTE");
-	p = decode(*state, PACKETS_MES, "gfx1200", add, COUNT(add));
+	p = decode(*state, PACKETS_MES, "gfx1200", add, ARRAY_SIZE(add));
 	assert_field(&p, "mqd_addr", 0x22, 16, "");
 	assert_field(&p, "queue_type", 2, 0, "SDMA");
 	const uint32_t misc[] = { MES(14) - (64u << 12) + (12u << 12), 4, 0, 0, 0, 0, 0, 3, 0xff, 0x55, 0x66, 0 };
-	p = decode(*state, PACKETS_MES, "gfx1151", misc, COUNT(misc));
+	p = decode(*state, PACKETS_MES, "gfx1151", misc, ARRAY_SIZE(misc));
 	assert_int_equal(p.words, 12);
 	assert_field(&p, "operation", 4, 0, "WAIT_REG_MEM");
 	assert_text(p.waits_for, "register 0x55 to equal 3 (mask 0xff)");
 	assert_int_equal(p.register_offset, 0x55);
 	const uint32_t config[] = { MES(14) - (64u << 12) + (3u << 12), 8, 0 };
-	p = decode(*state, PACKETS_MES, "gfx1100", config, COUNT(config));
+	p = decode(*state, PACKETS_MES, "gfx1100", config, ARRAY_SIZE(config));
 	assert_field(&p, "operation", 8, 0, "CHANGE_CONFIG");
-	p = decode(*state, PACKETS_MES, "gfx1200", config, COUNT(config));
+	p = decode(*state, PACKETS_MES, "gfx1200", config, ARRAY_SIZE(config));
 	assert_field(&p, "operation", 8, 0, "QUERY_HUNG_ENGINE_ID");
 	const uint32_t empty[] = { 0, 0 };
-	p = decode(*state, PACKETS_MES, "gfx1100", empty, COUNT(empty));
+	p = decode(*state, PACKETS_MES, "gfx1100", empty, ARRAY_SIZE(empty));
 	assert_int_equal(p.words, 1);
 	assert_text(p.name, "EMPTY");
 	const uint32_t none[] = { 1u | 3u << 4 };
-	assert_int_equal(decode(*state, PACKETS_MES, "gfx1100", none, COUNT(none)).words, 1);
+	assert_int_equal(decode(*state, PACKETS_MES, "gfx1100", none, ARRAY_SIZE(none)).words, 1);
 }
 
 static void aql_packets(void **state)
@@ -430,7 +428,7 @@ static void wrong_blocks_of_packets_are_told(void **state)
 		"ring some_* vcn",
 	};
 	(void)state;
-	for (size_t i = 0; i < COUNT(wrong); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
 		struct know_problems problems = { 0 };
 		know_free(know_load_with("test", str_z(wrong[i]), &problems));
 		if (!problems.count)
@@ -450,12 +448,12 @@ static void a_block_of_the_user_decodes_its_packet(void **state)
 	(void)state;
 	assert_int_equal(problems.count, 0);
 	const uint32_t huge[] = { 0x70, 0, 0x10000000, 0 }, small[20] = { 0x70, 1 }, frame[] = { P3(0x90, 0), 7 };
-	struct packet p = decode(&f, PACKETS_SDMA, "gfx1100", huge, COUNT(huge));
+	struct packet p = decode(&f, PACKETS_SDMA, "gfx1100", huge, ARRAY_SIZE(huge));
 	assert_true(p.cut);
 	assert_int_equal(p.words, 4);
-	assert_int_equal(decode(&f, PACKETS_SDMA, "gfx1100", small, COUNT(small)).words, 17);
+	assert_int_equal(decode(&f, PACKETS_SDMA, "gfx1100", small, ARRAY_SIZE(small)).words, 17);
 	assert_int_equal(decode(&f, PACKETS_SDMA, "gfx1100", (uint32_t[]){ 0x71, 0 }, 2).words, 1);
-	p = decode(&f, PACKETS_PM4, "gfx1100", frame, COUNT(frame));
+	p = decode(&f, PACKETS_PM4, "gfx1100", frame, ARRAY_SIZE(frame));
 	assert_field(&p, "all", 7, 8, "");
 	know_free(f.know);
 	arena_free(&f.arena);
@@ -464,7 +462,7 @@ static void a_block_of_the_user_decodes_its_packet(void **state)
 static void an_unknown_language_is_words(void **state)
 {
 	const uint32_t words[] = { 0x12345678, 1 };
-	struct packet p = decode(*state, PACKETS_UNKNOWN, "gfx1100", words, COUNT(words));
+	struct packet p = decode(*state, PACKETS_UNKNOWN, "gfx1100", words, ARRAY_SIZE(words));
 	assert_false(p.known);
 	assert_int_equal(p.words, 1);
 }
@@ -493,9 +491,9 @@ static size_t fill_ring(uint32_t *ring, size_t n, size_t begin, size_t times)
 				 0,
 				 P3(0x10, 0x3fff),
 				 P3(0x10, 0x3fff) };
-	for (size_t i = 0; i < times * COUNT(job); i++)
-		ring[(begin + i) % n] = job[i % COUNT(job)];
-	return (begin + times * COUNT(job)) % n;
+	for (size_t i = 0; i < times * ARRAY_SIZE(job); i++)
+		ring[(begin + i) % n] = job[i % ARRAY_SIZE(job)];
+	return (begin + times * ARRAY_SIZE(job)) % n;
 }
 
 static void the_packets_before_a_place_are_found(void **state)
@@ -505,7 +503,7 @@ static void the_packets_before_a_place_are_found(void **state)
 	uint32_t ring[RING] = { 0 };
 	size_t rptr = fill_ring(ring, RING, RING - 30, 4);
 	static const size_t back[] = { 0, 1, 2, 10, 14, 21, 22, 23, 31 };
-	for (size_t i = 0; i < COUNT(back); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(back); i++)
 		assert_int_equal(
 			packets_before(&(struct packet_stream){ f->know, PACKETS_PM4, S("gfx1100"), ring, RING }, rptr, i),
 			back[i]);
@@ -547,14 +545,14 @@ static void the_packets_before_a_place_are_found_in_sdma_and_aql(void **state)
 				 7,
 				 6,
 				 0 };
-	uint32_t ring[8 * COUNT(job)];
-	for (size_t i = 0; i < COUNT(ring); i++)
-		ring[i] = job[i % COUNT(job)];
+	uint32_t ring[8 * ARRAY_SIZE(job)];
+	for (size_t i = 0; i < ARRAY_SIZE(ring); i++)
+		ring[i] = job[i % ARRAY_SIZE(job)];
 	static const size_t back[] = { 0, 2, 6, 12, 18, 20 };
-	for (size_t i = 0; i < COUNT(back); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(back); i++)
 		assert_int_equal(
-			packets_before(&(struct packet_stream){ f->know, PACKETS_SDMA, S("gfx1030"), ring, COUNT(ring) },
-				       5 * COUNT(job), i),
+			packets_before(&(struct packet_stream){ f->know, PACKETS_SDMA, S("gfx1030"), ring, ARRAY_SIZE(ring) },
+				       5 * ARRAY_SIZE(job), i),
 			back[i]);
 	const uint32_t aql[64] = { 2, [16] = 3, [32] = 1, [48] = 1 };
 	assert_int_equal(packets_before(&(struct packet_stream){ f->know, PACKETS_AQL, S("gfx942"), aql, 64 }, 32, 2), 32);
@@ -586,7 +584,7 @@ static void every_seed_is_decoded(void **state)
 {
 	struct fixture *f = *state;
 	static const char *const parts[] = { "gfx1100", "gfx90a", "gfx1030", "gfx900", "gfx1100", "gfx1201", "gfx942" };
-	for (size_t i = 0; i < COUNT(seeds); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(seeds); i++) {
 		struct text t = { 0 };
 		struct packet p;
 		load(seeds[i], &t);
@@ -607,7 +605,7 @@ static void every_seed_is_decoded(void **state)
 static void packets_cut_or_changed_harm_nobody(void **state)
 {
 	struct fixture *f = *state;
-	for (size_t i = 0; i < COUNT(seeds); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(seeds); i++) {
 		struct text t = { 0 };
 		load(seeds[i], &t);
 		for (size_t n = 2; n <= t.n; n += 4)

@@ -105,7 +105,7 @@ static void which_kernel_has_which_parameter(void **state)
 		{ "iommu", "6.8.0-90-generic", TRUTH_YES },
 		{ "amdttm.pages_limit", "6.8.0-90-generic", TRUTH_UNKNOWN },
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		enum truth exists = parameter_exists(find(state, cases[i].name), str_z(cases[i].kernel));
 		if (exists != cases[i].exists)
 			fail_msg("%s in %s: %d, not %d", cases[i].name, cases[i].kernel, exists, cases[i].exists);
@@ -160,7 +160,7 @@ static void the_default_of_a_parameter_by_kernel(void **state)
 		{ "amdgpu.gfxoff", "6.12.5", NULL },
 		{ "ttm.pages_limit", "6.12.5", NULL },
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct str value = parameter_default(find(state, cases[i].name), str_z(cases[i].kernel));
 		if (!value.p != !cases[i].value || (value.p && !str_is(value, cases[i].value)))
 			fail_msg("%s in %s: '" STR_FMT "'", cases[i].name, cases[i].kernel, STR_ARG(value));
@@ -200,7 +200,7 @@ static void a_mistyped_name_has_a_nearest_one(void **state)
 		{ ".", "" },
 		{ "", "" },
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct str near = parameter_near(known(state), str_z(cases[i].name), NULL, 0);
 		if (!str_is(near, cases[i].near))
 			fail_msg("%s: '" STR_FMT "', not '%s'", cases[i].name, STR_ARG(near), cases[i].near);
@@ -215,7 +215,7 @@ static void a_mistyped_name_has_a_nearest_one(void **state)
 static void the_nearest_name_is_one_that_the_module_has(void **state)
 {
 	const struct str has[] = { S("cwsr_enable"), S("gttsize"), S("newknob1"), S("newknob2"), S("newknob2") };
-	const size_t n = sizeof(has) / sizeof(has[0]);
+	const size_t n = ARRAY_SIZE(has);
 	assert_true(str_is(parameter_near(known(state), S("amdgpu.cwsr_enabled"), has, n), "cwsr_enable"));
 	assert_true(str_is(parameter_near(known(state), S("amdgpu.newknob_2"), has, n), "newknob2"));
 	assert_int_equal(parameter_near(known(state), S("amdgpu.sgdisplay"), has, n).n, 0);
@@ -254,7 +254,7 @@ static void wrong_blocks_of_parameters_are_told(void **state)
 		"set "
 		"amdgpu.gfxoff 0\n",
 	};
-	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
 		unsigned problems;
 		know_free(load_one(wrong[i], &problems));
 		if (!problems)
@@ -307,7 +307,7 @@ static void names_of_any_bytes_harm_nobody(void **state)
 	static const char *const texts[] = { "6.12.115+deb13-amd64", "6.1.0-50-amd64", "amdgpu.cwsr_enabled",
 					     "999999999999999999999.1" };
 	static const char bytes[] = { 0, '.', '-', '0', '9', 'z', (char)0xff };
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		char text[64];
 		size_t n = strlen(texts[i]);
 		for (size_t cut = 0; cut <= n; cut++) {

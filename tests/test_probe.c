@@ -103,7 +103,7 @@ static void files_that_act_when_read_are_never_opened(void **state)
 	};
 	struct arena a = { 0 };
 	(void)state;
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		struct probe p = run_one(&a, bad[i]);
 		if (p.end != PROBE_FORBIDDEN || p.n)
 			fail_msg("%s", bad[i].path);
@@ -136,7 +136,7 @@ static void files_of_the_list_may_be_opened(void **state)
 		{ .kind = PROBE_READ, .path = "/proc/1/mem" },
 	};
 	(void)state;
-	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(good); i++)
 		if (!probe_allowed(&good[i]))
 			fail_msg("%s", good[i].path);
 }
@@ -157,7 +157,7 @@ static void each_operation_has_its_answer(void **state)
 	struct probe_stuck stuck;
 	struct probe_count count = { 0 };
 	(void)state;
-	probe_run(&a, probes, sizeof(probes) / sizeof(probes[0]), 2000, &stuck, &count);
+	probe_run(&a, probes, ARRAY_SIZE(probes), 2000, &stuck, &count);
 	assert_false(stuck.is);
 	assert_int_equal(count.children, 1);
 	assert_true(str_is(probe_text(&probes[0]), "0x1002"));
@@ -279,6 +279,7 @@ static int begin_silence(void)
 
 static void end_silence(int server)
 {
+	probe_readers_end();
 	kill(server, SIGKILL);
 	waitpid(server, NULL, 0);
 	while (waitpid(-1, NULL, 0) > 0) // those that were left behind end with the server

@@ -50,9 +50,10 @@ static const struct scene healthy[] = {
 	{ "a partition beside busy ones", 600, 7200, VOTE_MOVED, 0, 0, VOTE_MOVED, VOTE_MOVED, .busy = "60" },
 	{ "a heartbeat", 60, 3600, VOTE_STOOD, VOTE_STOOD, VOTE_MOVED, VOTE_STOOD, VOTE_STOOD, "yes", .busy = "100" },
 	{ "nothing", 60, 7200, 0, 0, 0, 0, 0, .busy = "0" },
-	{ "a recording, where nothing else is seen", 60, 3600, VOTE_STOOD, 0, 0, 0, 0, .busy = "100", .recordings = VOTE_MOVED },
+	{ "a recording, where nothing else is seen", 60, 3600, VOTE_STOOD, 0, 0, 0, 0, .busy = "100",
+	  .recordings = VOTE_MOVED },
 };
-enum { HEALTHY = sizeof(healthy) / sizeof(healthy[0]) };
+enum { HEALTHY = ARRAY_SIZE(healthy) };
 
 static void set(struct gpu_progress *p, const char *name, const char *value)
 {
@@ -148,7 +149,7 @@ static const struct scene hung[] = {
 
 static void a_hang_is_suspected_then_certain(void **state)
 {
-	for (size_t i = 0; i < sizeof(hung) / sizeof(hung[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(hung); i++) {
 		for (size_t before = 0; before < HEALTHY; before++) {
 			struct gpu_progress p;
 			int64_t now = HOUR, suspected = 0, certain = 0;

@@ -108,12 +108,12 @@ static void words_of_mqds_have_their_places(void **state)
 		     { "gfx1100", 8, 27, 19 },
 		     { "gfx1201", 7, 24, 17 } };
 	uint32_t words[512] = { 0 }, value;
-	for (size_t i = 0; i < sizeof(sdma) / sizeof(sdma[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(sdma); i++) {
 		const struct know_mqd *m = mqd_layout(*state, str_z(sdma[i].gfx));
 		assert_non_null(m);
-		for (size_t n = 0; n < sizeof(compute) / sizeof(compute[0]); n++)
+		for (size_t n = 0; n < ARRAY_SIZE(compute); n++)
 			assert_true(mqd_value((struct mqd_words){ m, false, false, words, 512 }, compute[n], &value));
-		for (size_t n = 0; n < sizeof(copy) / sizeof(copy[0]); n++)
+		for (size_t n = 0; n < ARRAY_SIZE(copy); n++)
 			assert_true(mqd_value((struct mqd_words){ m, true, false, words, 512 }, copy[n], &value));
 		assert_int_equal(mqd_word(m, false, false, S("CP_HQD_PQ_CONTROL")), 145);
 		assert_int_equal(mqd_word(m, false, false, S("CP_HQD_PQ_WPTR_HI")), 183);
@@ -182,7 +182,7 @@ static void texts_of_kfd_cut_or_changed_harm_nobody(void **state)
 {
 	static const char *const names[] = { "queues/mqds", "queues/hqds", "queues/rls", "queues/dump", "devcoredump/file" };
 	static const char changes[] = { 1, 0x10, (char)0x80, 0x2a };
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		struct text text = load(names[i]);
 		for (size_t n = 0; n <= text.n; n++)
 			try_text(*state, names[i], n, text.p, n);

@@ -216,12 +216,12 @@ static void each_number(struct trial *t, size_t step, try_fn *try)
 	for (size_t at = 0; next_run(text, in_number, &at, &end); at = end) {
 		if (!has_digit(str_cut(str_from(text, at), end - at)))
 			continue;
-		for (size_t i = 0; i < sizeof(extreme) / sizeof(extreme[0]); i++)
+		for (size_t i = 0; i < ARRAY_SIZE(extreme); i++)
 			if (number++ % step == 0)
 				try_replaced(t, at, end, extreme[i], try);
 	}
 	// All at once: what they are added to and subtracted from is as extreme.
-	for (size_t i = 0; i < sizeof(extreme) / sizeof(extreme[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(extreme); i++) {
 		struct text all = { 0 };
 		size_t from = 0;
 		for (size_t at = 0; next_run(text, in_number, &at, &end); at = end) {
@@ -311,7 +311,7 @@ static bool repeat_line(struct trial *t, struct str text, unsigned line)
 {
 	const struct artefact_reader *r = t->seed->reader->artefact;
 	const struct artefact_output out = output(t);
-	void *self = r->open(&out);
+	void *self = artefact_open(r, &out);
 	LINE_ROOM(room);
 	struct str raw = { 0 };
 	for (unsigned n = 0; n < line; n++) {
@@ -333,7 +333,7 @@ static bool repeat_line(struct trial *t, struct str text, unsigned line)
 		r->line(self, &parsed, (struct place){ 0, line + n });
 		after = n % REPEAT ? after : memory_in_use();
 	}
-	r->close(self);
+	artefact_close(r, self);
 	if (!each || after <= before + READER_BYTES)
 		return true;
 	print_error("%s/%s:%u: %zu bytes for each line: " STR_FMT "\n", t->seed->reader->seeds, t->seed->name, line, each,
@@ -369,7 +369,7 @@ static void odd_documents_harm_nobody(void **state)
 {
 	struct trial t = { ((struct fixture *)*state)->know, &((struct fixture *)*state)->seeds[0], 0, 0 };
 	static const char *const begins[] = { "{\"State\":", "{\"entries\":", "[{\"Id\":", "{\"kind\":\"Pod\",\"status\":" };
-	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(begins); i++) {
 		struct text deep = { 0 };
 		text_add(&deep, str_z(begins[i]));
 		for (unsigned n = 0; n < 100000; n++)
@@ -459,7 +459,7 @@ static int setup(void **state)
 {
 	struct fixture *f = mem_alloc(sizeof(*f));
 	f->know = know_load_with("none.know", S(""), &(struct know_problems){ 0 });
-	for (size_t i = 0; i < sizeof(readers) / sizeof(readers[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(readers); i++) {
 		char path[1024];
 		snprintf(path, sizeof(path), "%s/%s", SEEDS, readers[i].seeds);
 		DIR *d = opendir(path);

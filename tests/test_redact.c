@@ -12,9 +12,17 @@
 
 #include "base/cleanup.h"
 #include "capture/capture.h"
-#include "capture/redact/redact.h"
+#include "capture/redact/evidence.h"
 #include "recorder/format.h"
 #include "redact_check.h"
+
+/** The program keeps them until it ends. */
+static void allow_end(struct allowed *a)
+{
+	cleanup_free(&a->words.slots);
+	cleanup_free(&a->telling.slots);
+	vec_free(&a->patterns);
+}
 
 static struct text redacted(const char *found_in, bool command, const char *text, bool same_size)
 {
@@ -50,6 +58,7 @@ static void names_and_secrets_are_replaced(void **state)
 		{ "GET https://bob:hunter22@repo.inside.lan/x", "hunter22", false },
 		{ "mail to carol@inside.lan failed", "carol", false },
 		{ "connect to gpu7.cluster.example.com refused", "gpu7.cluster.example.com", false },
+		{ "connect to GPU8.Cluster.Example.COM refused", "GPU8.Cluster.Example.COM", false },
 		{ "run.py --password 'swordfish1'", "swordfish1", true },
 		{ "python x.py AbCdEf0123GhIjKl4567MnOp", "AbCdEf0123GhIjKl4567MnOp", true },
 		{ "session opened for user dave", "dave", false },
@@ -100,6 +109,7 @@ static void names_and_secrets_are_replaced(void **state)
 		{ "modem IMEI 356938035643809", "356938035643809", false },
 		{ "scsi: wwn 0x5000c500a1f2e3d4", "5000c500a1f2e3d4", false },
 		{ "site 52.0907374,5.1214201", "52.0907374", false },
+		{ "site 40.7128, -74.0060", "40.7128", false },
 		{ "gpsd: $GPGGA,123519,4807.038,N,01131.000,E,1", "4807.038", false },
 		{ "0::/kubepods/pod7c3c9f0e_2b1a_4d5e_8f90_a1b2c3d4e5f6", "7c3c9f0e", false },
 		{ "0::/docker/4fa6e0f0c678b1d2e3f4a5968778695a4b3c2d1e0f9e8d7c6b5a493827160594", "4fa6e0f0c678", false },
@@ -116,7 +126,7 @@ static void names_and_secrets_are_replaced(void **state)
 		{ "ata3.00: ATA-9: WDC WD40EFRX, WD-WCC4E5KJ9912, max UDMA/133", "WCC4E5KJ9912", false },
 	};
 	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		for (int same = 0; same < 2; same++) {
 			struct text now = redacted(cases[i].text, cases[i].command, cases[i].text, same);
 			if (str_find(text_str(&now), str_z(cases[i].secret)) >= 0)
@@ -124,6 +134,92 @@ static void names_and_secrets_are_replaced(void **state)
 			assert_true(!same || now.n == strlen(cases[i].text));
 			text_free(&now);
 		}
+	}
+}
+
+/** What the name of an option or a variable says of its value counts from a certain length on, and not for what cannot be one. */
+static void a_named_value_goes_if_it_can_be_one(void **state)
+{
+	static const struct {
+		const char *text, *after; // after: NULL: it stays
+	} cases[] = {
+		{ "--token qzx", NULL },
+		{ "--token qzxw", "--token secret-1" },
+		{ "--password 1234567", NULL },
+		{ "--password 12345678", "--password secret-1" },
+		{ "--password 0x12345678", NULL },
+		{ "--password $SECRETWORD", NULL },
+		{ "--password %SECRETWORD", NULL },
+		{ "--serial S4E", NULL },
+		{ "--serial S4EV", "--serial serial-1" },
+		{ "--serial wolf", NULL },
+		{ "uuid=on", NULL },
+		{ "--host 12345678", NULL },
+		{ "--host zebra7:8080", "--host host-1:8080" },
+		{ "--host zebra7.quux.lan and zebra7", "--host host-1 and host-2" },
+		{ "--host 10.17.0.9", "--host ip-1" },
+		{ "--user 7zaphod", NULL },
+		{ "--user zaphod", "--user user-1" },
+		{ "--username=zaphod x", "--username=user-1 x" },
+		{ "--model qzx", "--model model-1" },
+		{ "--model quux/Hidden-70B; quux; Hidden-70B", "--model model-1; model-2; model-3" },
+		{ "--model qux/Hidden-70B; qux", "--model model-1; qux" },
+		{ "--model q", NULL },
+		{ "--pw qzxw", "--pw secret-1" },
+		{ "\"token\": \"qzxwv\"", "\"token\": \"secret-1\"" },
+		{ "token: qzxwv", "token: secret-1" },
+		{ "model: qzxwv", NULL },
+		{ "pass: qzxwv", NULL },
+		{ "tokenize=qzxwv", NULL },
+		{ "MYTOKEN=qzxwv", "MYTOKEN=secret-1" },
+		{ "monkey=qzxwv", NULL },
+		{ "accountKey=qzxwv", "accountKey=secret-1" },
+	};
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct text now = redacted(cases[i].text, true, cases[i].text, false);
+		const char *after = cases[i].after ? cases[i].after : cases[i].text;
+		if (!str_is(text_str(&now), after))
+			fail_msg("'%s' becomes '%.*s', not '%s'", cases[i].text, (int)now.n, now.p, after);
+		text_free(&now);
+	}
+}
+
+/** A variable and its value as an environment has them, and an option with the next argument. */
+static void a_value_is_told_by_its_name(void **state)
+{
+	static const struct {
+		const char *name, *value, *after; // after: NULL: it stays
+	} cases[] = {
+		{ "SLURM_JOB_NAME", "zebratrain", "name-1" },
+		{ "POD_NAME", "zebrapod-7f", "name-1" },
+		{ "CI_COMMIT_BRANCH", "zebra-fix", "name-1" },
+		{ "NCCL_SOCKET_IFNAME", "zebra0", "name-1" },
+		{ "--name", "zebrabox", "name-1" },
+		{ "HF_TOKEN", "qzxwv", "secret-1" },
+		{ "MASTER_ADDR", "zebra7", "host-1" },
+		{ "SLURM_JOB_ID", "zebra", NULL },
+		{ "LOGNAME", "zaphod", "user-1" },
+		{ "HIP_VISIBLE_DEVICES", "zebra", NULL },
+		{ "MODEL", "quuxy", "model-1" },
+		{ "--names", "zebrabox", NULL },
+	};
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct redactor r = { 0 };
+		struct text now = { 0 };
+		char line[128], after[128]; // name and value stand in one text, as in an environment
+		snprintf(line, sizeof(line), "%s=%s", cases[i].name, cases[i].value);
+		snprintf(after, sizeof(after), "%s=%s", cases[i].name, cases[i].after ? cases[i].after : cases[i].value);
+		const struct str name = { line, strlen(cases[i].name) };
+		redact_value(&r, name, str_z(line + name.n + 1));
+		redact_ready(&r);
+		redact_text(&r, str_z(line), false, &now);
+		if (!str_is(text_str(&now), after))
+			fail_msg("%s becomes '%.*s'", line, (int)now.n, now.p);
+		assert_null(r.from);
+		text_free(&now);
+		redactor_free(&r);
 	}
 }
 
@@ -149,7 +245,7 @@ static void what_tells_nothing_of_anybody_stays(void **state)
 		"exe=\"/usr/bin/x\" exe=/usr/bin/x a list of users of user space",
 	};
 	(void)state;
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		struct text now = redacted(texts[i], false, texts[i], false);
 		if (!str_eq(text_str(&now), str_z(texts[i])))
 			fail_msg("'%s' became '%.*s'", texts[i], (int)now.n, now.p);
@@ -181,11 +277,15 @@ static void texts_may_be_cut(void **state)
 /** What is longest under the eyes of each rule: a text twice as long takes no more than a few times as long. */
 static void time_grows_with_the_text_only(void **state)
 {
-	static const char *const texts[] = { "a-", "a.pt", "sk-/", "://", "key=", "/home/", "1:", "fe80::", "models--", "eui.", "?sig=abcd",
-					     "mysql -p abc1 ", "iqn.", "10.1.", "a@", "-----BEGIN ", "token-" };
-	enum { SIZE = 1 << 17, MS = 20000 }; // far more than it needs, and far less than if each byte were looked at from each other one
+	static const char *const texts[] = { "a-",   "a.pt",   "sk-/",     "://",         "key=",      "/home/",
+					     "1:",   "fe80::", "models--", "eui.",        "?sig=abcd", "mysql -p abc1 ",
+					     "iqn.", "10.1.",  "a@",       "-----BEGIN ", "token-" };
+	enum {
+		SIZE = 1 << 17,
+		MS = 20000
+	}; // far more than it needs, and far less than if each byte were looked at from each other one
 	(void)state;
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		struct text all = { 0 }, ret = { 0 };
 		struct redactor r = { 0 };
 		const clock_t begin = clock();
@@ -215,9 +315,10 @@ static void the_longest_name_is_meant(void **state)
 /** Of a bug report: what may stay, at every byte, in as much memory as there is text. */
 static void what_is_kept_may_be_cut(void **state)
 {
-	static const char text[] = "[ 1.5] amdgpu 0000:03:00.0: ring gfx_0.0.0 timeout, Process heartofgold pid 42\n--- cmdline\n"
-				   "/usr/bin/python3\n--tensor-parallel-size=8\n7f00-7f01 r-xp 00000000 fe:00 501 /srv/heart/of/gold.so\n"
-				   "options amdgpu gpu_recovery=1 x=y\nGRUB_CMDLINE_LINUX=\"quiet iommu=pt a=b\" uid=28443 6.12.0-heart";
+	static const char text[] =
+		"[ 1.5] amdgpu 0000:03:00.0: ring gfx_0.0.0 timeout, Process heartofgold pid 42\n--- cmdline\n"
+		"/usr/bin/python3\n--tensor-parallel-size=8\n7f00-7f01 r-xp 00000000 fe:00 501 /srv/heart/of/gold.so\n"
+		"options amdgpu gpu_recovery=1 x=y\nGRUB_CMDLINE_LINUX=\"quiet iommu=pt a=b\" uid=28443 6.12.0-heart";
 	struct allowed a;
 	(void)state;
 	struct know *k = know_load_update(NULL, &(struct know_problems){ 0 });
@@ -245,22 +346,30 @@ static void a_bug_report_keeps_what_is_known(void **state)
 		  "amdgpu 0000:03:00.0: amdgpu:  Process name-1 pid 42 thread name-1 pid 43" },
 		{ ALLOW_LOG, "[  12.500000] thunderclap: nobody knows it", "[  12.500000]" },
 		{ ALLOW_LOG, " amdgpu_job_timedout+0x23/0x100 [amdgpu]", " amdgpu_job_timedout+0x23/0x100 [amdgpu]" },
-		{ ALLOW_LOG, "Command line: root=UUID=ab amdgpu.gpu_recovery=1 zarniwoop=gold", "Command line:  amdgpu.gpu_recovery=1 " },
+		{ ALLOW_LOG, "Command line: root=UUID=ab amdgpu.gpu_recovery=1 zarniwoop=gold",
+		  "Command line:  amdgpu.gpu_recovery=1 " },
 		{ ALLOW_VALUES, "Uid:\t28443\t0", "Uid:\tname-1\t0" },
 		{ ALLOW_VALUES, "6.12.0-zarniwoop", "6.12.0-name-1" },
-		{ ALLOW_COMMAND, "/opt/zarniwoop/python3\nrun.zarniwoop\n-p\nswordfish\nwhat does it say\n12345678", "python3\nrun.name-1\n-p\nname-2\nname-3\nname-4" },
-		{ ALLOW_COMMAND, "python3\n-m\nvllm\n-p\ntimeout\n-P\n1234\n-n", "python3\n-m\nvllm\n-p\nname-1\n-P\nname-2\n-n" },
+		{ ALLOW_COMMAND, "/opt/zarniwoop/python3\nrun.zarniwoop\n-p\nswordfish\nwhat does it say\n12345678",
+		  "python3\nrun.name-1\n-p\nname-2\nname-3\nname-4" },
+		{ ALLOW_COMMAND, "python3\n-m\nvllm\n-p\ntimeout\n-P\n1234\n-n",
+		  "python3\n-m\nvllm\n-p\nname-1\n-P\nname-2\n-n" },
 		{ ALLOW_VARIABLES, "HSA_XNACK=1\nHEART=gold\nRANK=3\n", "HSA_XNACK=1\nRANK=3\n" },
-		{ ALLOW_MODULES, "# for zarniwoop\noptions amdgpu gpu_recovery=1 zarniwoop=1", "\noptions amdgpu gpu_recovery=1 " },
+		{ ALLOW_MODULES, "# for zarniwoop\noptions amdgpu gpu_recovery=1 zarniwoop=1",
+		  "\noptions amdgpu gpu_recovery=1 " },
 		{ ALLOW_PATHS, "/opt/rocm/heartofgold.conf", "/opt/rocm/name-1xxxxx.conf" },
 		{ ALLOW_PATHS, "/dev/dri/renderD128", "/dev/dri/renderD128" },
 		{ ALLOW_ALL, "zarniwoop of gold", "zarniwoop of gold" },
+		{ ALLOW_DUMP, "regZARNI_STATUS  0x0", "regZARNI_STATUS  0x0" }, // registers are named in capitals
+		{ ALLOW_DUMP, "GHeart_of_zarniwoop  0x0", "name-1  0x0" },
+		{ ALLOW_FIELDS, "Zarniwoop:\t0", "Zarniwoop:\t0" },
+		{ ALLOW_VALUES, "Zarniwoop:\t0", "name-1:\t0" },
 	};
 	struct allowed a;
 	(void)state;
 	struct know *k = know_load_update(NULL, &(struct know_problems){ 0 });
 	allow_begin(&a, k, NULL);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct redactor r = { 0 };
 		struct text kept = { 0 };
 		a.redactor = &r;
@@ -272,6 +381,35 @@ static void a_bug_report_keeps_what_is_known(void **state)
 	}
 	allow_end(&a);
 	know_free(k);
+}
+
+/** What is allowed in a file is decided by where it stands; what no row names is not taken for the kernel's own. */
+static void each_file_has_a_form(void **state)
+{
+	static const struct {
+		const char *path;
+		bool list;
+		enum allow_form form;
+	} cases[] = {
+		{ "/proc/77/cmdline", false, ALLOW_COMMAND },
+		{ "/proc/77/environ", false, ALLOW_VARIABLES },
+		{ "/proc/77/status", false, ALLOW_FIELDS },
+		{ "/proc/cmdline", false, ALLOW_BOOT },
+		{ "/sys/class/drm/card0/device/uevent", false, ALLOW_ALL },
+		{ "/etc/modprobe.d/zarniwoop.conf", false, ALLOW_MODULES },
+		{ "/home/zarniwoop", false, ALLOW_WORDS },
+		{ "what a tool said", false, ALLOW_VALUES },
+		{ "/sys/class/drm", true, ALLOW_ALL },
+		{ "/home/zarniwoop", true, ALLOW_PATHS },
+	};
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		if (allow_form_of(str_z(cases[i].path), cases[i].list) != cases[i].form)
+			fail_msg("%s has the form %d", cases[i].path, (int)allow_form_of(str_z(cases[i].path), cases[i].list));
+	assert_int_equal(allow_form_of_member(S("processes.txt")), ALLOW_PROCESSES);
+	assert_int_equal(allow_form_of_member(S("devcoredump/1.bin")), ALLOW_DUMP);
+	assert_int_equal(allow_form_of_member(S("kernel-log.txt")), ALLOW_LOG);
+	assert_int_equal(allow_form_of_member(S("zarniwoop.txt")), ALLOW_LOG);
 }
 
 /** An entry of a recording's log; returns its size. */
@@ -334,7 +472,7 @@ static void names_in_a_recording_go(void **state)
 		{ .kind = EXTENT_THREADS, .offset = AT, .size = ROOM, .stride = UINT32_MAX, .head = ROOM - 8 },
 		{ .kind = EXTENT_THREADS, .offset = SIZE + 1, .size = 1 },
 	};
-	for (size_t first = 0; first < sizeof(tables) / sizeof(tables[0]); first++) {
+	for (size_t first = 0; first < ARRAY_SIZE(tables); first++) {
 		_cleanup_free_ char *bytes = calloc(1, SIZE);
 		struct rec_thread *threads = (void *)(bytes + AT);
 		memcpy(bytes, RECORDING_MAGIC, sizeof(RECORDING_MAGIC) - 1);
@@ -373,7 +511,7 @@ static void options_of_one_letter_stay(void **state)
 					     "x-p marvin42",
 					     "-p" };
 	(void)state;
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		struct text now = redacted(texts[i], true, texts[i], false);
 		if (!str_eq(text_str(&now), str_z(texts[i])))
 			fail_msg("'%s' became '%.*s'", texts[i], (int)now.n, now.p);
@@ -389,62 +527,24 @@ static void a_name_has_one_counter(void **state)
 	text_free(&now);
 }
 
-static void make(const char *directory, const char *name, size_t size, int age)
-{
-	char path[256];
-	const struct timespec times[2] = { { .tv_sec = 1000000 - age }, { .tv_sec = 1000000 - age } };
-	_cleanup_free_ char *bytes = calloc(1, size);
-	snprintf(path, sizeof(path), "%s/%s", directory, name);
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-	assert_true(fd >= 0 && write(fd, bytes, size) == (ssize_t)size);
-	futimens(fd, times);
-	close(fd);
-}
-
-static bool there(const char *directory, const char *name)
-{
-	char path[256];
-	snprintf(path, sizeof(path), "%s/%s", directory, name);
-	return !access(path, F_OK);
-}
-
-static void oldest_bundles_go_first(void **state)
-{
-	enum { SIZE = 1 << 16 };
-	char directory[] = "/tmp/unhang-test-vacuum-XXXXXX", path[256];
-	static const char *const names[] = { "c.tar.zst", "a.tar.zst", "b.tar.zst", "d.tar.zst", "other.txt" };
-	(void)state;
-	assert_non_null(mkdtemp(directory));
-	for (int i = 0; i < 5; i++)
-		make(directory, names[i], SIZE, 100 - i);
-	assert_int_equal(capture_vacuum(directory, UINT64_MAX, 0, NULL), 0);
-	assert_int_equal(capture_vacuum(directory, 2 * SIZE, 0, "c.tar.zst"), 2); // the oldest is kept by its name
-	assert_true(there(directory, "c.tar.zst") && there(directory, "d.tar.zst") && there(directory, "other.txt"));
-	assert_false(there(directory, "a.tar.zst") || there(directory, "b.tar.zst"));
-	assert_int_equal(capture_vacuum(directory, UINT64_MAX, UINT64_MAX, NULL), 2); // no disk has so much room
-	assert_true(there(directory, "other.txt"));
-	assert_int_equal(capture_vacuum("/nonexistent", 0, 0, NULL), 0);
-	snprintf(path, sizeof(path), "%s/other.txt", directory);
-	unlink(path);
-	assert_int_equal(rmdir(directory), 0);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_and_secrets_are_replaced),
+		cmocka_unit_test(a_named_value_goes_if_it_can_be_one),
+		cmocka_unit_test(a_value_is_told_by_its_name),
 		cmocka_unit_test(what_tells_nothing_of_anybody_stays),
 		cmocka_unit_test(texts_may_be_cut),
 		cmocka_unit_test(time_grows_with_the_text_only),
 		cmocka_unit_test(the_longest_name_is_meant),
 		cmocka_unit_test(what_is_kept_may_be_cut),
 		cmocka_unit_test(a_bug_report_keeps_what_is_known),
+		cmocka_unit_test(each_file_has_a_form),
 		cmocka_unit_test(a_recording_stays_whole),
 		cmocka_unit_test(names_in_a_recording_go),
 		cmocka_unit_test(a_strong_sign_counts),
 		cmocka_unit_test(options_of_one_letter_stay),
 		cmocka_unit_test(a_name_has_one_counter),
-		cmocka_unit_test(oldest_bundles_go_first),
 	};
 	return cmocka_run_group_tests_name("redact", tests, NULL, NULL);
 }

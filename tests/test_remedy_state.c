@@ -1,4 +1,5 @@
-// Whether a remedy is in force, does not exist or is not needed, by the facts alone; and an incident against the machine as it is.
+// Whether a remedy is in force, does not exist or is not needed, by the facts alone; an incident against the machine as it is; and the
+// doctor's verdict.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include "diagnose/doctor/doctor.h"
+#include "diagnose/doctor/verdict.h"
 #include "diagnose/engine.h"
 #include "diagnose/incident.h"
 #include "evidence/reader.h"
@@ -118,7 +121,7 @@ static void a_mask_is_computed_from_the_one_that_is_set(void **state)
 		{ "param.amdgpu.ppfeaturemask what", "" },
 	};
 	struct arena arena = { 0 };
-	for (size_t n = 0; n < sizeof(cases) / sizeof(cases[0]); n++) {
+	for (size_t n = 0; n < ARRAY_SIZE(cases); n++) {
 		struct str words = str_z(cases[n].facts);
 		const struct fact_view view = { get_word, &words };
 		struct str numbers = remedy_numbers(&know_remedy(*state, S("clears"))->change, &view, &arena);
@@ -202,6 +205,38 @@ static void remedies_are_held_against_this_machine_and_boot_only(void **state)
 	host_free(&host);
 }
 
+/** A watch concludes more than once. What turned out to be unrelated is no cause any more, whatever was concluded before. */
+static void a_cause_can_be_taken_back(void **state)
+{
+	struct incident *i = mes_hang(*state);
+	assert_true(i->cause && i->root);
+	assert_true(incident_conclude(i, *state));
+	for (size_t n = 0; n < i->events.len; n++)
+		i->events.data[n]->unrelated = true;
+	assert_false(incident_conclude(i, *state));
+	assert_null(i->root);
+	assert_null(i->cause);
+	incident_free(i);
+}
+
+/** One thing that was needed and not read is enough; debugfs is needed only for firmware that sysfs does not tell. */
+static void no_all_clear_without_what_is_needed(void **state)
+{
+	const struct findings none = { 0 };
+	for (int needed = 0; needed <= 2; needed++) {
+		struct host host = { .know = *state };
+		struct host_item *machine = host_add(&host, "machine", NULL);
+		host.devices.n = 1;
+		assert_int_equal(doctor_verdict(&host, &none), UH_HEALTHY);
+		if (needed)
+			host_note(&host, machine, "unread", needed == 1 ? S("the kernel's log") : S("debugfs"), S("/"));
+		assert_int_equal(doctor_verdict(&host, &none), needed == 1 ? UH_UNKNOWN : UH_HEALTHY);
+		host.devices.n = 0;
+		assert_int_equal(doctor_verdict(&host, &none), UH_UNKNOWN);
+		host_free(&host);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -209,6 +244,8 @@ int main(void)
 		cmocka_unit_test(a_remedy_that_a_version_brings_is_needless),
 		cmocka_unit_test(a_mask_is_computed_from_the_one_that_is_set),
 		cmocka_unit_test(remedies_are_held_against_this_machine_and_boot_only),
+		cmocka_unit_test(a_cause_can_be_taken_back),
+		cmocka_unit_test(no_all_clear_without_what_is_needed),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -14,6 +14,7 @@
 #include "emulator/machine.h"
 #include "gpu/memory/vm.h"
 #include "scenario_check.h"
+#include "tests/wave_bits.h"
 
 static struct know *knowledge(void)
 {
@@ -125,7 +126,7 @@ static void every_part_has_its_registers(void **state)
 {
 	struct know *k = knowledge();
 	(void)state;
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
 		char text[256];
 		size_t slots;
 		snprintf(text, sizeof(text),
@@ -535,7 +536,7 @@ static void each_mistake_is_told_with_its_line(void **state)
 	};
 	struct know *k = knowledge();
 	(void)state;
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct emu_machine *m;
 		_cleanup_error_ struct uh_error *err = emu_read(k, "test", str_z(rows[i].text), &m);
 		assert_null(m);
@@ -563,7 +564,7 @@ static void a_scenario_that_wants_too_much_is_refused(void **state)
 	};
 	struct know *k = knowledge();
 	(void)state;
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct text text = { 0 };
 		int64_t begin = now_ms();
 		text_add(&text, str_z(rows[i].head));
@@ -598,7 +599,7 @@ static void scenarios_cut_or_changed_harm_nobody(void **state)
 	static const char *const names[] = { "everything", "mi300-xcc-stuck" };
 	struct know *k = knowledge();
 	(void)state;
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		char path[512], chunk[4096];
 		struct text text = { 0 };
 		int64_t end = now_ms() + TRIAL_SECONDS * 1000;

@@ -37,7 +37,7 @@ static void lines_of_modprobe_d_are_parsed(void **state)
 	struct modprobe_line l;
 	unsigned line = 0;
 	(void)state;
-	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
 		assert_true(modprobe_next(&arena, &text, &line, &l));
 		assert_int_equal(l.kind, wanted[i].kind);
 		assert_text(l.module, wanted[i].module);
@@ -137,7 +137,7 @@ static void values_are_compared_as_the_kernel_reads_them(void **state)
 		{ "0xffffffffffffffff1", "1", false },
 	};
 	(void)state;
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		if (value_same(str_z(rows[i].a), str_z(rows[i].b)) != rows[i].same)
 			fail_msg("%s and %s", rows[i].a, rows[i].b);
 		if (value_same(str_z(rows[i].b), str_z(rows[i].a)) != rows[i].same)
@@ -218,7 +218,7 @@ static void settings_cut_or_changed_at_any_byte_harm_nobody(void **state)
 	static const char *const seeds[] = { "module", "modprobe", "grub", "entry" };
 	static const uint8_t changes[] = { 0x00, 0xff, 0x80, '\n', '"', '\\' };
 	(void)state;
-	for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(seeds); i++) {
 		uint8_t bytes[4096];
 		size_t n = read_seed(seeds[i], bytes, sizeof(bytes));
 		for (size_t at = 0; at <= n; at++)

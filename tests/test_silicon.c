@@ -11,7 +11,8 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "gpu/silicon/parts.h"
+#include "gpu/silicon/target.h"
+#include "tests/wave_bits.h"
 
 static int no_problem(void **state)
 {
@@ -106,8 +107,7 @@ static const struct generation {
 	{ "gfx1100", { 11, 0, 0 }, 3, 15, 16, true, "VGPR_SIZE" },  { "gfx1151", { 11, 5, 1 }, 3, 15, 16, true, "VGPR_SIZE" },
 	{ "gfx1201", { 12, 0, 1 }, 4, 23, 16, true, "VGPR_SIZE" },
 };
-#define EACH_GENERATION(g)                                                                                                     \
-	for (const struct generation *g = generations; g < generations + sizeof(generations) / sizeof(*generations); g++)
+#define EACH_GENERATION(g) for (const struct generation *g = generations; g < generations + ARRAY_SIZE(generations); g++)
 
 static void check_field(const struct know *k, const struct generation *g, const struct wave_words *w, const char *bits,
 			const char *field)
@@ -141,7 +141,7 @@ static void words_of_waves_by_generation(void **state)
 		assert_int_equal(w.slots, g->slots);
 		assert_int_equal(w.wgp, g->wgp);
 		assert_true(str_is(w.names[0], "status"));
-		for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++)
+		for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
 			check_field(k, g, &w, fields[i].bits, fields[i].field);
 		check_field(k, g, &w, "vgprs", g->vgprs);
 		size_t word;
@@ -149,11 +149,9 @@ static void words_of_waves_by_generation(void **state)
 		assert_true(wave_bits_of(k, str_z(g->gfx), S("valid"), &word, &high, &low));
 		assert_true(wave_bits_of(k, str_z(g->gfx), S("vmid"), &word, &high, &low));
 		assert_true(wave_bits_of(k, str_z(g->gfx), S("halted"), &word, &high, &low));
-		struct wave_slot s = { .cu = 5, .simd = 2 }, asked = wave_slot_asked(&w, &s),
-				 back = wave_slot_meant(&w, &asked);
+		struct wave_slot s = { .cu = 5, .simd = 2 }, asked = wave_slot_asked(&w, &s);
 		assert_int_equal(asked.cu, g->wgp ? 22 : 5);
 		assert_int_equal(asked.simd, g->wgp ? 0 : 2);
-		assert_true(back.cu == s.cu && back.simd == s.simd);
 	}
 }
 
@@ -244,7 +242,7 @@ static void banks_that_a_part_does_not_have_are_refused(void **state)
 		{ { -1, -1, -1, -1, 3, 3, 7, 15 }, true },    { { -1, -1, -1, -1, 4, 0, 0, 0 }, false },
 		{ { -1, -1, -1, -1, 1, 0, 0, 16 }, false },
 	};
-	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		assert_int_equal(bank_exists(&navi31, &w, &rows[i].b), rows[i].exists);
 }
 
@@ -449,7 +447,7 @@ static int own_sys(void **state)
 static int gone_sys(void **state)
 {
 	(void)state;
-	return umount("/sys");
+	return umount2("/sys", MNT_DETACH); // a reader that stays may still be closing its last file
 }
 
 static void a_look_gives_registers_rings_and_waves(void **state)

@@ -249,7 +249,7 @@ static void names_of_entries(void **state)
 {
 	static const char *const wrong[] = { "", "/etc/passwd", "../x", "a/../b", "a//b", "./a", "a/b/c/d/e/f", "a/." };
 	(void)state;
-	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
 		assert_non_null(bundle_name_wrong(str_z(wrong[i])));
 	assert_null(bundle_name_wrong(S("answers/machine")));
 	assert_null(bundle_name_wrong(S("devcoredump/0000:03:00.0.txt")));

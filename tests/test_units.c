@@ -13,9 +13,8 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/door/root.h"
-#include "base/door/root_walk.h"
 #include "base/save.h"
-#include "gpu/wave_groups.h"
+#include "gpu/wave.h"
 #include "knowledge/condition.h"
 #include "knowledge/know.h"
 #include "knowledge/template.h"
@@ -47,7 +46,7 @@ static void numbers_are_parsed(void **state)
 		{ "-", false, 0 },    { "99999999999999999999", false, 0 },
 		{ "+7", true, 7 },    { "0xffffffffffffffff", true, -1 },
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		int64_t value = 0;
 		assert_int_equal(str_number(str_z(cases[i].text), &value), cases[i].ok);
 		if (cases[i].ok)
@@ -156,7 +155,7 @@ static bool test_facts(const void *ctx, struct str name, size_t index, struct st
 	} facts[] = { { "gfx", "gfx1151" }, { "kernel", "6.17.8-arch" }, { "ring", "gfx" }, { "ring", "sdma0" },
 		      { "fw", "0x83" },     { "low", "0x3000" } };
 	(void)ctx;
-	for (size_t i = 0; i < sizeof(facts) / sizeof(facts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(facts); i++) {
 		if (str_is(name, facts[i].name) && !index--) {
 			*ret = str_z(facts[i].value);
 			return true;
@@ -190,7 +189,7 @@ static void conditions_are_three_valued(void **state)
 		{ "gfx = $gfx", TRUTH_YES },
 		{ "gfx = $rocm", TRUTH_UNKNOWN },
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct condition *c = condition_parse(&f->arena, NULL, str_z(cases[i].text), "test", 1, &f->problems);
 		if (condition_eval(c, &view) != cases[i].truth)
 			fail_msg("%s", cases[i].text);
@@ -231,7 +230,7 @@ static void a_fact_that_was_not_read_makes_a_condition_unread(void **state)
 		{ "gfx = gfx1100 and no late", TRUTH_NO },
 		{ "rocm < 7.2 and no late", TRUTH_UNKNOWN },
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct condition *c = condition_parse(&f->arena, NULL, str_z(cases[i].text), "test", 1, &f->problems);
 		if (condition_eval(c, &view) != cases[i].truth)
 			fail_msg("%s", cases[i].text);
@@ -287,8 +286,8 @@ static void the_walk_without_openat2_leads_to_the_same_files(void **state)
 	put_link(dir, "slash", "a/b/");
 	put_link(dir, "to-file", "a/b/file");
 	put_link(dir, "a/b/rel", "../../a");
-	for (size_t p = 0; p < sizeof(paths) / sizeof(paths[0]); p++)
-		for (size_t f = 0; f < sizeof(flags) / sizeof(flags[0]); f++) {
+	for (size_t p = 0; p < ARRAY_SIZE(paths); p++)
+		for (size_t f = 0; f < ARRAY_SIZE(flags); f++) {
 			long usual = led_to(root_open_at(dir, paths[p], flags[f]));
 			long walked = led_to(root_walk(dir, paths[p], flags[f]));
 			if (walked != usual)
@@ -296,7 +295,7 @@ static void the_walk_without_openat2_leads_to_the_same_files(void **state)
 		}
 	static const char *const made[] = { "a/b/rel", "a/b/file", "here",  "up",    "out",    "loop",
 					    "away",    "dangling", "chain", "slash", "to-file" };
-	for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(made); i++)
 		assert_int_equal(unlinkat(dir, made[i], 0), 0);
 	assert_int_equal(unlinkat(dir, "a/b", AT_REMOVEDIR) | unlinkat(dir, "a", AT_REMOVEDIR) | rmdir(room), 0);
 }
@@ -315,7 +314,7 @@ static void sentences_are_filled_from_facts(void **state)
 		{ "{ring=sdma} ring || rings", "rings" },
 		{ "plain", "plain" },
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct text out = { 0 };
 		phrase_fill(&out, str_z(cases[i].sentence), &view);
 		assert_string_equal(out.p ? out.p : "", cases[i].filled);
@@ -413,7 +412,7 @@ static void registers_of_waves_are_found_by_bank_and_number(void **state)
 	(void)state;
 	static const char *const names[] = { "v07", "vcc", "v", "s12", "v12", "ttmp4", "a1023", "v1024", "exec" };
 	struct register_set set = { 0 };
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		wave_register_add(&set, (struct wave_register){ .name = str_z(names[i]) });
 	assert_ptr_equal(wave_register_at(&set, 's', 12), &set.data[3]);
 	assert_ptr_equal(wave_register_at(&set, 'v', 12), &set.data[4]);

@@ -125,7 +125,7 @@ static const uint64_t va = 0x7f12345678a4;
 static void a_walk_through_four_levels(void **state)
 {
 	static const char *const parts[] = { "gfx900", "gfx906", "gfx1010", "gfx1030", "gfx1100", "gfx1151" };
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
 		struct vm_space s = space(state, parts[i], 3, 0, (VRAM + 0x10000) | VALID);
 		struct memory m = { 0 };
 		put(&m, VRAM + 0x10000 + INDEX(3) * 8, (VRAM + 0x20000) | VALID);
@@ -165,7 +165,7 @@ static void pages_that_end_a_walk_early(void **state)
 static void tables_that_lead_further(void **state)
 {
 	static const char *const parts[] = { "gfx908", "gfx90a", "gfx942" };
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
 		struct vm_space s = space(state, parts[i], 2, 9, (VRAM + 0x10000) | VALID);
 		struct memory m = { 0 };
 		put(&m, VRAM + 0x10000 + INDEX(3) * 8, (VRAM + 0x20000) | VALID);

@@ -1,4 +1,4 @@
-// The watch from inside: what it reads of others, cut at every byte: records of incidents, configurations, uevents, what the eye sends.
+// The watch from inside: what it reads of others, cut at every byte: records of incidents, configurations, uevents, what the log reader sends.
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -19,8 +19,8 @@
 #include "recorder/format.h"
 #include "source/kfd/events.h"
 #include "store/store.h"
-#include "watch/attend.h"
-#include "watch/eye.h"
+#include "watch/answer.h"
+#include "watch/kernel_log.h"
 #include "watch/progress.h"
 #include "watch/pulse/holds.h"
 #include "watch/pulse/pulse.h"
@@ -36,7 +36,7 @@ static char *exact(const char *bytes, size_t n)
 }
 
 static const struct stored sample = { .id = { "0123456789abcdef", 16 },
-				      .state = { "open", 4 },
+				      .state = STORED_OPEN,
 				      .class = { "page-fault", 10 },
 				      .title = { "A shader\nread \x1b[31m memory", 26 },
 				      .gpu = { "0000:03:00.0", 12 },
@@ -97,9 +97,9 @@ static void mistakes_of_a_configuration_are_told(void **state)
 	(void)state;
 	assert_int_equal(settings_parse(&s, "x.conf", str_z(good), count, &told), 0);
 	assert_true(s.quiet == 5 && !s.capture && !strcmp(s.user_data, "registers") && !strcmp(s.state_dir, "/tmp/x"));
-	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
 		assert_int_equal(settings_parse(&s, "x.conf", str_z(wrong[i]), count, &told), 1);
-	assert_int_equal(told, sizeof(wrong) / sizeof(wrong[0]));
+	assert_int_equal(told, ARRAY_SIZE(wrong));
 	assert_int_equal(s.quiet, 5);
 	for (size_t n = 0; n < sizeof(good); n++) {
 		char *cut = exact(good, n);
@@ -114,9 +114,9 @@ static void uevents_tell_of_evidence(void **state)
 	static const char core[] =
 		"add@/devices/virtual/devcoredump/devcd1\0ACTION=add\0DEVPATH=/devices/virtual/devcoredump/devcd1\0"
 		"SUBSYSTEM=devcoredump\0SEQNUM=1";
-	static const char wedged[] =
-		"change@/devices/pci/0000:03:00.0/drm/card0\0ACTION=change\0DEVPATH=/devices/pci0000:00/0000:03:00.0/drm/card0\0SUBSYSTEM=drm\0"
-		"WEDGED=rebind,bus-reset\0PID=4242\0TASK=blender";
+	static const char wedged[] = "change@/devices/pci/0000:03:00.0/drm/card0\0ACTION=change\0DEVPATH=/devices/pci0000:00/"
+				     "0000:03:00.0/drm/card0\0SUBSYSTEM=drm\0"
+				     "WEDGED=rebind,bus-reset\0PID=4242\0TASK=blender";
 	static const char other[] = "add@/devices/x\0ACTION=add\0DEVPATH=/devices/x\0SUBSYSTEM=usb";
 	struct uevent u;
 	(void)state;
@@ -191,24 +191,24 @@ static void what_kfd_told_is_whole_or_none(void **state)
 
 static void frames_of_the_eye_are_whole_or_wait(void **state)
 {
-	const uint32_t good[] = { EYE_RECORD, 4, 0x64636261 }, kind[] = { EYE_KINDS, 0 },
-		       size[] = { EYE_RECORD, EYE_FRAME_MOST + 1 };
-	struct eye_frame frame;
+	const uint32_t good[] = { NOTICE_RECORD, 4, 0x64636261 }, kind[] = { NOTICE_KINDS, 0 },
+		       size[] = { NOTICE_RECORD, NOTICE_MOST + 1 };
+	struct notice frame;
 	bool wrong;
 	(void)state;
 	for (size_t n = 0; n < sizeof(good); n++) {
 		char *cut = exact((const char *)good, n);
 		struct str bytes = { cut, n };
-		assert_false(eye_take(&bytes, &frame, &wrong) || wrong);
+		assert_false(notice_take(&bytes, &frame, &wrong) || wrong);
 		assert_int_equal(bytes.n, n);
 		free(cut);
 	}
 	struct str bytes = { (const char *)good, sizeof(good) };
-	assert_true(eye_take(&bytes, &frame, &wrong) && str_is(frame.text, "abcd") && !bytes.n);
+	assert_true(notice_take(&bytes, &frame, &wrong) && str_is(frame.text, "abcd") && !bytes.n);
 	bytes = (struct str){ (const char *)kind, sizeof(kind) };
-	assert_true(!eye_take(&bytes, &frame, &wrong) && wrong);
+	assert_true(!notice_take(&bytes, &frame, &wrong) && wrong);
 	bytes = (struct str){ (const char *)size, sizeof(size) };
-	assert_true(!eye_take(&bytes, &frame, &wrong) && wrong);
+	assert_true(!notice_take(&bytes, &frame, &wrong) && wrong);
 }
 
 #define BOOT "00000000-0000-0000-0000-000000001111"
@@ -223,7 +223,7 @@ static void records_of_the_journal_stay_what_they_are(void **state)
 					      .by = { WRITER_KERNEL, S("usb"), S("+usb:1-1\n SUBSYSTEM=pci") } };
 	(void)state;
 	kept_text(S(BOOT), &forged, &text);
-	assert_true(text.n < EYE_FRAME_MOST && kept_parse(text_str(&text), &kept));
+	assert_true(text.n < NOTICE_MOST && kept_parse(text_str(&text), &kept));
 	assert_true(str_is(kept.boot_id, BOOT) && kept.wall_us == 1700000000500000 && kept.record.boot_seconds == 940.0003);
 	assert_true(str_is(kept.record.text, "x\\x0a DEVICE=+pci:0000:03:00.0\\x0aGPU reset begin!"));
 	assert_true(str_is(kept.record.by.subsystem, "usb") && str_is(kept.record.by.device, "+usb:1-1\\x0a SUBSYSTEM=pci"));
@@ -240,7 +240,7 @@ static void records_of_the_journal_stay_what_they_are(void **state)
 	kept_text(S(BOOT),
 		  &(struct source_record){ .text = { large, 65536 }, .by = { WRITER_INTO_LOG, { large, 31 }, { large, 79 } } },
 		  &text);
-	assert_true(text.n < EYE_FRAME_MOST && kept_parse(text_str(&text), &kept));
+	assert_true(text.n < NOTICE_MOST && kept_parse(text_str(&text), &kept));
 	assert_int_equal(kept.record.by.writer, WRITER_INTO_LOG);
 	free(large);
 	text_free(&text);
@@ -253,7 +253,7 @@ static void late_journal(int to, const void *ctx)
 	struct text text = { 0 };
 	(void)ctx;
 	kept_text(S(BOOT), &r, &text);
-	eye_send(to, EYE_KEPT, text_str(&text));
+	notice_send(to, NOTICE_KEPT, text_str(&text));
 	if (write(to, text.p, 6) == 6)
 		pause();
 }
@@ -261,20 +261,20 @@ static void late_journal(int to, const void *ctx)
 static void a_late_journal_is_not_waited_for(void **state)
 {
 	struct gap gap = { .from = { BOOT, 4, 900000000 }, .boot_id = BOOT, .end_us = 980000000, .missing = 2 };
-	struct eye_frame frame;
+	struct notice frame;
 	struct text got = { 0 };
 	bool wrong;
 	int ends[2];
 	(void)state;
 	assert_int_equal(pipe(ends), 0);
-	assert_true(child_begin_free(late_journal, NULL, &gap.reader));
+	assert_true(child_start(CHILD_DOOR, late_journal, NULL, &gap.reader));
 	gap.deadline = now_ms() + 1000;
 	gap_send(&gap, ends[1]);
 	close(ends[1]);
-	got.n = (size_t)read(ends[0], text_room(&got, EYE_FRAME_MOST), EYE_FRAME_MOST);
+	got.n = (size_t)read(ends[0], text_room(&got, NOTICE_MOST), NOTICE_MOST);
 	struct str bytes = text_str(&got);
-	assert_true(eye_take(&bytes, &frame, &wrong) && frame.kind == EYE_KEPT);
-	assert_true(eye_take(&bytes, &frame, &wrong) && frame.kind == EYE_GAP && !bytes.n);
+	assert_true(notice_take(&bytes, &frame, &wrong) && frame.kind == NOTICE_KEPT);
+	assert_true(notice_take(&bytes, &frame, &wrong) && frame.kind == NOTICE_GAP && !bytes.n);
 	close(ends[0]);
 	text_free(&got);
 }
@@ -452,6 +452,11 @@ static void nobody_waits_for_one_who_waits(void **state)
 	pulse_text(gpus, s, 0, 0, &said);
 	assert_true(str_find(text_str(&said), S("fact lagging rank 1\n")) >= 0);
 	assert_true(str_find(text_str(&said), S("fact waiting 2 GPUs\n")) >= 0);
+	text_clear(&said);
+	s->processes[LATE].rank[0] = '\0'; // then it is called by its name
+	snprintf(s->processes[LATE].stat.name, sizeof(s->processes[LATE].stat.name), "loader");
+	pulse_text(gpus, s, 0, 0, &said);
+	assert_true(str_find(text_str(&said), S("fact lagging loader (pid 101)\n")) >= 0);
 	text_free(&said);
 	free(s);
 }
@@ -472,7 +477,8 @@ static void nobody_hides_another(void **state)
 	s->n = PROGRAMS;
 	for (size_t i = 0; i < PROGRAMS; i++) {
 		s->processes[i] = (struct sign_process){ .pid = 100 + (int64_t)i, .gpus = 1, .launched = true };
-		s->queues[s->nqueues++] = (struct sign_queue){ .process = i, .known = true, .pending = true, .moved = i == WORKS };
+		s->queues[s->nqueues++] =
+			(struct sign_queue){ .process = i, .known = true, .pending = true, .moved = i == WORKS };
 	}
 	s->processes[STOPPED].stopped = "a signal";
 	pulse_vote(&g, s, 0, 8);
@@ -511,6 +517,34 @@ static void a_wrapper_is_no_launcher(void **state)
 	close(ends[1]);
 }
 
+/** Who started a process may be gone when it is looked at again: that is remembered until its number is another process's. */
+static void a_launcher_is_remembered(void **state)
+{
+	enum { GONE = 7 };
+	const struct devices devices = { 0 };
+	const struct know know = { 0 };
+	(void)state;
+	if (!access("/sys/class/kfd/kfd/proc", F_OK)) // then those that compute here are taken
+		skip();
+	struct signs *s = mem_alloc(sizeof(*s));
+	signs_begin(s, &know, &devices);
+	struct sign_process *p = &s->processes[s->n++];
+	*p = (struct sign_process){ .pid = getpid(), .seen = true, .search = INT64_MAX };
+	assert_true(signs_take(s, 1000));
+	assert_int_equal(p->launcher, signs_launcher(getppid()));
+	p->launcher = GONE;
+	assert_true(signs_take(s, 2000));
+	assert_int_equal(p->launcher, GONE);
+	p->stat.began++;
+	assert_true(signs_take(s, 3000));
+	assert_int_equal(p->launcher, signs_launcher(getppid()));
+	p->launcher = GONE;
+	p->stat.parent++;
+	assert_true(signs_take(s, 4000));
+	assert_int_equal(p->launcher, signs_launcher(getppid()));
+	free(s);
+}
+
 static void tell_rights(int fd, const void *ctx)
 {
 	(void)ctx;
@@ -523,41 +557,44 @@ static void a_child_puts_its_rights_down(void **state)
 {
 	struct text said = { 0 };
 	(void)state;
-	assert_true(child_run(tell_rights, NULL, 20000, 100, &said));
+	const struct child_task task = { CHILD_LINES, .deadline = now_ms() + 20000 };
+	assert_int_equal(child_collect(&task, tell_rights, NULL, &said), CHILD_GOOD);
 	assert_string_equal(said.p, "1 1 1");
 	text_free(&said);
 }
 
 static void what_is_told_of_holds_is_whole_or_none(void **state)
 {
-	const struct hold_told told = { HOLD_STANDS, 7, 4200, 4242, S("0000:03:00.0"), S("unhang-0/a b.12.recording") };
-	const struct attend_task task = { ATTEND_RELEASE, UINT32_MAX, S("unhang-0/a b.12.recording") };
+	const struct hold_told told = {
+		HOLD_STANDS, 7, 4200, 4242, 90000000001, S("0000:03:00.0"), S("unhang-0/a b.12.recording")
+	};
+	const struct hold_task task = { WORD_RELEASE, UINT32_MAX, S("unhang-0/a b.12.recording") };
 	struct text text = { 0 }, order = { 0 };
 	struct hold_told again;
-	struct attend_task same;
+	struct hold_task same;
 	(void)state;
 	hold_told_text(&told, &text);
-	attend_text(&task, &order);
+	hold_task_text(&task, &order);
 	for (size_t n = 0; n <= text.n; n++) {
 		char *cut = exact(text.p, n);
 		const bool good = hold_told_parse((struct str){ cut, n }, &again);
 		assert_true(n < text.n || (good && again.stage == told.stage && again.number == 7 && again.left_ms == 4200 &&
-					   again.pid == 4242 && str_eq(again.gpu, told.gpu) && str_eq(again.path, told.path)));
+					   again.pid == 4242 && again.began == told.began && str_eq(again.gpu, told.gpu) &&
+					   str_eq(again.path, told.path)));
 		free(cut);
 	}
 	for (size_t n = 0; n <= order.n; n++) {
 		char *cut = exact(order.p, n);
-		const bool good = attend_parse((struct str){ cut, n }, &same);
+		const bool good = hold_task_parse((struct str){ cut, n }, &same);
 		assert_int_equal(good, n == order.n);
-		assert_true(!good ||
-			    (same.word == ATTEND_RELEASE && same.number == UINT32_MAX && str_eq(same.path, task.path)));
+		assert_true(!good || (same.word == WORD_RELEASE && same.number == UINT32_MAX && str_eq(same.path, task.path)));
 		free(cut);
 	}
-	assert_false(attend_parse(S("announce 0 ../etc/x.recording"), &same));
-	assert_false(attend_parse(S("announce 0 other/x.recording"), &same));
-	assert_false(attend_parse(S("answer 4294967296 unhang-0/x.recording"), &same));
-	assert_false(attend_parse(S("drop 1 unhang-0/x.recording"), &same));
-	assert_false(hold_told_parse(S("asks 1 -1 4242 - unhang-0/x.recording"), &again));
+	assert_false(hold_task_parse(S("announce 0 ../etc/x.recording"), &same));
+	assert_false(hold_task_parse(S("announce 0 other/x.recording"), &same));
+	assert_false(hold_task_parse(S("answer 4294967296 unhang-0/x.recording"), &same));
+	assert_false(hold_task_parse(S("drop 1 unhang-0/x.recording"), &same));
+	assert_false(hold_told_parse(S("asks 1 -1 4242 0 - unhang-0/x.recording"), &again));
 	text_free(&text);
 	text_free(&order);
 }
@@ -582,66 +619,66 @@ static void put_head(const char *path, uint32_t supervisor, uint32_t holds)
 	close(fd);
 }
 
-static void have_attended(enum attend_word word, uint32_t number, const char *path)
+static void have_answered(enum hold_word word, uint32_t number, const char *path)
 {
 	struct child c;
 	struct text nothing = { 0 };
-	const struct attend_task task = { word, number, str_from(str_z(path), sizeof("/dev/shm/") - 1) };
-	assert_true(attend_begin(&task, &c));
+	const struct hold_task task = { word, number, str_from(str_z(path), sizeof("/dev/shm/") - 1) };
+	assert_true(answer_begin(&task, &c));
 	assert_int_equal(child_wait(&c, now_ms() + 60000, 1, &nothing), CHILD_GOOD);
 	child_kill(&c, 1000);
 	text_free(&nothing);
 }
 
 /** A recording is a user's file: words are written into it as its owner, and into nothing that its owner put in its place. */
-static void an_attendant_writes_into_recordings_alone(void **state)
+static void an_answerer_writes_into_recordings_alone(void **state)
 {
 	char directory[64], path[96], other[96];
 	(void)state;
-	snprintf(directory, sizeof(directory), "/dev/shm/unhang-test-attend-%d", getpid());
+	snprintf(directory, sizeof(directory), "/dev/shm/unhang-test-answer-%d", getpid());
 	snprintf(path, sizeof(path), "%s/h.1.recording", directory);
 	snprintf(other, sizeof(other), "%s/other", directory);
 	if (mkdir(directory, 0755))
 		skip();
 	put_head(path, 0, 3);
-	have_attended(ATTEND_ANSWER, 3, path);
+	have_answered(WORD_ANSWER, 3, path);
 	assert_int_equal(head_of(path).answered, 0); // nobody announced the watch
-	have_attended(ATTEND_ANNOUNCE, 0, path);
+	have_answered(WORD_ANNOUNCE, 0, path);
 	assert_int_equal(head_of(path).supervisor, REC_SUPERVISOR_WATCH);
-	have_attended(ATTEND_ANSWER, 2, path);
+	have_answered(WORD_ANSWER, 2, path);
 	assert_int_equal(head_of(path).answered, 0); // another hold
-	have_attended(ATTEND_ANSWER, 3, path);
-	have_attended(ATTEND_RELEASE, 3, path);
+	have_answered(WORD_ANSWER, 3, path);
+	have_answered(WORD_RELEASE, 3, path);
 	assert_int_equal(head_of(path).answered, 3);
 	assert_int_equal(head_of(path).released, 3);
 	put_head(path, 4711, 3);
-	have_attended(ATTEND_ANNOUNCE, 0, path);
-	have_attended(ATTEND_ANSWER, 3, path);
+	have_answered(WORD_ANNOUNCE, 0, path);
+	have_answered(WORD_ANSWER, 3, path);
 	assert_int_equal(head_of(path).supervisor, 4711); // unhang run looks after it
 	assert_int_equal(head_of(path).answered, 0);
 	put_head(path, 0, 3);
 	assert_int_equal(link(path, other), 0); // perhaps another's file
-	have_attended(ATTEND_ANNOUNCE, 0, path);
+	have_answered(WORD_ANNOUNCE, 0, path);
 	assert_int_equal(head_of(path).supervisor, 0);
 	unlink(path);
 	assert_int_equal(symlink(other, path), 0);
-	have_attended(ATTEND_ANNOUNCE, 0, path);
+	have_answered(WORD_ANNOUNCE, 0, path);
 	assert_int_equal(head_of(other).supervisor, 0);
 	unlink(path);
 	assert_int_equal(mkfifo(path, 0600), 0);
-	have_attended(ATTEND_ANNOUNCE, 0, path); // which returns
+	have_answered(WORD_ANNOUNCE, 0, path); // which returns
 	unlink(path);
 	assert_int_equal(rename(other, path), 0);
 	if (!geteuid()) {
 		assert_int_equal(chown(directory, 1234, 1234), 0);
-		have_attended(ATTEND_ANNOUNCE, 0, path);
+		have_answered(WORD_ANNOUNCE, 0, path);
 		assert_int_equal(head_of(path).supervisor, 0); // root's file in the directory of a user
 		assert_int_equal(chown(path, 1234, 1234), 0);
-		have_attended(ATTEND_ANNOUNCE, 0, path);
+		have_answered(WORD_ANNOUNCE, 0, path);
 		assert_int_equal(head_of(path).supervisor, REC_SUPERVISOR_WATCH);
 		put_head(path, 0, 3);
 		assert_int_equal(chmod(path, 0400), 0);
-		have_attended(ATTEND_ANNOUNCE, 0, path);
+		have_answered(WORD_ANNOUNCE, 0, path);
 		assert_int_equal(head_of(path).supervisor, 0); // what its owner cannot write, it cannot
 	}
 	unlink(path);
@@ -667,10 +704,11 @@ int main(void)
 		cmocka_unit_test(lines_of_votes_are_taken),
 		cmocka_unit_test(recordings_are_not_believed),
 		cmocka_unit_test(what_is_told_of_holds_is_whole_or_none),
-		cmocka_unit_test(an_attendant_writes_into_recordings_alone),
+		cmocka_unit_test(an_answerer_writes_into_recordings_alone),
 		cmocka_unit_test(nobody_waits_for_one_who_waits),
 		cmocka_unit_test(nobody_hides_another),
 		cmocka_unit_test(a_wrapper_is_no_launcher),
+		cmocka_unit_test(a_launcher_is_remembered),
 		cmocka_unit_test(a_child_puts_its_rights_down),
 	};
 	return cmocka_run_group_tests_name("watch_parts", tests, NULL, NULL);

@@ -359,10 +359,26 @@ def test_hardware(t, unhang):
     t.same(i.data["gpus"][0]["pci"], None, "the only GPU that is listed is not the one of another node")
 
 
+def test_none(t, unhang):
+    """Signs without a cause, two of them and each in a text of its own, are no incident together, nor do they hide one."""
+    quiet = [tap.HERE / "logs" / name / "log.txt" for name in ("quiet-java-oom", "quiet-md-guide")]
+    for more, wanted in ((), []), ((tap.HERE / "logs" / "page-fault-polaris-5.10" / "log.txt",), ["gpu-page-fault-unmapped"]):
+        a = unhang.explain(*quiet, *more)
+        t.same((a.classes, a.complaints), (wanted, []), f"two texts without an incident and {len(more)} with one")
+
+
+def test_owner_first(t, unhang):
+    """A program that was told of a hang joins the kernel's incident of its own process, though another GPU's, which was reset, would fit as well."""
+    ended = "E0402 10:00:30.000000 101 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: -6) local_rank: 0 (pid: 6120) of binary: /usr/bin/python3\n"
+    files = {"dmesg.txt": hang(2000.0, gpu="0000:45:00.0", process="other", pid=7001) + kernel_fault(2004.0, pid=6120), "server.log": program_hang() + ended}
+    found = {i.cls: [event for event, _ in i.roles] for i in give(unhang, files, room="owner").incidents}
+    t.same({cls: "hsa-hang" in events for cls, events in found.items()}, {"compute-ring-timeout": False, "gpu-page-fault-unmapped": True}, "what shares a process is joined first")
+
+
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     for test in (test_one_address, test_hang, test_unrelated, test_ranks, test_timeouts, test_any_order, test_rotated, test_core, test_twice, test_container, test_transcript, test_clocks,
-                 test_hosts, test_copies, test_aftermath, test_hardware):
+                 test_hosts, test_copies, test_aftermath, test_hardware, test_none, test_owner_first):
         test(t, unhang)
     t.end()
 

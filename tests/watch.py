@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 
 import jsonschema
 
@@ -235,7 +236,7 @@ def note_rights(unhang, m, telling):
 
 # CAP_DAC_READ_SEARCH and CAP_SYSLOG for the log; CAP_SYS_PTRACE, CAP_SYS_ADMIN and CAP_PERFMON for processes and the driver.
 LOG_CAPABILITIES = 1 << 2 | 1 << 34
-CLERK_CAPABILITIES = LOG_CAPABILITIES | 1 << 19 | 1 << 21 | 1 << 38
+PRIVILEGED_CAPABILITIES = LOG_CAPABILITIES | 1 << 19 | 1 << 21 | 1 << 38
 
 
 def test_rights_of_all(t, unhang, m):
@@ -247,11 +248,11 @@ def test_rights_of_all(t, unhang, m):
     for line in (m.top / "rights").read_text().splitlines():
         name, user, capabilities, seccomp, locked = line.split()
         seen.setdefault(name, set()).add((int(user), int(capabilities, 16), int(seccomp), int(locked)))
-    for name in ("eye", "explain", "look", "mind", "pack", "pulse"):
+    for name in ("explain", "judge", "kmsg", "look", "pack", "pulse"):
         t.same(seen.get(f"unhang-{name}"), {(65534, 0, 2, 1)}, f"{name}: nobody, without a capability, with a filter of system calls")
     log, clerk = seen.get("unhang-log", {(0, ~0, 0, 0)}), seen.get("unhang-clerk", {(0, ~0, 0, 0)})
     t.ok(all(one == (65534, one[1] & LOG_CAPABILITIES, 2, 1) for one in log), "log: nobody, who may read files and the kernel's log", log)
-    t.ok(all(one == (0, one[1] & CLERK_CAPABILITIES, 2, 1) for one in clerk), "clerk: root, who may read, with a filter of system calls", clerk)
+    t.ok(all(one == (0, one[1] & PRIVILEGED_CAPABILITIES, 2, 1) for one in clerk), "clerk: root, who may read, with a filter of system calls", clerk)
 
 
 def test_silent(t, unhang, telling):
@@ -302,6 +303,16 @@ def test_quota(t, unhang):
     t.same([bundles.count("taken"), bundles.count("there were enough bundles of the same fault in this hour")], [4, 4], "and faults that are alike have four of them")
     m.once()
     t.same([i["bundle"] for i in m.incidents()], bundles, "a restart forgets none")
+    m = Machine(unhang, "hour", HEALTHY + "messages\n" + fault(960))
+    m.configure("quiet 3600\nbundles-per-hour 1")
+    m.once()
+    first = m.directory(m.incidents()[0]) / "incident"
+    for minutes, taken in ((58, 1), (61, 2)):
+        first.write_text(re.sub("began [0-9]+", f"began {int(time.time()) - minutes * 60}", first.read_text()))
+        with open(m.scenario, "a") as scenario:
+            scenario.write(fault(960 + minutes / 4, process=f"job{minutes}", pid=5000 + minutes))
+        m.once()
+        t.same([i["bundle"] == "taken" for i in m.incidents()].count(True), taken, f"one bundle an hour: {minutes} minutes after it there are {taken}")
 
 
 def test_flood(t, unhang):
@@ -313,7 +324,10 @@ def test_flood(t, unhang):
     found = m.incidents()
     t.same([sorted({(i["gpu"]["pci"][5:7], i["class"]) for i in found}), [i["state"] for i in found if i["gpu"]["pci"][5:7] == "43"]],
            [[("03", "gpu-page-fault-unmapped"), ("43", "ras-uncorrectable-error")], ["open"]], "100 faults of programs: an error of the hardware is told, of its own GPU")
-    t.ok({i["closed_by"] for i in found if i["state"] == "closed"} == {"there are too many at once to follow each"}, "and the oldest faults give way", [i["closed_by"] for i in found])
+    closed = {i["closed_by"] for i in found if i["state"] == "closed"}
+    given_way = "there are too many at once to follow each"
+    # What the engine itself follows no more is closed by the first look, which may come before the watch is stopped.
+    t.ok(given_way in closed and closed <= {given_way, "the GPU is well, and nothing new was reported"}, "and the oldest faults give way", [i["closed_by"] for i in found])
 
 
 def test_places(t, unhang):
@@ -427,7 +441,8 @@ def test_absent(t, unhang):
     m = Machine(unhang, "stopped", HEALTHY + "messages\n" + fault(999.5, process="alpha", pid=71) + fault(1003, process="beta", pid=72))
     m.configure("quiet 1\ncapture no")
     first = f"{m.command()} >>{m.top}/out 2>&1 & p=$!; until grep -q closed {m.top}/out; do sleep 0.1; done; kill -TERM $p; wait $p"
-    told = m.until(f"[ $(grep -c closed {m.top}/out) -ge 2 ]", first=f"{first}; sleep 3")
+    # One that is stopped within 300 ms of a record does not keep its place: it may be amid a message.
+    told = m.until(f"[ $(grep -c closed {m.top}/out) -ge 2 ] && grep -q '^sequence 8' {m.top}/state/place", first=f"{first}; sleep 3")
     t.same([words(told), sorted(i["job"] for i in m.incidents())], [["opened", "closed"] * 2, ["alpha", "beta"]], "a fault of another process while no watch ran is told by the next")
     place = dict(line.split(" ") for line in (m.top / "state" / "place").read_text().splitlines())
     t.same(place["sequence"], "8", "the place up to which all is stored is kept")
@@ -560,10 +575,10 @@ def test_rights(t, unhang):
     """What reads the bytes of others has no rights. If it crashes there is another, which tells nothing twice."""
     m = Machine(unhang, "rights", HEALTHY + "messages\n" + fault(999.5))
     m.configure("quiet 3600\ncapture no")
-    mind, gone = "pgrep -x unhang-mind", f"grep -q opened {m.top}/out && [ -n \"$({'pgrep -x unhang-mind'})\" ]"
-    script = (f"{m.command()} >>{m.top}/out 2>&1 & p=$!; until {gone}; do sleep 0.1; done; ps -o user= -p $({mind}); ps -o user= -p $p; "
-              f"grep -E 'Seccomp:|NoNewPrivs:|CapEff:' /proc/$({mind})/status; old=$({mind}); kill -9 $old; "
-              f"until [ -n \"$({mind})\" ] && [ \"$({mind})\" != $old ]; do sleep 0.1; done; sleep 2; kill -TERM $p; wait $p; echo status $?")
+    judge, gone = "pgrep -x unhang-judge", f"grep -q opened {m.top}/out && [ -n \"$({'pgrep -x unhang-judge'})\" ]"
+    script = (f"{m.command()} >>{m.top}/out 2>&1 & p=$!; until {gone}; do sleep 0.1; done; ps -o user= -p $({judge}); ps -o user= -p $p; "
+              f"grep -E 'Seccomp:|NoNewPrivs:|CapEff:' /proc/$({judge})/status; old=$({judge}); kill -9 $old; "
+              f"until [ -n \"$({judge})\" ] && [ \"$({judge})\" != $old ]; do sleep 0.1; done; sleep 2; kill -TERM $p; wait $p; echo status $?")
     lines = m.run(script).stdout.decode().split("\n")
     if os.getuid() == 0:
         t.same([line.strip() for line in lines[:2]], ["nobody", "root"], "rights: what parses is nobody; what starts children is root")
@@ -584,21 +599,21 @@ def test_left_behind(t, unhang):
 
 
 def test_stopped(t, unhang):
-    """Others of nobody can stop the mind: the watch ends nevertheless when it is to. They cannot look into it."""
+    """Others of nobody can stop the judge: the watch ends nevertheless when it is to. They cannot look into it."""
     m = Machine(unhang, "stopped", HEALTHY)
-    mind = "$(pgrep -P $p -x unhang-mind)"
-    said = m.run(f"{m.command()} >{m.top}/out 2>&1 & p=$!; until [ -s {m.top}/run/state.json ]; do sleep 0.1; done; stat -c %U /proc/{mind}/environ; kill -STOP {mind}; "
+    judge = "$(pgrep -P $p -x unhang-judge)"
+    said = m.run(f"{m.command()} >{m.top}/out 2>&1 & p=$!; until [ -s {m.top}/run/state.json ]; do sleep 0.1; done; stat -c %U /proc/{judge}/environ; kill -STOP {judge}; "
                  f"(sleep 40; kill -9 $p) >/dev/null 2>&1 & k=$!; kill -TERM $p; wait $p; echo status $?; kill $k").stdout.decode().splitlines()
-    t.same(said[1:], ["status 0"], "stopped: SIGTERM ends a watch whose mind is stopped")
+    t.same(said[1:], ["status 0"], "stopped: SIGTERM ends a watch whose judge is stopped")
     if os.getuid() == 0:
         t.same(said[:1], ["root"], "and nobody's other processes do not look into it")
 
 
 def test_stopped_eye(t, unhang):
     """Who stops the reader of the log silences the watch for a minute, not for good."""
-    m = Machine(unhang, "stopped-eye", HEALTHY + "messages\n" + fault(1003))
+    m = Machine(unhang, "stopped-reader", HEALTHY + "messages\n" + fault(1003))
     m.configure("quiet 3600\ncapture no")
-    m.run(f"{m.command()} >{m.top}/out 2>&1 & p=$!; until [ -s {m.top}/run/state.json ]; do sleep 0.1; done; kill -STOP $(pgrep -P $p -x unhang-eye); n=0; "
+    m.run(f"{m.command()} >{m.top}/out 2>&1 & p=$!; until [ -s {m.top}/run/state.json ]; do sleep 0.1; done; kill -STOP $(pgrep -P $p -x unhang-kmsg); n=0; "
           f"until grep -q opened {m.top}/out || [ $n -gt 1800 ]; do sleep 0.1; n=$((n+1)); done; kill -TERM $p; wait $p")
     t.same(words((m.top / "out").read_text().splitlines()), ["opened"], "a reader of the log that is stopped is replaced, and what came meanwhile is told")
 
@@ -617,8 +632,8 @@ def test_deaf(t, unhang):
     """Its reader of the log dies, or cannot read it for a while: that is told, and what is written meanwhile is read afterwards."""
     m = Machine(unhang, "deaf", HEALTHY + "messages\n" + fault(1003))
     m.configure("quiet 3600\ncapture no")
-    state, eye = f"{m.top}/run/state.json", "pgrep -P $p -x unhang-eye"
-    said = m.run(f"{m.command()} >{m.top}/out 2>&1 & p=$!; until [ -s {state} ]; do sleep 0.1; done; old=$({eye}); kill -9 $old; n=0; until grep -q 'log has ended' {state} || [ $n -gt 100 ]; do sleep 0.1; n=$((n+1)); done; "
+    state, reader = f"{m.top}/run/state.json", "pgrep -P $p -x unhang-kmsg"
+    said = m.run(f"{m.command()} >{m.top}/out 2>&1 & p=$!; until [ -s {state} ]; do sleep 0.1; done; old=$({reader}); kill -9 $old; n=0; until grep -q 'log has ended' {state} || [ $n -gt 100 ]; do sleep 0.1; n=$((n+1)); done; "
                  f"'{unhang.binary}' incidents --state-dir {m.top}/state --run-dir {m.top}/run; n=0; until grep -q opened {m.top}/out || [ $n -gt 300 ]; do sleep 0.1; n=$((n+1)); done; "
                  f"cp {state} {m.top}/again; kill -TERM $p; wait $p").stdout.decode()
     told = (m.top / "out").read_text().splitlines()

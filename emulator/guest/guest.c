@@ -78,7 +78,7 @@ static void set_busy(struct emu_gpu *g)
 	struct bank all = BANK_NONE;
 	if (g->load)
 		return;
-	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
 		if (emu_register_set(g, &all, fields[i][0], fields[i][1], value_constant(&g->machine->arena, 1)))
 			g->settings.data[g->settings.len - 1].passing = true;
 	emu_settings_sort(g);
@@ -319,7 +319,7 @@ static void say_fault(struct emu_process *p, const struct emu_process_queue *q, 
 	say(m, t,
 	    arena_printf(&m->arena, "amdgpu " STR_FMT ": amdgpu: \t Faulty UTCL2 client ID: TCP (0x%x)", STR_ARG(pci),
 			 CLIENT_TCP));
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
 		say(m, t,
 		    arena_printf(&m->arena, "amdgpu " STR_FMT ": amdgpu: \t %s: 0x%x", STR_ARG(pci), parts[i].name,
 				 parts[i].value));
@@ -348,7 +348,7 @@ bool emu_guest_tells(struct emu_machine *m, struct emu_process *p, struct str li
 			 { "fault", tells_fault } };
 	struct str rest = line, word = str_word(&rest);
 	(void)m;
-	for (size_t i = 0; i < sizeof(tellings) / sizeof(tellings[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(tellings); i++)
 		if (str_is(word, tellings[i].word))
 			return tellings[i].tells(p, line, t);
 	return false;

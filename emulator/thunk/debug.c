@@ -32,7 +32,7 @@ static const struct wave_state {
 
 static const struct wave_state *state_of(const struct plan_gpu *g)
 {
-	for (size_t i = 0; i < sizeof(wave_states) / sizeof(wave_states[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(wave_states); i++)
 		if (!strcmp(wave_states[i].gfx, g->gfx))
 			return &wave_states[i];
 	return NULL;

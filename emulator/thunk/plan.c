@@ -1,3 +1,5 @@
+// The statements of the block `kfd`, word by word. The first mistake is told with its line, and then nothing is planned: a machine that
+// does half of what it should would answer for the whole.
 #include "emulator/thunk/plan.h"
 
 #include <stdarg.h>
@@ -100,7 +102,7 @@ static bool read_gpu_key(struct plan_line *l, struct plan_gpu *g)
 	};
 	struct str key = next(l);
 	unsigned render;
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
 		if (str_is(key, keys[i].name))
 			return small(l, keys[i].name, keys[i].most, (unsigned *)((char *)g + keys[i].at));
 	if (str_is(key, "pci"))
@@ -231,7 +233,7 @@ static bool read_exception(struct plan_line *l, struct plan_rule *r)
 		      { "vendor-packet", 23 } };
 	struct str name = next(l);
 	r->does = PLAN_EXCEPTION;
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (str_is(name, names[i].name))
 			r->code = names[i].code;
 	if (r->allocation || !r->code)
@@ -268,7 +270,7 @@ bool plan_statement(struct kfd_plan *p, struct str text, char why[static PLAN_WH
 	struct plan_line l = { p, text, why };
 	struct plan_rule r = { .argument = -1 };
 	struct str name = next(&l);
-	for (size_t i = 0; i < sizeof(statements) / sizeof(statements[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(statements); i++) {
 		if (!str_is(name, statements[i].name))
 			continue;
 		if (statements[i].whole)

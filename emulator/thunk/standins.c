@@ -210,7 +210,7 @@ static const struct standin standins[] = {
 const struct standin *standin_of(struct str symbol)
 {
 	struct str name = plan_plain_name(symbol);
-	for (size_t i = 0; i < sizeof(standins) / sizeof(standins[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(standins); i++)
 		if (str_is(name, standins[i].name))
 			return &standins[i];
 	return NULL;
@@ -273,7 +273,7 @@ const struct standin *standin_of_code(struct thunk *t, uint32_t node, uint64_t o
 		if (word >> 26 != 0x30 && word >> 26 != 0x3d) // SMEM of gfx8 and gfx9, and of gfx10
 			break;
 	}
-	for (size_t i = 0; i < sizeof(blits) / sizeof(blits[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(blits); i++)
 		if (loads == loads_of[i])
 			return &blits[i];
 	return NULL;

@@ -385,12 +385,19 @@ static bool core_fill(struct core_writer *w, const char *part, const char *path)
 	return good;
 }
 
+static void writer_free(struct core_writer *w)
+{
+	if (w->memory >= 0)
+		close(w->memory);
+	munmap(w, sizeof(*w));
+}
+
 uint64_t core_write(const char *path, uint64_t deadline)
 {
 	char part[PATH_MOST + 8];
 	uint64_t bytes = 0;
 	snprintf(part, sizeof(part), "%s.part", path);
-	const int fd = place_begin(part);
+	_cleanup_close_ int fd = place_begin(part);
 	struct core_writer *w =
 		fd < 0 ? MAP_FAILED : mmap(NULL, sizeof(*w), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (w != MAP_FAILED) {
@@ -400,13 +407,9 @@ uint64_t core_write(const char *path, uint64_t deadline)
 		w->most = bytes_most(fd);
 		w->deadline = deadline - (deadline - boot_ns()) / SHARE; // the rest is for the headers
 		bytes = core_fill(w, part, path) ? w->at : 0;
-		if (w->memory >= 0)
-			close(w->memory);
-		munmap(w, sizeof(*w));
+		writer_free(w);
 	}
 	if (!bytes)
 		rec_line("cannot write %s; there is no GPU core", path);
-	if (fd >= 0)
-		close(fd);
 	return bytes;
 }

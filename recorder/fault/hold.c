@@ -25,10 +25,8 @@ static long parent_of(long pid)
 	char path[40], text[512];
 	long parent = 0;
 	snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
-	const int fd = open(path, O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
 	const ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (fd >= 0)
-		close(fd);
 	text[n < 0 ? 0 : n] = 0;
 	// PID (NAME) STATE PARENT; a name may have brackets of its own.
 	const char *p = strrchr(text, ')');
@@ -91,10 +89,9 @@ static void *core_thread(void *ctx)
 /** Bytes of the core; 0: there is none. A thread that does not come back keeps its job. */
 static uint64_t core_make(uint64_t until)
 {
-	struct core_job *j = rec.settings.core[0] ? calloc(1, sizeof(*j)) : NULL;
+	_cleanup_free_ struct core_job *j = rec.settings.core[0] ? calloc(1, sizeof(*j)) : NULL;
 	pthread_t thread;
 	sigset_t all, old;
-	uint64_t bytes = 0;
 	if (!j)
 		return 0;
 	j->deadline = until;
@@ -103,18 +100,15 @@ static uint64_t core_make(uint64_t until)
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	const int error = pthread_create(&thread, NULL, core_thread, j);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (error) {
-		free(j);
+	if (error)
 		return 0;
-	}
 	pthread_detach(thread);
 	while (!atomic_load(&j->done) && boot_ns() < until)
 		moment();
-	if (atomic_load(&j->done)) {
-		bytes = j->bytes;
-		free(j);
-	}
-	return bytes;
+	if (atomic_load(&j->done))
+		return j->bytes;
+	j = NULL;
+	return 0;
 }
 
 // --- the hold ---

@@ -47,7 +47,7 @@ static bool trap(const struct kfd_state *s, struct trap_arguments *a)
 static bool harmed(void)
 {
 	static const char *const families[] = { "gfx11" };
-	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(families); i++)
 		for (uint32_t g = 0; g < rec.ngpus; g++)
 			if (!strncmp(rec.gpus[g].name, families[i], strlen(families[i])))
 				return true;
@@ -99,8 +99,7 @@ static bool by_driver(struct kfd_state *s)
 		}
 		trap(s, &(struct trap_arguments){ .operation = TRAP_DISABLE });
 	}
-	close(s->device);
-	s->device = -1;
+	cleanup_close(&s->device);
 	return false;
 }
 
@@ -141,24 +140,24 @@ static bool by_library(struct kfd_state *s)
 	struct kfd_library l;
 	struct kfd_version v = { 0 };
 	uint32_t size = 0, gpus[2] = { 0 }, queues[2] = { 0 };
-	void *runtime = NULL, *gpu_list = NULL, *queue_list = NULL;
+	_cleanup_free_ void *runtime = NULL, *gpus_owned = NULL, *queues_owned = NULL; // what did not fail handed them over
+	void *gpu_list = NULL, *queue_list = NULL;
 	if (!library_find(&l) || l.version(&v) || l.enable(&runtime, &size))
 		return false;
 	const bool good = size >= sizeof(s->runtime) && !l.gpus(&gpu_list, &gpus[0], &gpus[1]) &&
 			  !l.queues(&queue_list, &queues[0], &queues[1], true);
 	if (good) {
+		gpus_owned = gpu_list;
+		queues_owned = queue_list;
 		s->major = v.major;
 		s->minor = v.minor;
 		memcpy(&s->runtime, runtime, sizeof(s->runtime));
 		s->ngpus = entries_take(s->gpus, GPUS_MOST, sizeof(s->gpus[0]), gpu_list, gpus);
 		s->nqueues = entries_take(s->queues, QUEUES_MOST, sizeof(s->queues[0]), queue_list, queues);
 		s->disable = l.disable;
-		free(queue_list);
-		free(gpu_list);
 	} else {
 		l.disable();
 	}
-	free(runtime);
 	return good;
 }
 
@@ -168,10 +167,8 @@ static uint32_t gpu_id_of(uint32_t node)
 {
 	char path[80], text[32] = "";
 	snprintf(path, sizeof(path), "/sys/class/kfd/kfd/topology/nodes/%u/gpu_id", node);
-	const int fd = open(path, O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
 	const ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (fd >= 0)
-		close(fd);
 	const uint32_t id = n > 0 ? (uint32_t)strtoul(text, NULL, 10) : 0;
 	return id ? id : node;
 }
@@ -251,5 +248,5 @@ void kfd_release(struct kfd_state *s)
 	if (s->device < 0)
 		return;
 	trap(s, &(struct trap_arguments){ .operation = TRAP_DISABLE });
-	close(s->device);
+	cleanup_close(&s->device);
 }

@@ -142,14 +142,13 @@ static void take(const struct holding *h, const struct held *k)
 /** The first kernel goes. A signal that the GPU may still look at stays until a later one has been reached. The lock is held. */
 static void let_first_go(struct holding *h)
 {
-	struct held *k = h->first;
+	_cleanup_free_ struct held *k = h->first;
 	signal_release(k->released);
 	h->first = k->next;
 	h->last = h->first ? h->last : &h->first;
 	h->taken++;
 	signal_end(h->before);
 	h->before = k->released;
-	free(k);
 	atomic_fetch_add(&h->let_go, 1);
 }
 
@@ -330,8 +329,7 @@ struct holding *holding_new(hsa_handle agent, uint64_t size, uint32_t queue)
 	pthread_mutex_unlock(&all.lock);
 	if (good)
 		return h;
-	signal_end(h->reached);
-	free(h);
+	holding_free(h);
 	return NULL;
 }
 
@@ -370,7 +368,7 @@ struct held *held_new(const struct holding *h, const uint64_t *packet, uint64_t 
 			    .released = signal_new(1, h->agent) };
 	if (k->released)
 		return k;
-	free(k);
+	held_free(k);
 	return NULL;
 }
 

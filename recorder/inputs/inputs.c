@@ -77,14 +77,13 @@ static bool host_copy(void *to, uint64_t from, size_t n) { return !read_safely((
 bool input_read(const struct input *in, piece_fn *take, void *ctx)
 {
 	const uint64_t chunk = in->bytes < STAGING ? in->bytes : STAGING;
-	char *room = in->on_gpu ? NULL : malloc(chunk ? chunk : 1);
+	_cleanup_free_ char *room = in->on_gpu ? NULL : malloc(chunk ? chunk : 1);
 	bool good = in->on_gpu || room;
 	for (uint64_t at = 0; good && at < in->bytes; at += chunk) {
 		const size_t n = in->bytes - at < chunk ? in->bytes - at : chunk;
 		const char *piece = in->on_gpu ? fetch(in->from + at, n) : host_copy(room, in->from + at, n) ? room : NULL;
 		good = piece && reading_on() && take(ctx, piece, n) && reading_on();
 	}
-	free(room);
 	return good;
 }
 

@@ -259,15 +259,14 @@ static void intercepted(const void *packets, uint64_t n, uint64_t index, void *d
 	if (s->holding && rec_level() >= LEVEL_STATISTICS)
 		held_find(&b, s->holding);
 	const size_t most = 1 + n + 2 * b.nheld;
-	uint64_t(*room)[8] = most <= FEW ? few : aligned_alloc(CACHE_LINE, most * sizeof(few[0]));
+	_cleanup_free_ void *many = most <= FEW ? NULL : aligned_alloc(CACHE_LINE, most * sizeof(few[0]));
+	uint64_t(*room)[8] = most <= FEW ? few : many;
 	if (room) {
 		write(room, packets_make(room, &b, s));
 		holding_add(s->holding, b.held);
 	} else {
 		hand_on_bare(s, &b, write);
 	}
-	if (room != few)
-		free(room);
 }
 
 /** Whether another tool makes the queues: it is not passed by. */

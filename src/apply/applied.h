@@ -92,7 +92,7 @@ struct applied_list {
 };
 void applied_load_all(const char *root, struct applied_list *ret);
 void applied_list_free(struct applied_list *l);
-const struct applied *applied_named(const struct applied_list *l, struct str id);
+struct applied *applied_named(const struct applied_list *l, struct str id);
 
 #define APPLIED_DIRECTORY "/etc/unhang/applied"
 

@@ -1,3 +1,5 @@
+// Makes a plan of a change: which words go to which file, by what the machine's boot loader reads. Nothing is written here. What the
+// system makes itself (another tool generates the command line) is refused with the steps that the user can take.
 #include "apply/plan.h"
 
 #include <errno.h>
@@ -8,7 +10,6 @@
 #include "base/door/door.h"
 #include "knowledge/parameter.h"
 #include "knowledge/steps.h"
-#include "knowledge/way.h"
 
 enum { NAMES_MOST = 1 << 18 };
 
@@ -41,13 +42,12 @@ static enum know_writes machine_writes(const struct host *h, const char *action)
 
 void apply_note(struct apply_notes *n, const char *format, ...)
 {
-	struct text t = { 0 };
+	_cleanup_text_ struct text t = { 0 };
 	va_list ap;
 	va_start(ap, format);
 	text_vprintf(&t, format, ap);
 	va_end(ap);
 	vec_push(&n->list, arena_str(&n->arena, text_str(&t)));
-	text_free(&t);
 }
 
 void apply_notes_free(struct apply_notes *n)
@@ -118,11 +118,6 @@ static bool built_in(struct host *h, struct str module)
 	return false;
 }
 
-static void add_word(struct text *t, struct str name, struct str value)
-{
-	text_printf(t, "%s" STR_FMT "=" STR_FMT, t->n ? " " : "", STR_ARG(name), STR_ARG(value));
-}
-
 /** Whether a module's parameter goes to modprobe.d. Not if nothing would run modprobe, or if the command line would win. */
 static bool for_modprobe(struct planner *p, struct str name)
 {
@@ -141,7 +136,9 @@ static const struct applied *set_by(const struct applied_list *have, struct str 
 	return NULL;
 }
 
-static struct uh_error *want(struct planner *p, struct str name, struct str value)
+/** Adds a setting to the plan. One that is in effect already is only noted, and one that this kernel does not know is refused: a plan
+ * that changes nothing would look like a remedy. */
+static struct uh_error *plan_want(struct planner *p, struct str name, struct str value)
 {
 	struct str now, where;
 	const struct applied *other = set_by(p->have, name);
@@ -164,7 +161,8 @@ static struct uh_error *want(struct planner *p, struct str name, struct str valu
 	}
 	struct arena *a = &p->to->arena;
 	vec_push(&p->to->sets, ((struct applied_set){ arena_str(a, name), arena_str(a, value) }));
-	add_word(for_modprobe(p, name) ? &p->modprobe : &p->cmdline, name, value);
+	struct text *t = for_modprobe(p, name) ? &p->modprobe : &p->cmdline;
+	text_printf(t, "%s" STR_FMT "=" STR_FMT, t->n ? " " : "", STR_ARG(name), STR_ARG(value));
 	return NULL;
 }
 
@@ -180,10 +178,10 @@ static struct uh_error *want_cleared(struct planner *p, struct str name, struct 
 	if (value < 0 && value >= INT32_MIN)
 		value = (uint32_t)value;
 	struct str cleared = arena_printf(&p->h->arena, "0x%llx", (unsigned long long)(value & ~mask));
-	return want(p, name, (value & mask) ? cleared : now);
+	return plan_want(p, name, (value & mask) ? cleared : now);
 }
 
-static void add_file(struct planner *p, enum own_kind kind, struct str path, struct str words, bool bare)
+static void plan_add_file(struct planner *p, enum own_kind kind, struct str path, struct str words, bool bare)
 {
 	struct arena *a = &p->to->arena;
 	struct own_file f = { .kind = kind, .path = arena_str(a, path), .words = arena_str(a, words), .bare = bare };
@@ -205,9 +203,8 @@ static bool made_by_us(const struct applied_list *have, struct str path)
 static void need_directory(struct planner *p, const char *path)
 {
 	struct opened what;
-	struct uh_error *err = door_look(&(struct named){ .path = path, .root = p->h->root }, &what);
+	_cleanup_error_ struct uh_error *err = door_look(&(struct named){ .path = path, .root = p->h->root }, &what);
 	bool there = !err && S_ISDIR(what.st.st_mode);
-	uh_error_free(err);
 	if (!there || made_by_us(p->have, str_z(path)))
 		vec_push(&p->to->made, str_z(path));
 }
@@ -222,7 +219,7 @@ static struct uh_error *add_whole(struct planner *p, enum own_kind kind, const c
 	if (err)
 		return err;
 	need_directory(p, directory);
-	add_file(p, kind, path, words, false);
+	plan_add_file(p, kind, path, words, false);
 	return NULL;
 }
 
@@ -241,8 +238,7 @@ static struct str entry_key(struct str content, const char *key)
 static bool of_this_system(struct planner *p, struct arena *room, struct str content)
 {
 	struct str own = { 0 }, id = entry_key(content, "machine-id");
-	struct uh_error *err = root_read(p->h->root, "/etc/machine-id", 1 << 10, room, &own, NULL);
-	uh_error_free(err);
+	_cleanup_error_ struct uh_error *err = root_read(p->h->root, "/etc/machine-id", 1 << 10, room, &own, NULL);
 	return entry_key(content, "linux").n && (!id.n || !own.n || str_eq(id, str_trim(own)));
 }
 
@@ -265,21 +261,20 @@ static struct uh_error *add_part_in(struct planner *p, enum own_kind kind, struc
 			   STR_ARG(path));
 		return NULL;
 	}
-	add_file(p, kind, path, kind == OWN_GRUB ? words : missing, bare);
+	plan_add_file(p, kind, path, kind == OWN_GRUB ? words : missing, bare);
 	return NULL;
 }
 
-static struct uh_error *add_part(struct planner *p, enum own_kind kind, struct str path)
+static struct uh_error *plan_add_part(struct planner *p, enum own_kind kind, struct str path)
 {
-	struct arena room = { 0 };
-	struct uh_error *err = p->to->files.len >= APPLIED_FILES_MOST || p->to->had.len >= APPLIED_FILES_MOST ?
-				       uh_error_new(STR_FMT ": more than %d files would have to be changed", STR_ARG(path),
-						    APPLIED_FILES_MOST) :
-				       add_part_in(p, kind, path, &room);
-	arena_free(&room);
-	return err;
+	_cleanup_arena_ struct arena room = { 0 };
+	return p->to->files.len >= APPLIED_FILES_MOST || p->to->had.len >= APPLIED_FILES_MOST ?
+		       uh_error_new(STR_FMT ": more than %d files would have to be changed", STR_ARG(path),
+				    APPLIED_FILES_MOST) :
+		       add_part_in(p, kind, path, &room);
 }
 
+/** Every entry of this system gets the words, because nobody knows which one will be started next. */
 static struct uh_error *add_entries(struct planner *p, enum own_kind kind)
 {
 	const struct host_fact *f;
@@ -288,9 +283,9 @@ static struct uh_error *add_entries(struct planner *p, enum own_kind kind)
 	size_t before = p->to->files.len;
 	for (size_t n = 0; !err && (f = host_fact(p->h, m, S("boot_entry"), n)); n++)
 		if (own_file_good(p->to, kind, f->value))
-			err = add_part(p, kind, f->value);
+			err = plan_add_part(p, kind, f->value);
 	if (!err && host_fact(p->h, m, S("boot_cmdline"), 0))
-		err = add_part(p, OWN_CMDLINE, S("/etc/kernel/cmdline"));
+		err = plan_add_part(p, OWN_CMDLINE, S("/etc/kernel/cmdline"));
 	const struct host_fact *image = host_fact(p->h, m, S("boot_image"), 0);
 	if (!err && image)
 		apply_note(p->notes, STR_FMT ": a kernel image with its own command line, which must be built again",
@@ -303,35 +298,14 @@ static struct uh_error *add_entries(struct planner *p, enum own_kind kind)
 	return err;
 }
 
-/** Why nothing is written, and what the user does instead. */
-static struct uh_error *refuse_cmdline(struct planner *p)
-{
-	struct arena *a = &p->h->arena;
-	struct str words = text_str(&p->cmdline), rest = words;
-	struct text how = { 0 };
-	if (!host_value(p->h, NULL, "words_with").n)
-		return uh_error_new("the boot loader is unknown: add " STR_FMT
-				    " to the kernel command line by hand, then reboot",
-				    STR_ARG(words));
-	for (struct str word; (word = str_word(&rest)).n;)
-		text_printf(
-			&how, STR_FMT "; ",
-			STR_ARG(command_str(machine_action(p->h, a, "set-word", COMMAND_OF(a, "", PIECE_PARAMETER, word)))));
-	text_add(&how, command_str(machine_action(p->h, a, "activate-words", NULL)));
-	struct uh_error *err = uh_error_new("unhang does not change the kernel command line on this system, because "
-					    "another tool generates it. Do it yourself: " STR_FMT,
-					    STR_ARG(text_str(&how)));
-	text_free(&how);
-	return err;
-}
-
+/** Where the words of the command line go here, by the layout of the boot loader that knowledge names. */
 static struct uh_error *plan_cmdline(struct planner *p)
 {
 	switch (p->words) {
 	case WRITES_GRUB_FILE:
 		return add_whole(p, OWN_GRUB_D, "/etc/default/grub.d", ".cfg", text_str(&p->cmdline));
 	case WRITES_GRUB_LINE:
-		return add_part(p, OWN_GRUB, S("/etc/default/grub"));
+		return plan_add_part(p, OWN_GRUB, S("/etc/default/grub"));
 	case WRITES_ENTRY_LINES:
 		return add_entries(p, OWN_ENTRY_LINE);
 	case WRITES_ENTRY_WORDS:
@@ -343,7 +317,22 @@ static struct uh_error *plan_cmdline(struct planner *p)
 	case WRITES_OPTIONS:
 		break;
 	}
-	return refuse_cmdline(p);
+	// Why nothing is written, and what the user does instead.
+	struct arena *a = &p->h->arena;
+	struct str words = text_str(&p->cmdline), rest = words;
+	_cleanup_text_ struct text how = { 0 };
+	if (!host_value(p->h, NULL, "words_with").n)
+		return uh_error_new("the boot loader is unknown: add " STR_FMT
+				    " to the kernel command line by hand, then reboot",
+				    STR_ARG(words));
+	for (struct str word; (word = str_word(&rest)).n;)
+		text_printf(
+			&how, STR_FMT "; ",
+			STR_ARG(command_str(machine_action(p->h, a, "set-word", COMMAND_OF(a, "", PIECE_PARAMETER, word)))));
+	text_add(&how, command_str(machine_action(p->h, a, "activate-words", NULL)));
+	return uh_error_new("unhang does not change the kernel command line on this system, because "
+			    "another tool generates it. Do it yourself: " STR_FMT,
+			    STR_ARG(text_str(&how)));
 }
 
 static struct uh_error *plan_files(struct planner *p)
@@ -385,7 +374,7 @@ struct uh_error *applied_plan(struct host *h, const struct applied_list *have, c
 	if (!applied_id_good(r->id))
 		return uh_error_new(STR_FMT ": no file can be named after this", STR_ARG(r->id));
 	for (const struct know_pair *s = r->change->sets; s && !err; s = s->next)
-		err = want(&p, s->name, s->value);
+		err = plan_want(&p, s->name, s->value);
 	for (const struct know_pair *s = r->change->clears; s && !err; s = s->next)
 		err = want_cleared(&p, s->name, s->value);
 	if (!err)
@@ -407,26 +396,23 @@ static void add_action(struct apply_commands *to, const struct host *h, const ch
 		vec_push(&to->list, c);
 }
 
-static void kargs_command(const struct applied *a, bool undo, struct apply_commands *to)
-{
-	struct command_maker *m = command_begin(&to->arena);
-	command_add(m, "sudo rpm-ostree kargs");
-	for (size_t n = 0; n < a->sets.len; n++) {
-		command_add_text(m, undo ? S(" --delete-if-present=") : S(" --append-if-missing="));
-		command_add_value(m, PIECE_NAME, a->sets.data[n].name);
-		command_add(m, "=");
-		command_add_value(m, PIECE_PARAMETER, a->sets.data[n].value);
-	}
-	vec_push(&to->list, command_end(m));
-}
-
 void applied_commands(const struct host *h, const struct applied *a, bool undo, struct apply_commands *ret)
 {
 	bool has[OWN_CMDLINE + 1] = { 0 };
 	for (size_t n = 0; n < a->files.len; n++)
 		has[a->files.data[n].kind] = true;
-	if (a->kargs)
-		kargs_command(a, undo, ret);
+	if (a->kargs) {
+		// An image-based system keeps its words itself: rpm-ostree is told, no file is written.
+		struct command_maker *m = command_begin(&ret->arena);
+		command_add(m, "sudo rpm-ostree kargs");
+		for (size_t n = 0; n < a->sets.len; n++) {
+			command_add_text(m, undo ? S(" --delete-if-present=") : S(" --append-if-missing="));
+			command_add_value(m, PIECE_NAME, a->sets.data[n].name);
+			command_add(m, "=");
+			command_add_value(m, PIECE_PARAMETER, a->sets.data[n].value);
+		}
+		vec_push(&ret->list, command_end(m));
+	}
 	if (has[OWN_MODPROBE])
 		add_action(ret, h, "rebuild-initramfs");
 	if (has[OWN_GRUB_D] || has[OWN_GRUB] || has[OWN_CMDLINE])

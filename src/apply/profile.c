@@ -23,10 +23,9 @@ static bool variable_good(struct str name)
 
 struct uh_error *profile_text(const struct apply_request *r, struct text *ret)
 {
-	struct arena room = { 0 };
+	_cleanup_arena_ struct arena room = { 0 };
 	text_printf(ret, "# unhang profile " STR_FMT ": " STR_FMT "\n# for one job: . ./" STR_FMT ".sh\n", STR_ARG(r->id),
 		    STR_ARG(title_line(&room, r->title)), STR_ARG(r->id));
-	arena_free(&room);
 	for (const struct know_pair *e = r->change->envs; e; e = e->next) {
 		if (!variable_good(e->name))
 			return uh_error_new(STR_FMT ": no variable can have this name", STR_ARG(e->name));
@@ -37,11 +36,12 @@ struct uh_error *profile_text(const struct apply_request *r, struct text *ret)
 	return NULL;
 }
 
+/** The same variables for launchers, which cannot source a shell file. */
 static void profile_json(const struct apply_request *r, struct text *ret)
 {
-	char *p = NULL;
+	_cleanup_free_ char *p = NULL;
 	size_t n = 0;
-	struct arena room = { 0 };
+	_cleanup_arena_ struct arena room = { 0 };
 	FILE *out = open_memstream(&p, &n);
 	struct json j = { .out = out };
 	if (!out)
@@ -58,8 +58,6 @@ static void profile_json(const struct apply_request *r, struct text *ret)
 	jw_close(&j, '}');
 	fclose(out);
 	text_add(ret, (struct str){ p, n });
-	free(p);
-	arena_free(&room);
 }
 
 enum profile_file { FILE_ABSENT, FILE_OURS, FILE_ODD };
@@ -73,16 +71,14 @@ static void profile_path(char *room, size_t size, const char *directory, struct 
 
 static enum profile_file profile_look(const char *directory, struct str id, const char *end)
 {
-	struct arena room = { 0 };
+	_cleanup_arena_ struct arena room = { 0 };
 	struct str text = { 0 };
 	const struct named n = { .path = directory, .below = arena_printf(&room, STR_FMT "%s", STR_ARG(id), end).p };
-	struct uh_error *err = named_read(&n, PROFILE_MOST, &room, &text, NULL);
+	_cleanup_error_ struct uh_error *err = named_read(&n, PROFILE_MOST, &room, &text, NULL);
 	bool there = !err || err->errnum != ENOENT;
 	struct str mark = arena_printf(&room, "# unhang profile " STR_FMT ":", STR_ARG(id));
 	bool ours = !err && (str_starts(text, mark) ||
 			     (str_starts(text, S("{")) && str_find(str_cut(text, 64), S("\"unhang/profile/1\"")) > 0));
-	uh_error_free(err);
-	arena_free(&room);
 	return !there ? FILE_ABSENT : ours ? FILE_OURS : FILE_ODD;
 }
 

@@ -71,15 +71,9 @@ static bool text_good(struct str s)
 	return true;
 }
 
-static bool directory_good(struct str path)
+static bool apply_record_take_file(struct applied *a, struct str rest)
 {
-	static const char *const all[] = { "/etc", "/etc/modprobe.d", "/etc/default/grub.d" };
-	return choice(all, sizeof(all) / sizeof(all[0]), path) >= 0;
-}
-
-static bool take_file(struct applied *a, struct str rest)
-{
-	int kind = choice(kinds, sizeof(kinds) / sizeof(kinds[0]), str_split(&rest, ' '));
+	int kind = choice(kinds, ARRAY_SIZE(kinds), str_split(&rest, ' '));
 	if (kind < 0 || a->files.len == APPLIED_FILES_MOST || !own_file_good(a, (enum own_kind)kind, rest))
 		return false;
 	vec_push(&a->files, ((struct own_file){ .kind = (enum own_kind)kind, .path = rest }));
@@ -96,10 +90,10 @@ static bool take_set(struct applied *a, struct str rest)
 }
 
 /** One line; false where it is not right. */
-static bool take_line(struct applied *a, struct str key, struct str rest)
+static bool apply_record_take_line(struct applied *a, struct str key, struct str rest)
 {
 	struct own_file *f = a->files.len ? &a->files.data[a->files.len - 1] : NULL;
-	int state = choice(states, sizeof(states) / sizeof(states[0]), rest);
+	int state = choice(states, ARRAY_SIZE(states), rest);
 	if (str_is(key, "id"))
 		return str_eq(rest, a->id);
 	if (str_is(key, "title"))
@@ -113,14 +107,15 @@ static bool take_line(struct applied *a, struct str key, struct str rest)
 	if (str_is(key, "set"))
 		return take_set(a, rest);
 	if (str_is(key, "file"))
-		return take_file(a, rest);
+		return apply_record_take_file(a, rest);
 	if (str_is(key, "words") && f)
 		return f->words = rest, words_good(rest);
 	if (str_is(key, "bare") && f && (f->kind == OWN_GRUB || f->kind == OWN_ENTRY_LINE))
 		return f->bare = true;
 	if (str_is(key, "last") && f && (f->kind == OWN_GRUB || f->kind == OWN_GRUB_D))
 		return f->last = true;
-	if (str_is(key, "made") && directory_good(rest) && a->made.len < APPLIED_FILES_MOST) {
+	static const char *const places[] = { "/etc", "/etc/modprobe.d", "/etc/default/grub.d" };
+	if (str_is(key, "made") && choice(places, ARRAY_SIZE(places), rest) >= 0 && a->made.len < APPLIED_FILES_MOST) {
 		vec_push(&a->made, rest);
 		return true;
 	}
@@ -142,7 +137,7 @@ struct uh_error *applied_parse(struct str text, struct str id, const char *where
 		struct str value = str_split(&rest, '\n'), key = str_split(&value, ' ');
 		line++;
 		ended = str_is(key, "end");
-		good = ended || take_line(ret, key, value);
+		good = ended || apply_record_take_line(ret, key, value);
 	}
 	for (size_t n = 0; n < ret->files.len; n++)
 		good &= ret->files.data[n].words.n > 0;
@@ -153,26 +148,24 @@ struct uh_error *applied_parse(struct str text, struct str id, const char *where
 			    good ? ": its end is missing" : "");
 }
 
+/** A record that cannot be read is a problem that is told, and no reason not to read the others. */
 static void load_one(const char *root, struct str id, struct applied_list *ret, size_t *left)
 {
-	struct arena room = { 0 };
+	_cleanup_arena_ struct arena room = { 0 };
 	struct str text = { 0 };
 	struct applied *a = arena_alloc(&ret->arena, sizeof(*a));
 	const char *path = arena_printf(&ret->arena, APPLIED_DIRECTORY "/" STR_FMT ".record", STR_ARG(id)).p;
-	struct uh_error *err = root_read(root, path, RECORD_MOST, &room, &text, NULL);
+	_cleanup_error_ struct uh_error *err = root_read(root, path, RECORD_MOST, &room, &text, NULL);
 	if (!err && text.n > *left)
 		err = uh_error_new("%s: the records are larger than %d MB", path, BYTES_MOST >> 20);
 	if (!err) {
 		*left -= text.n;
 		err = applied_parse(text, id, path, a);
 	}
-	arena_free(&room);
-	if (!err) {
+	if (!err)
 		vec_push(&ret->list, a);
-		return;
-	}
-	vec_push(&ret->problems, arena_str(&ret->arena, str_z(err->message)));
-	uh_error_free(err);
+	else
+		vec_push(&ret->problems, arena_str(&ret->arena, str_z(err->message)));
 }
 
 /** ID of ID.record, or of the unfinished .ID.record.1234abcd.unhang-new. */
@@ -186,7 +179,7 @@ static bool record_id(struct str name, bool *ret_cut, struct str *ret)
 	return applied_id_good(*ret);
 }
 
-static int by_id(const void *a, const void *b)
+static int apply_record_by_id(const void *a, const void *b)
 {
 	return str_cmp((*(struct applied *const *)a)->id, (*(struct applied *const *)b)->id);
 }
@@ -195,18 +188,16 @@ void applied_load_all(const char *root, struct applied_list *ret)
 {
 	*ret = (struct applied_list){ 0 };
 	struct door_names names;
-	struct uh_error *err =
+	_cleanup_error_ struct uh_error *err =
 		door_names(&(struct named){ .path = APPLIED_DIRECTORY, .root = root }, true, &ret->arena, &names);
 	if (err && err->errnum != ETIMEDOUT) {
-		uh_error_free(err);
+		cleanup_error(&err);
 		err = door_names(&(struct named){ .path = "/etc/unhang", .root = root }, true, &ret->arena, &names);
 	}
-	if (err) {
-		if (err->errnum == ETIMEDOUT)
-			vec_push(&ret->problems, arena_str(&ret->arena, str_z(err->message)));
-		uh_error_free(err);
+	if (err && err->errnum == ETIMEDOUT)
+		vec_push(&ret->problems, arena_str(&ret->arena, str_z(err->message)));
+	if (err)
 		return;
-	}
 	size_t left = BYTES_MOST;
 	ret->empty = !names.n || (names.n == 1 && !strcmp(names.list[0], LOCK_NAME));
 	for (size_t i = 0; i < names.n && i < RECORDS_MOST; i++) {
@@ -221,7 +212,7 @@ void applied_load_all(const char *root, struct applied_list *ret)
 			load_one(root, id, ret, &left);
 	}
 	if (ret->list.len)
-		qsort(ret->list.data, ret->list.len, sizeof(ret->list.data[0]), by_id);
+		qsort(ret->list.data, ret->list.len, sizeof(ret->list.data[0]), apply_record_by_id);
 }
 
 void applied_list_free(struct applied_list *l)
@@ -234,7 +225,7 @@ void applied_list_free(struct applied_list *l)
 	arena_free(&l->arena);
 }
 
-const struct applied *applied_named(const struct applied_list *l, struct str id)
+struct applied *applied_named(const struct applied_list *l, struct str id)
 {
 	for (size_t n = 0; n < l->list.len; n++)
 		if (str_eq(l->list.data[n]->id, id))

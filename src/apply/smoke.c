@@ -1,3 +1,5 @@
+// The smoke test: a little work on a GPU through HIP, in a child that may hang with it. Each step is named before it begins, so that a
+// hang tells how far it came.
 #include "apply/smoke.h"
 
 #include <dlfcn.h>
@@ -8,6 +10,7 @@
 
 #include "base/child.h"
 #include "base/error.h"
+#include "base/door/library.h"
 #include "base/door/trust.h"
 
 enum {
@@ -26,29 +29,24 @@ static const char *const libraries[] = {
 	"/opt/rocm/lib/libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so",
 };
 
-/** What is used of HIP: its C interface has not changed since ROCm 4. */
+// What is used of HIP: its C interface has not changed since ROCm 4.
+int hipDeviceGetByPCIBusId(int *device, const char *pci);
+int hipSetDevice(int device);
+int hipMalloc(void **p, size_t size);
+int hipMemset(void *p, int value, size_t size);
+int hipMemcpy(void *to, const void *from, size_t size, int kind);
+int hipDeviceSynchronize(void);
+int hipFree(void *p);
+const char *hipGetErrorString(int code);
+
+// clang-format off
+#define HIP_CALLS(call) \
+	call(hipDeviceGetByPCIBusId) call(hipSetDevice) call(hipMalloc) call(hipMemset) call(hipMemcpy) \
+	call(hipDeviceSynchronize) call(hipFree) call(hipGetErrorString)
+// clang-format on
+
 struct hip {
-	int (*by_pci)(int *device, const char *pci);
-	int (*set_device)(int device);
-	int (*malloc)(void **p, size_t size);
-	int (*memset)(void *p, int value, size_t size);
-	int (*memcpy)(void *to, const void *from, size_t size, int kind);
-	int (*synchronize)(void);
-	int (*free)(void *p);
-	const char *(*error)(int code);
-};
-static const struct {
-	const char *name;
-	size_t at;
-} symbols[] = {
-	{ "hipDeviceGetByPCIBusId", offsetof(struct hip, by_pci) },
-	{ "hipSetDevice", offsetof(struct hip, set_device) },
-	{ "hipMalloc", offsetof(struct hip, malloc) },
-	{ "hipMemset", offsetof(struct hip, memset) },
-	{ "hipMemcpy", offsetof(struct hip, memcpy) },
-	{ "hipDeviceSynchronize", offsetof(struct hip, synchronize) },
-	{ "hipFree", offsetof(struct hip, free) },
-	{ "hipGetErrorString", offsetof(struct hip, error) },
+	LIBRARY_API(HIP_CALLS)
 };
 
 struct attempt {
@@ -58,42 +56,38 @@ struct attempt {
 };
 
 /** The child's output: lines of a letter and a text. It tells each step before it makes it. */
-static void tell(const struct attempt *t, char what, const char *text) { dprintf(t->fd, "%c%s\n", what, text); }
+static void apply_smoke_tell(const struct attempt *t, char what, const char *text) { dprintf(t->fd, "%c%s\n", what, text); }
 
-static void *load_library(const struct attempt *t, const char *name)
+static void *apply_smoke_load_library(const struct attempt *t, const char *name)
 {
 	_cleanup_error_ struct uh_error *refused = NULL;
 	void *library = trust_load(name, RTLD_NOW, &refused);
 	if (refused)
-		tell(t, 'U', refused->message);
+		apply_smoke_tell(t, 'U', refused->message);
 	return library;
 }
 
-static bool load(struct attempt *t)
+static bool apply_smoke_load(struct attempt *t)
 {
 	const char *name = t->library;
-	void *library = name ? load_library(t, name) : NULL;
-	for (size_t i = 0; !t->library && !library && i < sizeof(libraries) / sizeof(libraries[0]); i++)
-		library = load_library(t, name = libraries[i]);
-	for (size_t i = 0; library && i < sizeof(symbols) / sizeof(symbols[0]); i++) {
-		void *symbol = dlsym(library, symbols[i].name);
-		if (!symbol)
-			return false;
-		memcpy((char *)&t->hip + symbols[i].at, &symbol, sizeof(symbol));
-	}
-	if (library)
-		tell(t, 'L', name);
-	return library;
+	void **library = &t->hip.library;
+	*library = name ? apply_smoke_load_library(t, name) : NULL;
+	for (size_t i = 0; !t->library && !*library && i < ARRAY_SIZE(libraries); i++)
+		*library = apply_smoke_load_library(t, name = libraries[i]);
+	if (LIBRARY_LOAD(&t->hip, HIP_CALLS, NULL))
+		return false;
+	apply_smoke_tell(t, 'L', name);
+	return true;
 }
 
 static bool good(const struct attempt *t, int code)
 {
 	if (code)
-		tell(t, code == NO_DEVICE ? 'N' : 'E', t->hip.error(code));
+		apply_smoke_tell(t, code == NO_DEVICE ? 'N' : 'E', t->hip.hipGetErrorString(code));
 	return !code;
 }
 
-#define STEP(name, call) (tell(t, 'S', (name)), good(t, (call)))
+#define STEP(name, call) (apply_smoke_tell(t, 'S', (name)), good(t, (call)))
 
 static bool all(const unsigned char *p, unsigned char want)
 {
@@ -103,31 +97,33 @@ static bool all(const unsigned char *p, unsigned char want)
 	return true;
 }
 
+/** As little work as shows that the GPU computes: a kernel fills memory, what it wrote is compared, and copies to, on and from the GPU
+ * are. */
 static void compute(const struct attempt *t, unsigned char *host)
 {
 	void *one = NULL, *two = NULL;
 	int device = -1;
-	bool ok = STEP("looking for the GPU", t->hip.by_pci(&device, t->pci)) &&
-		  STEP("choosing it", t->hip.set_device(device)) && STEP("reserving memory", t->hip.malloc(&one, SIZE)) &&
-		  STEP("reserving memory", t->hip.malloc(&two, SIZE)) &&
-		  STEP("filling memory with a kernel", t->hip.memset(one, FILL, SIZE)) &&
-		  STEP("waiting for the kernel", t->hip.synchronize()) &&
-		  STEP("copying back", t->hip.memcpy(host, one, SIZE, TO_HOST));
+	bool ok = STEP("looking for the GPU", t->hip.hipDeviceGetByPCIBusId(&device, t->pci)) &&
+		  STEP("choosing it", t->hip.hipSetDevice(device)) && STEP("reserving memory", t->hip.hipMalloc(&one, SIZE)) &&
+		  STEP("reserving memory", t->hip.hipMalloc(&two, SIZE)) &&
+		  STEP("filling memory with a kernel", t->hip.hipMemset(one, FILL, SIZE)) &&
+		  STEP("waiting for the kernel", t->hip.hipDeviceSynchronize()) &&
+		  STEP("copying back", t->hip.hipMemcpy(host, one, SIZE, TO_HOST));
 	if (ok && !all(host, FILL)) {
-		tell(t, 'W', "");
+		apply_smoke_tell(t, 'W', "");
 		return;
 	}
 	memset(host, FILL ^ 0xff, SIZE);
-	ok = ok && STEP("copying to the GPU", t->hip.memcpy(one, host, SIZE, TO_DEVICE)) &&
-	     STEP("copying inside the GPU", t->hip.memcpy(two, one, SIZE, ON_DEVICE));
+	ok = ok && STEP("copying to the GPU", t->hip.hipMemcpy(one, host, SIZE, TO_DEVICE)) &&
+	     STEP("copying inside the GPU", t->hip.hipMemcpy(two, one, SIZE, ON_DEVICE));
 	memset(host, 0, SIZE);
-	ok = ok && STEP("copying back", t->hip.memcpy(host, two, SIZE, TO_HOST));
+	ok = ok && STEP("copying back", t->hip.hipMemcpy(host, two, SIZE, TO_HOST));
 	if (ok && !all(host, FILL ^ 0xff)) {
-		tell(t, 'W', "");
+		apply_smoke_tell(t, 'W', "");
 		return;
 	}
-	if (ok && STEP("giving memory back", t->hip.free(one)) && STEP("giving memory back", t->hip.free(two)))
-		tell(t, 'P', "");
+	if (ok && STEP("giving memory back", t->hip.hipFree(one)) && STEP("giving memory back", t->hip.hipFree(two)))
+		apply_smoke_tell(t, 'P', "");
 }
 
 static void child(int fd, const void *ctx)
@@ -140,14 +136,15 @@ static void child(int fd, const void *ctx)
 		null = open("/dev/null", O_RDWR);
 	while (null >= 0 && null < STDERR_FILENO);
 	unsigned char *host = malloc(SIZE);
-	tell(&t, 'S', "loading the runtime");
-	if (!host || !load(&t))
-		tell(&t, 'R', "");
+	apply_smoke_tell(&t, 'S', "loading the runtime");
+	if (!host || !apply_smoke_load(&t))
+		apply_smoke_tell(&t, 'R', "");
 	else
 		compute(&t, host);
 	_exit(0); // the runtime's own clean-up may wait for a GPU that hangs
 }
 
+/** What the child said before it ended or was given up: the last step that it named is where it hangs. */
 static void understand(struct arena *a, struct str told, struct smoke *ret)
 {
 	ret->end = SMOKE_CRASHED; // unless it says how it ended
@@ -185,10 +182,10 @@ void smoke_run(struct arena *a, struct str pci, const char *library, int millise
 {
 	struct attempt t = { .pci = arena_z(a, pci), .library = library };
 	struct child c;
-	struct text told = { 0 };
+	_cleanup_text_ struct text told = { 0 };
 	int64_t began = now_ms();
 	*ret = (struct smoke){ .end = SMOKE_CRASHED };
-	if (!child_begin_free(child, &t, &c))
+	if (!child_start(CHILD_SMOKE, child, &t, &c))
 		return;
 	enum child_end end = child_wait(&c, began + milliseconds, TEXT_MOST, &told);
 	ret->left_behind = !child_kill(&c, KILL_MS);
@@ -196,7 +193,6 @@ void smoke_run(struct arena *a, struct str pci, const char *library, int millise
 	if (end == CHILD_LATE)
 		ret->end = SMOKE_LATE;
 	ret->milliseconds = now_ms() - began;
-	text_free(&told);
 }
 
 const char *smoke_name(enum smoke_end e)

@@ -24,18 +24,16 @@ bool applied_set_good(struct str name, struct str value)
 
 struct str title_line(struct arena *to, struct str title)
 {
-	struct text line = { 0 };
+	_cleanup_text_ struct text line = { 0 };
 	text_add_safe(&line, title);
-	struct str ret = arena_str(to, text_str(&line));
-	text_free(&line);
-	return ret;
+	return arena_str(to, text_str(&line));
 }
 
 static bool in_entries(struct str path)
 {
 	static const char *const directories[] = { "/boot/loader/entries/", "/efi/loader/entries/",
 						   "/boot/efi/loader/entries/" };
-	for (size_t n = 0; n < sizeof(directories) / sizeof(directories[0]); n++) {
+	for (size_t n = 0; n < ARRAY_SIZE(directories); n++) {
 		struct str directory = str_z(directories[n]), name = str_from(path, directory.n);
 		if (str_starts(path, directory) && name.n && name.n < 256 && name.p[0] != '.' && str_ends(name, S(".conf")) &&
 		    !memchr(name.p, '/', name.n))
@@ -82,19 +80,7 @@ static void add_options(struct text *t, struct str words)
 	text_add(t, S("\n"));
 }
 
-static void add_head(struct text *t, const struct applied *a)
-{
-	time_t date = (time_t)a->date;
-	struct tm tm = { 0 };
-	gmtime_r(&date, &tm);
-	text_printf(t, "# unhang " STR_FMT ": " STR_FMT "\n", STR_ARG(a->id), STR_ARG(a->title));
-	struct arena room = { 0 };
-	text_printf(t, "# unhang since %04d-%02d-%02d; undo it with: " STR_FMT "\n", tm.tm_year + 1900, tm.tm_mon + 1,
-		    tm.tm_mday, STR_ARG(DOCTOR(&room, "--undo", a->id)));
-	arena_free(&room);
-}
-
-static void add_assignment(struct text *t, const struct own_file *f)
+static void apply_text_add_assignment(struct text *t, const struct own_file *f)
 {
 	const char *variable = f->last ? "GRUB_CMDLINE_LINUX_DEFAULT" : "GRUB_CMDLINE_LINUX";
 	text_printf(t, "%s=\"$%s " STR_FMT "\"", variable, variable, STR_ARG(f->words));
@@ -102,9 +88,17 @@ static void add_assignment(struct text *t, const struct own_file *f)
 
 struct str own_text(struct arena *to, const struct applied *a, const struct own_file *f)
 {
-	struct text t = { 0 };
-	if (own_whole(f->kind))
-		add_head(&t, a);
+	_cleanup_text_ struct text t = { 0 };
+	if (own_whole(f->kind)) {
+		// So that who finds the file knows where it is from and how to take it back.
+		time_t date = (time_t)a->date;
+		struct tm tm = { 0 };
+		gmtime_r(&date, &tm);
+		text_printf(&t, "# unhang " STR_FMT ": " STR_FMT "\n", STR_ARG(a->id), STR_ARG(a->title));
+		_cleanup_arena_ struct arena room = { 0 };
+		text_printf(&t, "# unhang since %04d-%02d-%02d; undo it with: " STR_FMT "\n", tm.tm_year + 1900, tm.tm_mon + 1,
+			    tm.tm_mday, STR_ARG(DOCTOR(&room, "--undo", a->id)));
+	}
 	if (f->bare)
 		text_add(&t, S("\n"));
 	switch (f->kind) {
@@ -112,11 +106,11 @@ struct str own_text(struct arena *to, const struct applied *a, const struct own_
 		add_options(&t, f->words);
 		break;
 	case OWN_GRUB_D:
-		add_assignment(&t, f);
+		apply_text_add_assignment(&t, f);
 		text_add(&t, S("\n"));
 		break;
 	case OWN_GRUB:
-		add_assignment(&t, f);
+		apply_text_add_assignment(&t, f);
 		text_printf(&t, " # unhang " STR_FMT "\n", STR_ARG(a->id));
 		break;
 	case OWN_ENTRY_LINE:
@@ -127,9 +121,7 @@ struct str own_text(struct arena *to, const struct applied *a, const struct own_
 		text_printf(&t, " " STR_FMT, STR_ARG(f->words));
 		break;
 	}
-	struct str ret = arena_str(to, text_str(&t));
-	text_free(&t);
-	return ret;
+	return arena_str(to, text_str(&t));
 }
 
 /** Whether a line, without its newline, holds words of the command line in a file of this kind. */
@@ -204,6 +196,7 @@ static bool line_ours(const struct applied *a, const struct own_file *f, struct 
 	return f->kind == OWN_GRUB && str_ends(str_trim(line), str_z(mark));
 }
 
+/** Takes our lines out: as they were written, or else those that still carry our mark, which somebody changed since. */
 static enum own_found strip_lines(struct arena *to, const struct applied *a, const struct own_file *f, struct str content,
 				  struct str *ret)
 {
@@ -218,7 +211,7 @@ static enum own_found strip_lines(struct arena *to, const struct applied *a, con
 		*ret = replaced(to, content, (size_t)at, text.n, S(""));
 		return OWN_THERE;
 	}
-	struct text kept = { 0 };
+	_cleanup_text_ struct text kept = { 0 };
 	enum own_found found = OWN_ABSENT;
 	for (struct str rest = content; rest.n;) {
 		struct str line = str_split(&rest, '\n');
@@ -229,7 +222,6 @@ static enum own_found strip_lines(struct arena *to, const struct applied *a, con
 			text_add(&kept, (struct str){ line.p, whole });
 	}
 	*ret = arena_str(to, text_str(&kept));
-	text_free(&kept);
 	return found;
 }
 
@@ -292,13 +284,11 @@ static bool has_word(enum own_kind kind, struct str content, struct str word)
 
 struct str own_missing(struct arena *to, enum own_kind kind, struct str content, struct str words)
 {
-	struct text missing = { 0 };
+	_cleanup_text_ struct text missing = { 0 };
 	for (struct str word; (word = str_word(&words)).n;)
 		if (!has_word(kind, content, word))
 			text_printf(&missing, "%s" STR_FMT, missing.n ? " " : "", STR_ARG(word));
-	struct str ret = arena_str(to, text_str(&missing));
-	text_free(&missing);
-	return ret;
+	return arena_str(to, text_str(&missing));
 }
 
 bool command_line_value(struct str line, struct str name, struct str *ret)

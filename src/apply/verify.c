@@ -62,6 +62,7 @@ static bool in_grub(const struct applied *a)
 	return false;
 }
 
+/** What /sys shows counts; where it shows nothing, what the kernel was started with. */
 static void judge_set(struct host *h, const struct applied *a, const struct applied_set *s, int64_t booted, struct judged *ret)
 {
 	struct str value = { 0 }, where, line = { 0 };
@@ -89,27 +90,6 @@ static void judge_set(struct host *h, const struct applied *a, const struct appl
 	if (elsewhere)
 		apply_note(&ret->why, "it is set to " STR_FMT " in " STR_FMT, STR_ARG(elsewhere->value),
 			   STR_ARG(elsewhere->where));
-}
-
-static void judge_file(struct host *h, const struct applied *a, const struct own_file *f, struct judged *ret)
-{
-	struct arena room = { 0 };
-	struct str rest;
-	_cleanup_(spot_close) struct spot s = { .dir = -1 };
-	struct uh_error *err = spot_open(h->root, f->path, &room, &s);
-	enum own_found found = err ? OWN_ABSENT : own_strip(&room, a, f, s.content, &rest);
-	if (found != OWN_THERE && ret->state <= JUDGED_WRITTEN)
-		ret->state = JUDGED_CHANGED;
-	if (err && err->errnum == ENOENT)
-		apply_note(&ret->why, STR_FMT ": the file is gone", STR_ARG(f->path));
-	else if (err)
-		apply_note(&ret->why, "%s", err->message);
-	else if (found == OWN_ABSENT)
-		apply_note(&ret->why, STR_FMT ": it no longer has what unhang wrote", STR_ARG(f->path));
-	else if (found == OWN_ALTERED)
-		apply_note(&ret->why, STR_FMT ": what unhang wrote was changed", STR_ARG(f->path));
-	uh_error_free(err);
-	arena_free(&room);
 }
 
 /** The remedy of this id, or of the check that has it. */
@@ -144,8 +124,25 @@ void applied_judge(struct host *h, const struct applied *a, int64_t booted, stru
 	ret->needless = needless(h, a->id);
 	if (ret->state == JUDGED_HALF)
 		apply_note(&ret->why, "%s was interrupted", a->state == APPLIED_PLANNED ? "writing it" : "undoing it");
-	for (size_t n = 0; ret->state != JUDGED_HALF && n < a->files.len; n++)
-		judge_file(h, a, &a->files.data[n], ret);
+	for (size_t n = 0; ret->state != JUDGED_HALF && n < a->files.len; n++) {
+		// Whether the file still holds what was written.
+		const struct own_file *f = &a->files.data[n];
+		_cleanup_arena_ struct arena room = { 0 };
+		struct str rest;
+		_cleanup_(spot_close) struct spot s = { .dir = -1 };
+		_cleanup_error_ struct uh_error *err = spot_open(h->root, f->path, &room, &s);
+		enum own_found found = err ? OWN_ABSENT : own_strip(&room, a, f, s.content, &rest);
+		if (found != OWN_THERE && ret->state <= JUDGED_WRITTEN)
+			ret->state = JUDGED_CHANGED;
+		if (err && err->errnum == ENOENT)
+			apply_note(&ret->why, STR_FMT ": the file is gone", STR_ARG(f->path));
+		else if (err)
+			apply_note(&ret->why, "%s", err->message);
+		else if (found == OWN_ABSENT)
+			apply_note(&ret->why, STR_FMT ": it no longer has what unhang wrote", STR_ARG(f->path));
+		else if (found == OWN_ALTERED)
+			apply_note(&ret->why, STR_FMT ": what unhang wrote was changed", STR_ARG(f->path));
+	}
 	for (size_t n = 0; ret->state != JUDGED_HALF && n < a->sets.len; n++)
 		judge_set(h, a, &a->sets.data[n], booted, ret);
 	if (ret->stale)

@@ -88,10 +88,13 @@ static struct str parent_of(struct arena *a, struct str path)
 	return arena_str(a, (struct str){ path.p, n > 1 ? n - 1 : 1 });
 }
 
-static const char *name_of(struct arena *a, struct str path) { return arena_z(a, str_from(path, parent_of(a, path).n + 1)); }
+static const char *write_name_of(struct arena *a, struct str path)
+{
+	return arena_z(a, str_from(path, parent_of(a, path).n + 1));
+}
 
 /** The directory of a file, or -1. */
-static int directory_of(const char *root, struct arena *a, struct str path)
+static int write_directory_of(const char *root, struct arena *a, struct str path)
 {
 	return root_open(root, arena_z(a, parent_of(a, path)), O_RDONLY | O_DIRECTORY);
 }
@@ -107,17 +110,13 @@ static struct uh_error *lock_records(const char *root, int *ret, struct lock *re
 
 static struct uh_error *save_record(int dir, struct applied *a, enum applied_state state)
 {
-	struct text t = { 0 };
+	_cleanup_text_ struct text t = { 0 };
 	char name[96];
 	snprintf(name, sizeof(name), STR_FMT ".record", STR_ARG(a->id));
 	a->state = state;
 	applied_write(a, &t);
-	struct uh_error *err = save_file(dir, name, text_str(&t), 0644), *named = NULL;
-	if (err)
-		named = uh_error_new(APPLIED_DIRECTORY "/%s", err->message);
-	uh_error_free(err);
-	text_free(&t);
-	return named;
+	_cleanup_error_ struct uh_error *err = save_file(dir, name, text_str(&t), 0644);
+	return err ? uh_error_new(APPLIED_DIRECTORY "/%s", err->message) : NULL;
 }
 
 static bool gone(const struct uh_error *err) { return err && (err->errnum == ENOENT || err->errnum == ENOTDIR); }
@@ -125,15 +124,13 @@ static bool gone(const struct uh_error *err) { return err && (err->errnum == ENO
 struct uh_error *own_preview(const char *root, const struct applied *a, const struct own_file *f, bool undo, struct arena *room,
 			     struct own_preview *ret)
 {
-	struct spot s;
-	struct uh_error *err = spot_open(root, f->path, room, &s);
+	_cleanup_(spot_close) struct spot s = { .dir = -1 };
+	_cleanup_error_ struct uh_error *err = spot_open(root, f->path, room, &s);
 	*ret = (struct own_preview){ .there_before = !err };
 	if (err && !(gone(err) && (undo || own_whole(f->kind))))
-		return err;
-	uh_error_free(err);
+		return take_ptr(err);
 	ret->before = ret->after = s.content;
 	ret->there_after = ret->there_before;
-	spot_close(&s);
 	enum own_found found = own_strip(room, a, f, ret->before, &ret->after);
 	if (undo && found != OWN_ABSENT)
 		ret->there_after = !own_whole(f->kind) || str_trim(ret->after).n;
@@ -145,14 +142,12 @@ struct uh_error *own_preview(const char *root, const struct applied *a, const st
 struct uh_error *own_whole_free(const char *root, const struct applied *a, struct str path, struct arena *room)
 {
 	struct str content;
-	struct uh_error *err = root_read(root, arena_z(room, path), 1 << 16, room, &content, NULL);
-	if (err && err->errnum == ENOENT) {
-		uh_error_free(err);
-		return NULL;
-	}
-	if (!err && !str_starts(content, arena_printf(room, "# unhang " STR_FMT ": ", STR_ARG(a->id))))
+	_cleanup_error_ struct uh_error *err = root_read(root, arena_z(room, path), 1 << 16, room, &content, NULL);
+	if (err)
+		return err->errnum == ENOENT ? NULL : take_ptr(err);
+	if (!str_starts(content, arena_printf(room, "# unhang " STR_FMT ": ", STR_ARG(a->id))))
 		return uh_error_new(STR_FMT ": there is a file of this name that unhang did not write", STR_ARG(path));
-	return err;
+	return NULL;
 }
 
 /** The record may be a stranger's, so it is checked again that the file is ours. */
@@ -164,7 +159,7 @@ static struct uh_error *do_whole(const char *root, const struct applied *a, cons
 	_cleanup_close_ int dir = root_make_directory(root, arena_z(room, parent_of(room, f->path)));
 	if (dir < 0)
 		return uh_error_os(errno, STR_FMT, STR_ARG(f->path));
-	const char *name = name_of(room, f->path);
+	const char *name = write_name_of(room, f->path);
 	save_left_over(dir, name, true);
 	return save_file(dir, name, own_text(room, a, f), 0644);
 }
@@ -184,20 +179,18 @@ static struct uh_error *do_part(const char *root, const struct applied *a, const
 }
 
 /** The error with its directory, and with what to do about a change that is half done. */
-static struct uh_error *cut_short(struct uh_error *err, const struct applied *a, struct str path, const char *then)
+static struct uh_error *cut_short(struct uh_error *of, const struct applied *a, struct str path, const char *then)
 {
-	struct arena room = { 0 };
+	_cleanup_arena_ struct arena room = { 0 };
+	_cleanup_error_ struct uh_error *err = of;
 	struct str directory = err->message[0] == '/' ? (struct str){ 0 } : parent_of(&room, path);
 	struct command_maker *m = command_begin(&room);
 	command_add(m, "unhang doctor ");
 	command_add_text(m, str_z(then));
 	command_add(m, " ");
 	command_add_value(m, PIECE_WORD, a->id);
-	struct uh_error *told = uh_error_new(STR_FMT "%s%s; it was interrupted: " STR_FMT, STR_ARG(directory),
-					     directory.n ? "/" : "", err->message, STR_ARG(command_str(command_end(m))));
-	uh_error_free(err);
-	arena_free(&room);
-	return told;
+	return uh_error_new(STR_FMT "%s%s; it was interrupted: " STR_FMT, STR_ARG(directory), directory.n ? "/" : "",
+			    err->message, STR_ARG(command_str(command_end(m))));
 }
 
 struct uh_error *applied_do(const char *root, struct applied *a)
@@ -214,9 +207,8 @@ struct uh_error *applied_do(const char *root, struct applied *a)
 		err = save_record(records, a, APPLIED_PLANNED);
 	for (size_t n = 0; !err && n < a->files.len; n++) {
 		const struct own_file *f = &a->files.data[n];
-		struct arena room = { 0 };
+		_cleanup_arena_ struct arena room = { 0 };
 		err = own_whole(f->kind) ? do_whole(root, a, f, &room) : do_part(root, a, f, &room);
-		arena_free(&room);
 		if (err)
 			return cut_short(err, a, f->path, then);
 	}
@@ -231,16 +223,12 @@ static struct uh_error *undo_file(const char *root, const struct applied *a, con
 {
 	_cleanup_(spot_close) struct spot s = { .dir = -1 };
 	struct str rest;
-	_cleanup_close_ int dir = directory_of(root, room, f->path);
+	_cleanup_close_ int dir = write_directory_of(root, room, f->path);
 	if (dir >= 0)
-		save_left_over(dir, name_of(room, f->path), true);
-	struct uh_error *err = spot_open(root, f->path, room, &s);
-	if (gone(err)) {
-		uh_error_free(err);
-		return NULL;
-	}
+		save_left_over(dir, write_name_of(room, f->path), true);
+	_cleanup_error_ struct uh_error *err = spot_open(root, f->path, room, &s);
 	if (err)
-		return err;
+		return gone(err) ? NULL : take_ptr(err);
 	save_left_over(s.dir, s.name, true);
 	if (own_strip(room, a, f, s.content, &rest) == OWN_ABSENT)
 		return NULL;
@@ -269,9 +257,9 @@ struct entry_words {
 static bool entry_like(const char *root, const struct applied *a, const struct entry_words *w, struct str path,
 		       struct own_file *ret)
 {
-	struct arena room = { 0 };
+	_cleanup_arena_ struct arena room = { 0 };
 	_cleanup_(spot_close) struct spot s = { .dir = -1 };
-	struct uh_error *err = spot_open(root, path, &room, &s);
+	_cleanup_error_ struct uh_error *err = spot_open(root, path, &room, &s);
 	struct str rest;
 	bool found = false;
 	for (size_t n = 0; !err && !found && n < w->n; n++)
@@ -279,8 +267,6 @@ static bool entry_like(const char *root, const struct applied *a, const struct e
 			*ret = (struct own_file){ .kind = k, .words = w->list[n] };
 			found = own_strip(&room, a, ret, s.content, &rest) == OWN_THERE;
 		}
-	uh_error_free(err);
-	arena_free(&room);
 	return found;
 }
 
@@ -342,11 +328,10 @@ void applied_find_entries(const char *root, struct applied *a)
 
 static void remove_directory(const char *root, struct str path)
 {
-	struct arena room = { 0 };
-	_cleanup_close_ int dir = directory_of(root, &room, path);
-	if (dir >= 0 && !unlinkat(dir, name_of(&room, path), AT_REMOVEDIR))
+	_cleanup_arena_ struct arena room = { 0 };
+	_cleanup_close_ int dir = write_directory_of(root, &room, path);
+	if (dir >= 0 && !unlinkat(dir, write_name_of(&room, path), AT_REMOVEDIR))
 		fsync(dir);
-	arena_free(&room);
 }
 
 bool applied_sweep(const char *root, struct str id)
@@ -378,10 +363,9 @@ struct uh_error *applied_undo(const char *root, struct applied *a)
 	if (!err)
 		err = save_record(records, a, APPLIED_UNDOING);
 	for (size_t n = a->files.len; !err && n-- > 0;) {
-		struct arena room = { 0 };
+		_cleanup_arena_ struct arena room = { 0 };
 		const struct own_file *f = &a->files.data[n];
 		err = undo_file(root, a, f, &room);
-		arena_free(&room);
 		if (err)
 			err = cut_short(err, a, f->path, "--undo");
 	}

@@ -97,6 +97,14 @@ void arena_free(struct arena *a)
 	a->total = 0;
 }
 
+void vec_free(void *vec)
+{
+	VEC(char) bare; // every vector has this layout
+	memcpy(&bare, vec, sizeof(bare));
+	free(bare.data);
+	memset(vec, 0, sizeof(bare));
+}
+
 char *text_room(struct text *t, size_t more)
 {
 	if (t->cap - t->n > more)

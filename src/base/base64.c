@@ -34,9 +34,7 @@ bool base64_read(struct str s, uint8_t *ret, size_t n)
 			ret[have++] = (uint8_t)(v >> (bits % 8));
 	}
 	// Only the canonical form is accepted: unused bits are zero, and the padding is right.
-	struct text again = { 0 };
+	_cleanup_text_ struct text again = { 0 };
 	base64_write(&again, ret, n);
-	bool same = str_eq(text_str(&again), s);
-	text_free(&again);
-	return same;
+	return str_eq(text_str(&again), s);
 }

@@ -1,9 +1,12 @@
+// Begins children, waits for them and ends them. A child that sleeps in the kernel cannot be killed, so no wait here is without an end:
+// whoever waits for a child is told that it is late and goes on without it.
 #include "base/child.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,14 +14,16 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/lifetime.h"
+#include "base/lower.h"
 
-enum { MEMORY_MAX = 1 << 30, KILL_MS = 1000 };
+enum { KILL_MS = 200, ANSWER_MOST = 1 << 20 };
 
 int64_t now_ms(void)
 {
@@ -31,23 +36,42 @@ int64_t now_ms(void)
 static void crash_plainly(void)
 {
 	static const int crashes[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
-	for (size_t i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(crashes); i++)
 		signal(crashes[i], SIG_DFL);
 }
 
-static void limit_child(int milliseconds)
+/** One without a limit of memory has none of processor time either: its threads together may use more of it than the clock shows. */
+static void limit_child(const struct child_rights *r)
 {
-	const struct rlimit time = { (rlim_t)milliseconds / 1000 + 1, (rlim_t)milliseconds / 1000 + 1 };
-	setrlimit(RLIMIT_CPU, &time);
-	if (ADDRESSES_CHECKED) // the sanitizer's shadow is larger than any limit
+	const rlim_t seconds = (rlim_t)r->milliseconds / 1000 + 1, bytes = (rlim_t)r->memory << 20;
+	setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
+	if (r->memory && r->milliseconds)
+		setrlimit(RLIMIT_CPU, &(struct rlimit){ seconds, seconds });
+	if (ADDRESSES_CHECKED || !r->memory) // the sanitizer's shadow is larger than any limit
 		return;
-	const struct rlimit memory = { MEMORY_MAX, MEMORY_MAX };
-	setrlimit(RLIMIT_AS, &memory);
+	setrlimit(RLIMIT_AS, &(struct rlimit){ bytes, bytes });
 	close(STDERR_FILENO); // what a library prints, or that memory ran out in the child, is not for the user
 }
 
+static bool base_child_put_down(const struct child_rights *r)
+{
+	switch (r->user) {
+	case CHILD_AS_NOBODY:
+		return lower_keeping(LOWER_NOGROUP, r->keeps);
+	case CHILD_AS_READING:
+		lower_to_reading();
+		break;
+	case CHILD_AS_CALLER:
+	case CHILD_AS_OWNER: // who knows the owner calls lower_to_owner()
+		break;
+	}
+	return true;
+}
+
+bool child_put_down(enum child_name name) { return base_child_put_down(&child_rights[name]); }
+
 /** Reads the pipe to its end. */
-static enum child_end collect(int fd, int64_t deadline, size_t most, struct text *ret)
+static enum child_end base_child_collect(int fd, int64_t deadline, size_t most, struct text *ret)
 {
 	char room[4096];
 	for (;;) {
@@ -70,7 +94,7 @@ static enum child_end collect(int fd, int64_t deadline, size_t most, struct text
 }
 
 /** How the child ended: its limits and mem_alloc() give it certain statuses. */
-static enum child_end judge(int status)
+static enum child_end base_child_judge(int status)
 {
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
 		return CHILD_LATE;
@@ -80,7 +104,7 @@ static enum child_end judge(int status)
 }
 
 /** Its status, where it ends before @deadline. */
-static bool reap(struct child *c, int64_t deadline, int *ret_status)
+static bool base_child_reap(struct child *c, int64_t deadline, int *ret_status)
 {
 	const struct timespec pause = { .tv_nsec = 100000 };
 	pid_t gone;
@@ -107,8 +131,8 @@ void child_of(int parent)
 		_exit(1);
 }
 
-/** @milliseconds: of processor time; 0: without limits. */
-static bool begin(void (*work)(int fd, const void *ctx), const void *ctx, int milliseconds, struct child *ret)
+static bool base_child_begin(void (*work)(int fd, const void *ctx), const void *ctx, const struct child_rights *rights,
+			     struct child *ret)
 {
 	int ends[2];
 	*ret = (struct child){ .fd = -1 };
@@ -120,9 +144,9 @@ static bool begin(void (*work)(int fd, const void *ctx), const void *ctx, int mi
 		child_of(parent);
 		close(ends[0]);
 		crash_plainly();
-		setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
-		if (milliseconds)
-			limit_child(milliseconds);
+		limit_child(rights);
+		if (!rights->later && !base_child_put_down(rights))
+			_exit(1);
 		work(ends[1], ctx);
 		_exit(0);
 	}
@@ -136,14 +160,9 @@ static bool begin(void (*work)(int fd, const void *ctx), const void *ctx, int mi
 	return child > 0;
 }
 
-bool child_begin(void (*work)(int fd, const void *ctx), const void *ctx, int milliseconds, struct child *ret)
+bool child_start(enum child_name name, void (*work)(int fd, const void *ctx), const void *ctx, struct child *ret)
 {
-	return begin(work, ctx, milliseconds > 0 ? milliseconds : 1, ret);
-}
-
-bool child_begin_free(void (*work)(int fd, const void *ctx), const void *ctx, struct child *ret)
-{
-	return begin(work, ctx, 0, ret);
+	return base_child_begin(work, ctx, &child_rights[name], ret);
 }
 
 void hold_descriptors(void)
@@ -200,14 +219,14 @@ void child_keep_two(int fd, int other)
 
 enum child_end child_wait(struct child *c, int64_t deadline, size_t most, struct text *ret)
 {
-	enum child_end end = collect(c->fd, deadline, most, ret);
+	enum child_end end = base_child_collect(c->fd, deadline, most, ret);
 	int status = 0;
 	if (end != CHILD_GOOD)
 		return end;
-	if (!reap(c, deadline, &status)) // its end is a part of its work: it closes files
+	if (!base_child_reap(c, deadline, &status)) // its end is a part of its work: it closes files
 		return CHILD_LATE;
 	close_pipe(c);
-	return judge(status);
+	return base_child_judge(status);
 }
 
 bool child_moves(int pid, int thread, uint64_t *last)
@@ -233,29 +252,50 @@ bool child_moves(int pid, int thread, uint64_t *last)
 	return moved;
 }
 
+bool child_ended(const struct child *c)
+{
+	struct pollfd pipe = { .fd = c->fd, .events = POLLIN };
+	return poll(&pipe, 1, 0) > 0;
+}
+
+void futex_wait(_Atomic uint32_t *word, uint32_t value, int milliseconds)
+{
+	const struct timespec time = { milliseconds / 1000, milliseconds % 1000 * 1000000L };
+	syscall(SYS_futex, word, FUTEX_WAIT, value, milliseconds ? &time : NULL, NULL, 0);
+}
+
+void futex_wake(_Atomic uint32_t *word) { syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0); }
+
 bool child_kill(struct child *c, int milliseconds)
 {
 	int status;
 	close_pipe(c);
 	if (c->pid && kill(c->pid, SIGKILL) == 0)
-		return reap(c, now_ms() + milliseconds, &status);
+		return base_child_reap(c, now_ms() + milliseconds, &status);
 	return true;
 }
 
-static enum child_end run(void (*work)(int fd, const void *ctx), const void *ctx, int milliseconds, size_t most,
-			  struct text *ret)
+void child_drop(struct child *c)
 {
-	struct child c;
-	if (!child_begin(work, ctx, milliseconds, &c))
-		return CHILD_REFUSED;
-	enum child_end end = child_wait(&c, now_ms() + milliseconds, most, ret);
-	child_kill(&c, KILL_MS);
-	return end;
+	if (c->pid)
+		child_kill(c, 0);
 }
 
-bool child_run(void (*work)(int fd, const void *ctx), const void *ctx, int milliseconds, size_t most, struct text *ret)
+enum child_end child_collect(const struct child_task *t, void (*work)(int fd, const void *ctx), const void *ctx,
+			     struct text *ret)
 {
-	return run(work, ctx, milliseconds, most, ret) == CHILD_GOOD;
+	struct child_rights rights = child_rights[t->name];
+	const int64_t now = now_ms(), deadline = t->deadline ? t->deadline : now + rights.milliseconds;
+	const int64_t left = deadline - now;
+	struct child c;
+	rights.milliseconds = left < 1 ? 1 : left > INT_MAX ? INT_MAX : (int)left;
+	if (!base_child_begin(work, ctx, &rights, &c))
+		return CHILD_REFUSED;
+	enum child_end end = child_wait(&c, deadline, t->most ? t->most : ANSWER_MOST, ret);
+	const int why = errno;
+	child_kill(&c, KILL_MS);
+	errno = why;
+	return end;
 }
 
 struct filler {
@@ -266,28 +306,27 @@ struct filler {
 };
 
 /** Writes nothing: the end of the pipe tells the parent that the child has ended. */
-static void fill(int fd, const void *ctx)
+static void base_child_fill(int fd, const void *ctx)
 {
 	const struct filler *f = ctx;
 	(void)fd;
 	f->work(f->room, f->size, f->ctx);
 }
 
-enum child_end child_fill(void (*work)(void *room, size_t size, const void *ctx), const void *ctx, int milliseconds,
+enum child_end child_fill(const struct child_task *t, void (*work)(void *room, size_t size, const void *ctx), const void *ctx,
 			  size_t size, void **ret_room)
 {
-	void *room = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (room == MAP_FAILED)
+	_cleanup_map_ struct map room = {
+		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0), size
+	};
+	if (room.p == MAP_FAILED) {
+		room.p = NULL;
 		return CHILD_REFUSED;
-	const struct filler f = { work, room, size, ctx };
-	struct text nothing = { 0 };
-	enum child_end end = run(fill, &f, milliseconds, 0, &nothing);
-	int why = errno;
+	}
+	const struct filler f = { work, room.p, size, ctx };
+	_cleanup_text_ struct text nothing = { 0 };
+	enum child_end end = child_collect(t, base_child_fill, &f, &nothing);
 	if (end == CHILD_GOOD)
-		*ret_room = room;
-	else
-		munmap(room, size);
-	text_free(&nothing);
-	errno = why;
+		*ret_room = take_ptr(room.p);
 	return end;
 }

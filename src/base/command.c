@@ -53,13 +53,13 @@ static bool only(struct str s, const char *besides)
 
 /** zsh takes a word that begins with = for the path of a program. */
 static bool is_parameter(struct str s) { return only(s, "./:,=+@%-") && s.p[0] != '='; }
-static bool is_word(struct str s) { return is_parameter(s) && s.p[0] != '-'; }
+static bool command_is_word(struct str s) { return is_parameter(s) && s.p[0] != '-'; }
 
 static bool is_words(struct str s)
 {
 	bool good = s.n && s.n <= VALUE_MOST && s.p[s.n - 1] != ' ';
 	while (good && s.n)
-		good = is_word(str_split(&s, ' '));
+		good = command_is_word(str_split(&s, ' '));
 	return good;
 }
 
@@ -89,7 +89,7 @@ bool piece_plain(enum piece_type type, struct str value)
 	switch (type) {
 	case PIECE_WORD:
 	case PIECE_PATH:
-		return is_word(value);
+		return command_is_word(value);
 	case PIECE_NUMBER:
 		return is_number(value);
 	case PIECE_PCI:
@@ -115,7 +115,7 @@ void shell_quote(struct text *to, struct str s)
 }
 
 /** What does not print cannot be copied either. */
-static bool add_path(struct text *to, struct str path)
+static bool command_add_path(struct text *to, struct str path)
 {
 	if (!path.n || path.n > PATH_MOST || !print_is_safe(path))
 		return false;
@@ -177,7 +177,7 @@ void command_add_within(struct command_maker *m, const struct command *c)
 bool command_add_value(struct command_maker *m, enum piece_type type, struct str value)
 {
 	m->value_first |= !m->text.n;
-	bool good = type == PIECE_PATH ? add_path(&m->text, value) : piece_plain(type, value);
+	bool good = type == PIECE_PATH ? command_add_path(&m->text, value) : piece_plain(type, value);
 	if (good && type != PIECE_PATH)
 		text_add(&m->text, value);
 	m->refused |= !good;

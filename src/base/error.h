@@ -12,5 +12,9 @@ struct uh_error *uh_error_os(int errnum, const char *format, ...) __attribute__(
 const char *uh_error_message(const struct uh_error *err);
 void uh_error_free(struct uh_error *err);
 
-static inline void cleanup_error(struct uh_error **err) { uh_error_free(*err); }
+static inline void cleanup_error(struct uh_error **err)
+{
+	uh_error_free(*err);
+	*err = (void *)0;
+}
 #define _cleanup_error_ __attribute__((cleanup(cleanup_error)))

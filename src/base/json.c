@@ -2,15 +2,15 @@
 
 #include "base/print.h"
 
-static void put(FILE *out, const char *text) { print_str(out, str_z(text)); }
+static void base_json_put(FILE *out, const char *text) { print_str(out, str_z(text)); }
 
-static void indent(const struct json *j)
+static void base_json_indent(const struct json *j)
 {
 	static const char spaces[] = "\n                                ";
 	unsigned n = 2 * j->depth;
 	print_str(j->out, str_cut(S(spaces), n + 1));
 	for (unsigned i = sizeof(spaces) - 2; i < n; i += 2)
-		put(j->out, "  ");
+		base_json_put(j->out, "  ");
 }
 
 static void json_begin_value(struct json *j)
@@ -20,9 +20,9 @@ static void json_begin_value(struct json *j)
 		return;
 	}
 	if (j->comma)
-		put(j->out, ",");
+		base_json_put(j->out, ",");
 	if (j->depth)
-		indent(j);
+		base_json_indent(j);
 }
 
 void jw_open(struct json *j, char bracket)
@@ -37,11 +37,11 @@ void jw_close(struct json *j, char bracket)
 {
 	j->depth--;
 	if (j->comma)
-		indent(j);
+		base_json_indent(j);
 	putc_unlocked(bracket, j->out);
 	j->comma = true;
 	if (!j->depth)
-		put(j->out, "\n");
+		base_json_put(j->out, "\n");
 }
 
 static void json_escaped(FILE *out, struct str s)
@@ -60,7 +60,7 @@ static void json_escaped(FILE *out, struct str s)
 
 static void json_text(FILE *out, struct str s)
 {
-	put(out, "\"");
+	base_json_put(out, "\"");
 	while (s.n) {
 		size_t n = 0, plain = print_plain(s);
 		while (n < plain && s.p[n] != '"' && s.p[n] != '\\')
@@ -73,17 +73,17 @@ static void json_text(FILE *out, struct str s)
 		if (n)
 			json_escaped(out, str_cut(s, n));
 		else
-			put(out, "\\ufffd");
+			base_json_put(out, "\\ufffd");
 		s = str_from(s, n ? n : 1);
 	}
-	put(out, "\"");
+	base_json_put(out, "\"");
 }
 
 void jw_key(struct json *j, const char *key)
 {
 	json_begin_value(j);
 	json_text(j->out, str_z(key));
-	put(j->out, ": ");
+	base_json_put(j->out, ": ");
 	j->after_key = true;
 	j->comma = true;
 }
@@ -94,7 +94,7 @@ void jw_str(struct json *j, struct str s)
 	if (s.p)
 		json_text(j->out, s);
 	else
-		put(j->out, "null");
+		base_json_put(j->out, "null");
 	j->comma = true;
 }
 
@@ -119,7 +119,7 @@ void jw_int(struct json *j, int64_t v)
 {
 	json_begin_value(j);
 	if (v < 0)
-		put(j->out, "-");
+		base_json_put(j->out, "-");
 	print_number(j->out, v < 0 ? -(uint64_t)v : (uint64_t)v, 10);
 	j->comma = true;
 }
@@ -134,23 +134,23 @@ void jw_unsigned(struct json *j, uint64_t v)
 void jw_hex(struct json *j, uint64_t v)
 {
 	json_begin_value(j);
-	put(j->out, "\"0x");
+	base_json_put(j->out, "\"0x");
 	print_number(j->out, v, 16);
-	put(j->out, "\"");
+	base_json_put(j->out, "\"");
 	j->comma = true;
 }
 
 void jw_bool(struct json *j, bool v)
 {
 	json_begin_value(j);
-	put(j->out, v ? "true" : "false");
+	base_json_put(j->out, v ? "true" : "false");
 	j->comma = true;
 }
 
 void jw_null(struct json *j)
 {
 	json_begin_value(j);
-	put(j->out, "null");
+	base_json_put(j->out, "null");
 	j->comma = true;
 }
 

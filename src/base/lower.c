@@ -1,3 +1,4 @@
+// Puts rights down for good: user, groups, capabilities, network, and the system calls that neither a parser nor a compressor needs.
 #include "base/lower.h"
 
 #include <errno.h>
@@ -12,6 +13,8 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "base/str.h"
 
 #if defined(__x86_64__)
 #define NATIVE_ARCH AUDIT_ARCH_X86_64
@@ -64,7 +67,7 @@ static const int refused[] = {
 	SYS_syslog,
 	SYS_process_vm_readv, // the last: who reads for others calls it
 };
-enum { REFUSED = sizeof(refused) / sizeof(refused[0]) };
+enum { REFUSED = ARRAY_SIZE(refused) };
 _Static_assert(REFUSED < 250, "a jump of the filter reaches 255 steps at most");
 
 /** Refuses the first @count of them. */
@@ -112,7 +115,7 @@ static bool become(uid_t user, gid_t group, uint64_t keep)
 
 /** @already: whether one that is not root, and cannot become another, has left its rights. @readable: it reads its own files in /proc, and
  * writes no core; else its user cannot look into it. */
-static bool put_down(uid_t user, gid_t group, uint64_t keep, bool already, bool readable)
+static bool lower_put_down(uid_t user, gid_t group, uint64_t keep, bool already, bool readable)
 {
 	bool root = geteuid() == 0;
 	int signal = 0;
@@ -127,11 +130,11 @@ static bool put_down(uid_t user, gid_t group, uint64_t keep, bool already, bool 
 	return left;
 }
 
-bool lower_keeping(gid_t group, uint64_t keep) { return put_down(NOBODY, group, keep, true, true); }
+bool lower_keeping(gid_t group, uint64_t keep) { return lower_put_down(NOBODY, group, keep, true, true); }
 
 bool lower_privileges(gid_t group) { return lower_keeping(group, 0); }
 
-bool lower_to_owner(uid_t user, gid_t group) { return put_down(user, group, 0, geteuid() == user, false); }
+bool lower_to_owner(uid_t user, gid_t group) { return lower_put_down(user, group, 0, geteuid() == user, false); }
 
 void lower_use_kept(bool use)
 {

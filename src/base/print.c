@@ -54,7 +54,7 @@ static const struct {
 
 bool point_shows(uint32_t point)
 {
-	for (size_t i = 0; i < sizeof(unseen) / sizeof(unseen[0]) && point >= unseen[i].first; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(unseen) && point >= unseen[i].first; i++)
 		if (point <= unseen[i].last)
 			return false;
 	return true;
@@ -251,13 +251,19 @@ struct str print_clip(struct str s, const struct print_room *room, bool *ret_tor
 	return str_cut(s, clean ? clean : fits);
 }
 
+void print_said(const char *message)
+{
+	fputs("unhang: ", stderr);
+	print_safe(stderr, str_z(message));
+	fputc('\n', stderr);
+}
+
 void print_line(FILE *out, const char *key, struct str value)
 {
-	struct text safe = { 0 };
+	_cleanup_text_ struct text safe = { 0 };
 	text_add_safe(&safe, value);
 	if (safe.n)
 		fprintf(out, "%s " STR_FMT "\n", key, STR_ARG(text_str(&safe)));
-	text_free(&safe);
 }
 
 void tell_nobody(void *ctx, const char *message)

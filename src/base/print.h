@@ -17,6 +17,8 @@ void print_safe(FILE *out, struct str s);
 void text_add_safe(struct text *to, struct str s);
 /** A line of an answer: KEY and a value, which has to stay in one line. Nothing, where there is no value. */
 void print_line(FILE *out, const char *key, struct str value);
+/** What unhang says to people besides its answer: a line `unhang: ...` on standard error. Names in it may be a stranger's. */
+void print_said(const char *message);
 /** For those to whom messages go that nobody is to see. */
 void tell_nobody(void *ctx, const char *message);
 /** Whether print_safe() would write all of it. */

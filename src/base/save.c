@@ -144,7 +144,7 @@ struct uh_error *save_check(int dir, const char *path)
 			    S_ISLNK(st.st_mode) ? "a link" : "no regular file");
 }
 
-static struct uh_error *save(int dir, const char *path, struct str bytes, mode_t mode, enum save_how how)
+static struct uh_error *save_save(int dir, const char *path, struct str bytes, mode_t mode, enum save_how how)
 {
 	_cleanup_(place_close) struct save_place p = { .dir = -1 };
 	struct uh_error *err = place_open(dir, path, &p);
@@ -171,22 +171,22 @@ static struct uh_error *save(int dir, const char *path, struct str bytes, mode_t
 
 struct uh_error *save_file(int dir, const char *path, struct str bytes, mode_t mode)
 {
-	return save(dir, path, bytes, mode, SAVE_REPLACE);
+	return save_save(dir, path, bytes, mode, SAVE_REPLACE);
 }
 
 struct uh_error *save_soon(int dir, const char *path, struct str bytes, mode_t mode)
 {
-	return save(dir, path, bytes, mode, SAVE_SOON);
+	return save_save(dir, path, bytes, mode, SAVE_SOON);
 }
 
 struct uh_error *save_new_file(int dir, const char *path, struct str bytes, mode_t mode)
 {
-	return save(dir, path, bytes, mode, SAVE_NEW);
+	return save_save(dir, path, bytes, mode, SAVE_NEW);
 }
 
 struct uh_error *save_shared(int dir, const char *path, struct str bytes, mode_t mode)
 {
-	return save(dir, path, bytes, mode, SAVE_SHARED);
+	return save_save(dir, path, bytes, mode, SAVE_SHARED);
 }
 
 void save_give(int fd, mode_t mode)
@@ -197,7 +197,7 @@ void save_give(int fd, mode_t mode)
 	fchmod(fd, mode);
 }
 
-struct uh_error *save_over(int dir, const char *path, struct str bytes) { return save(dir, path, bytes, 0, SAVE_OVER); }
+struct uh_error *save_over(int dir, const char *path, struct str bytes) { return save_save(dir, path, bytes, 0, SAVE_OVER); }
 
 struct uh_error *save_remove(int dir, const char *path)
 {

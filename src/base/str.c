@@ -65,6 +65,15 @@ bool str_behind(struct str s, struct str prefix, struct str *ret_rest)
 	return true;
 }
 
+bool str_after(struct str s, struct str mark, struct str *ret_rest)
+{
+	const ptrdiff_t at = str_find(s, mark);
+	if (at < 0)
+		return false;
+	*ret_rest = str_from(s, (size_t)at + mark.n);
+	return true;
+}
+
 void str_copy(char *room, size_t size, struct str s)
 {
 	s = str_cut(s, size - 1);
@@ -80,7 +89,7 @@ static bool same_exactly(char pattern, char text) { return pattern == text; }
 
 static bool same_loosely(char pattern, char text) { return pattern == '?' || char_lower(pattern) == char_lower(text); }
 
-static bool match(struct str pattern, struct str text, same_char *same)
+static bool str_match(struct str pattern, struct str text, same_char *same)
 {
 	size_t p = 0, t = 0, star = SIZE_MAX, mark = 0;
 	while (t < text.n) {
@@ -125,9 +134,26 @@ size_t str_typos(struct str a, struct str b, size_t most)
 	return row[b.n];
 }
 
-bool str_glob(struct str pattern, struct str text) { return match(pattern, text, same_exactly); }
+bool str_glob(struct str pattern, struct str text) { return str_match(pattern, text, same_exactly); }
 
-bool str_like(struct str pattern, struct str text) { return match(pattern, text, same_loosely); }
+bool str_like(struct str pattern, struct str text) { return str_match(pattern, text, same_loosely); }
+
+static bool is_front_of(struct str word, struct str s) { return str_starts(s, word); }
+static bool is_end_of(struct str word, struct str s) { return str_ends(s, word); }
+
+struct str str_among(struct str s, enum str_fit fit, const char *list)
+{
+	static bool (*const fits[])(struct str word, struct str s) = {
+		[STR_EQUALS] = str_eq,    [STR_BEGINS] = is_front_of, [STR_ENDS] = is_end_of,
+		[STR_MATCHES] = str_glob, [STR_LIKE] = str_like,
+	};
+	for (struct str rest = str_z(list); rest.n;) {
+		const struct str word = str_split(&rest, '|');
+		if (fits[fit](word, s))
+			return word;
+	}
+	return (struct str){ 0 };
+}
 
 bool str_hex(struct str s, uint64_t *ret_value)
 {
@@ -204,8 +230,22 @@ int str_version_cmp(struct str a, struct str b)
 
 uint64_t str_hash(uint64_t hash, struct str s)
 {
-	const uint64_t prime = 0x100000001b3;
 	for (size_t i = 0; i < s.n; i++)
-		hash = (hash ^ (unsigned char)s.p[i]) * prime;
-	return (hash ^ 0xff) * prime;
+		hash = hash_mix(hash, (unsigned char)s.p[i]);
+	return hash_mix(hash, 0xff);
+}
+
+struct str str_of_list(const char *const *words, unsigned i)
+{
+	for (; *words && i; words++)
+		i--;
+	return *words ? str_z(*words) : (struct str){ 0 };
+}
+
+unsigned str_in_list(const char *const *words, struct str word)
+{
+	unsigned i = 0;
+	while (words[i] && !str_is(word, words[i]))
+		i++;
+	return i;
 }

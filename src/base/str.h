@@ -9,6 +9,9 @@
 #include <stdint.h>
 #include <string.h>
 
+/** How many elements an array has. */
+#define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
+
 struct str {
 	const char *p;
 	size_t n;
@@ -51,21 +54,42 @@ int str_cmp(struct str a, struct str b);
 size_t str_typos(struct str a, struct str b, size_t most);
 /** Takes the text before the next @sep off @s; all of it where there is none. */
 struct str str_split(struct str *s, char sep);
+/** Goes through the parts of @text that have @sep between them, each as a struct str @part. */
+#define str_each(part, text, sep)                                                                                              \
+	for (struct str part, part##_rest = (text); part##_rest.n && (part = str_split(&part##_rest, (sep)), true);)
 /** The last component of a path. */
 struct str str_base(struct str path);
 /** Takes the next run of non-space characters off @s, and the white space before it. */
 struct str str_word(struct str *s);
 /** Whether @s begins with @prefix. Then *ret_rest is what follows, without white space around it. */
 bool str_behind(struct str s, struct str prefix, struct str *ret_rest);
+/** Whether @mark stands in @s, wherever. Then *ret_rest is what follows it. */
+bool str_after(struct str s, struct str mark, struct str *ret_rest);
 /** NUL-terminated, cut to what fits into @room. */
 void str_copy(char *room, size_t size, struct str s);
 /** '*' in @pattern stands for any characters. */
 bool str_glob(struct str pattern, struct str text);
+/** How a text is held against the words of a list. STR_MATCHES, STR_LIKE: the words are patterns of str_glob(), of str_like(). */
+enum str_fit { STR_EQUALS, STR_BEGINS, STR_ENDS, STR_MATCHES, STR_LIKE };
+/** The first word of @list, which has bars between its words ("root|daemon"), that @s is, begins with, ends with or matches; empty: none. */
+struct str str_among(struct str s, enum str_fit fit, const char *list);
+/** How many bytes at the front of @s are such. */
+static inline size_t str_run(struct str s, bool (*is)(char c))
+{
+	size_t n = 0;
+	while (n < s.n && is(s.p[n]))
+		n++;
+	return n;
+}
 /** '*' stands for any characters, '?' for one; upper and lower case are the same. */
 bool str_like(struct str pattern, struct str text);
 /** Whether @s has a '*' or '?'. */
 static inline bool str_is_pattern(struct str s) { return s.n && (memchr(s.p, '*', s.n) || memchr(s.p, '?', s.n)); }
 /** A whole number, decimal or 0x hexadecimal, that is all of @s. */
+/** The word at @i of a list that ends with NULL; empty: it has none. */
+struct str str_of_list(const char *const *words, unsigned i);
+/** The other way round: where @word is; of one that is not there, where the list ends. */
+unsigned str_in_list(const char *const *words, struct str word);
 bool str_number(struct str s, int64_t *ret_value);
 bool str_hex(struct str s, uint64_t *ret_value);
 /** Compares two int64_t, for qsort(). */
@@ -73,6 +97,8 @@ int compare_numbers(const void *a, const void *b);
 /** Dotted versions such as 6.17.9-arch1: compared number by number. */
 int str_version_cmp(struct str a, struct str b);
 
-/** Adds a text to a hash (FNV-1a); its end counts, too. */
+/** The hash FNV-1a, a number at a time. */
 #define STR_HASH_BEGIN UINT64_C(0xcbf29ce484222325)
+static inline uint64_t hash_mix(uint64_t hash, uint64_t n) { return (hash ^ n) * UINT64_C(0x100000001b3); }
+/** Adds a text to a hash; its end counts, too. */
 uint64_t str_hash(uint64_t hash, struct str s);

@@ -37,7 +37,7 @@ struct capture_options {
 	const int64_t *pids;    // processes beside those that hold a GPU
 	size_t npids;
 	enum user_data user_data;
-	struct str note; // evidence of who takes it: lines of a log; empty: none
+	struct str note;   // evidence of who takes it: lines of a log; empty: none
 	int64_t job_began; // milliseconds since 1970: it is about a job since then, which is ended after it; 0: about the machine
 	bool redact, tools, debugger, release_dumps;
 	bool known_only;                              // with @redact: only what is known to be needed stays (allow.h)
@@ -70,6 +70,3 @@ void captured_free(struct captured *c);
 void capture_recover(const struct capture_options *o, int64_t until);
 /** Only what one of @file itself has left. */
 void capture_recover_file(const struct capture_options *o, int64_t until);
-/** Removes the oldest bundles of a directory until they use no more than @most bytes and @floor bytes are free. @keep, a name in it, stays.
- * Returns how many were removed. */
-unsigned capture_vacuum(const char *directory, uint64_t most, uint64_t floor, const char *keep);

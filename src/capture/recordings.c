@@ -1,6 +1,5 @@
 // What flight recorders wrote: files in memory that are gone with a reboot. Anybody can make such files, of any size and number. So each
 // user has a share of the room, and those come first whose processes hold a GPU. Holes need no room.
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,14 +8,13 @@
 
 #include "base/bytes.h"
 #include "base/door/named.h"
-#include "base/lower.h"
-#include "capture/parts.h"
+#include "capture/steps.h"
 #include "evidence/recording/places.h"
 #include "recorder/format.h"
 
 #define RECORDING ".recording"
 #define CORE ".gpucore"
-enum { STEP_MS = 10000, COPY_MS = 8000, FILES_MOST = 1024, PIECE = 1 << 18, CHECKED_MOST = 32, FILES_EACH = 32 };
+enum { COPY_MS = 8000, FILES_MOST = 1024, PIECE = 1 << 18, CHECKED_MOST = 32, FILES_EACH = 32 };
 static const uint64_t logical_most = 8ull << 30, data_each = 64 << 20, logical_each = 1 << 30;
 
 /** A recording that there is. */
@@ -44,7 +42,7 @@ struct recordings_work {
 };
 
 /** HOST.PID.recording: the name in the bundle tells the process, and not the host. */
-static struct str pid_of(struct str stem)
+static struct str recorded_pid(struct str stem)
 {
 	size_t digits = 0;
 	while (digits < stem.n && char_digit(stem.p[stem.n - 1 - digits]))
@@ -52,9 +50,10 @@ static struct str pid_of(struct str stem)
 	return str_from(stem, stem.n - digits);
 }
 
+/** Two hosts may have processes of one number: the index tells them apart. */
 static const char *member_name(struct arena *a, struct str stem, size_t index, const char *ending)
 {
-	return arena_printf(a, BUNDLE_RECORDINGS "%zu-" STR_FMT "%s", index, STR_ARG(pid_of(stem)), ending).p;
+	return arena_printf(a, BUNDLE_RECORDINGS "%zu-" STR_FMT "%s", index, STR_ARG(recorded_pid(stem)), ending).p;
 }
 
 // --- one file ---
@@ -142,41 +141,29 @@ static bool copy_data(struct item_file *f, int from, uint64_t size, uint64_t mos
 	return here >= 0 && item_skip(f, size - (uint64_t)here);
 }
 
-/** What the options let through of it. Who captures a job of his own has all of its recordings. */
-static bool may_have_arguments(const struct step *s)
-{
-	return s->capture->options->user_data == USER_DATA_ALL || s->capture->options->recordings;
-}
-
 /** Opens it as the one that was looked at: what took its place meanwhile may be anybody's. -1: see errno. */
-static int open_file(const struct found_recording *c, const char *name, struct stat *ret)
+static int open_recording(const struct found_recording *c, const char *name, struct stat *ret)
 {
 	struct opened o = { .fd = -1 };
 	_cleanup_error_ struct uh_error *err =
 		named_open(&(struct named){ .path = c->place.directory, .below = name }, false, &o);
+	_cleanup_close_ int fd = o.fd;
 	errno = err && err->errnum ? err->errnum : EACCES;
-	if (!err && o.fd >= 0 && S_ISREG(o.st.st_mode) && o.st.st_uid == c->user && !o.acting) {
-		*ret = o.st;
-		return o.fd;
-	}
-	if (o.fd >= 0)
-		close(o.fd);
-	return -1;
+	if (err || fd < 0 || !S_ISREG(o.st.st_mode) || o.st.st_uid != c->user || o.acting)
+		return -1;
+	*ret = o.st;
+	return take_fd(&fd);
 }
 
-/** Whether a job that runs has got more arguments since. */
-static bool has_grown(int from, const struct blanked *before)
-{
-	_cleanup_free_ struct blanked *now = mem_alloc(sizeof(*now));
-	return !blank_table(from, now) || now->n != before->n;
-}
-
-/** Takes what it used out of @left. false: it could not be saved, see errno. */
+/** Takes what it used out of @left. false: it could not be saved, see errno. EAGAIN: the job has got more arguments meanwhile. */
 static bool copy_open(struct step *s, int from, uint64_t size, const char *name, struct share *left)
 {
 	struct item_file f = { .fd = -1 };
-	const bool blank = str_ends(str_z(name), S(RECORDING)) && !may_have_arguments(s);
+	// Arguments are the users'. Who captures a job of his own has all of its recordings.
+	const bool blank = str_ends(str_z(name), S(RECORDING)) && s->capture->options->user_data != USER_DATA_ALL &&
+			   !s->capture->options->recordings;
 	_cleanup_free_ struct blanked *blanked = blank ? mem_alloc(sizeof(*blanked)) : NULL;
+	_cleanup_free_ struct blanked *after = blank ? mem_alloc(sizeof(*after)) : NULL;
 	errno = EBADMSG;
 	if (blank && !blank_table(from, blanked))
 		return false;
@@ -184,28 +171,27 @@ static bool copy_open(struct step *s, int from, uint64_t size, const char *name,
 	if (!left->files || size > left->logical)
 		return false;
 	bool good = item_create(s->capture, name, &f) && copy_data(&f, from, size, left->data, blanked);
-	if (good && blank && has_grown(from, blanked)) {
+	if (good && blank && (!blank_table(from, after) || after->n != blanked->n)) {
 		errno = EAGAIN;
 		good = false;
 	}
-	good = good && item_finish(s->capture, &f);
-	const int why = errno;
-	if (good) {
+	if (good && item_finish(s->capture, &f)) {
 		s->shared->result.bytes += f.bytes;
 		*left = (struct share){ left->data - f.bytes, left->logical - size, left->files - 1 };
-	} else if (f.fd >= 0) {
-		item_drop(s->capture, &f);
+		return true;
 	}
-	errno = why;
-	return good;
+	item_drop(s->capture, &f);
+	return false;
 }
 
-static bool copy(struct step *s, const struct found_recording *c, const char *from_name, const char *name, struct share *left)
+/** A job that runs writes while it is copied. Its arguments are left out by a table that may be old by then, so it is tried again. */
+static bool copy_file(struct step *s, const struct found_recording *c, const char *from_name, const char *name,
+		      struct share *left)
 {
 	enum { TIMES = 4 };
 	struct stat st;
 	bool good = false;
-	_cleanup_close_ int from = open_file(c, from_name, &st);
+	_cleanup_close_ int from = open_recording(c, from_name, &st);
 	for (int i = 0; from >= 0 && !good && i < TIMES && (!i || errno == EAGAIN); i++)
 		good = copy_open(s, from, (uint64_t)st.st_size, name, left);
 	return good;
@@ -215,40 +201,39 @@ static bool copy(struct step *s, const struct found_recording *c, const char *fr
 static void copy_with_core(struct recordings_work *w, const struct found_recording *c, size_t index, struct share *left)
 {
 	struct step *s = w->step;
-	if (copy(s, c, c->place.name, member_name(&w->arena, c->stem, index, RECORDING), left))
+	if (copy_file(s, c, c->place.name, member_name(&w->arena, c->stem, index, RECORDING), left))
 		w->saved++;
 	else if (errno == EFBIG)
 		w->left_out++;
 	else
 		w->failed++;
 	if (s->capture->options->user_data == USER_DATA_ALL)
-		copy(s, c, arena_printf(&w->arena, STR_FMT CORE, STR_ARG(c->stem)).p,
-		     member_name(&w->arena, c->stem, index, CORE), left);
+		copy_file(s, c, arena_printf(&w->arena, STR_FMT CORE, STR_ARG(c->stem)).p,
+			  member_name(&w->arena, c->stem, index, CORE), left);
 	step_moved(s);
 }
 
 // --- whose come first ---
 
 /** Whether the process of a recording is its owner's, and has a GPU open. */
-static bool holds_gpu(const struct found_recording *c)
+static bool recorded_holds_gpu(const struct found_recording *c)
 {
 	char path[64], target[64];
-	const struct str pid = pid_of(c->stem);
+	const struct str pid = recorded_pid(c->stem);
 	struct stat st;
 	bool holds = false;
 	snprintf(path, sizeof(path), "/proc/" STR_FMT "/fd", STR_ARG(str_cut(pid, sizeof(path) / 2)));
-	DIR *list = pid.n ? opendir(path) : NULL;
+	_cleanup_dir_ DIR *list = pid.n ? opendir(path) : NULL;
 	const bool its = list && !fstat(dirfd(list), &st) && st.st_uid == c->user;
-	for (struct dirent *e = its ? readdir(list) : NULL; e && !holds; e = readdir(list)) {
+	for (struct dirent *e; its && !holds && (e = dir_next(list));) {
 		const ssize_t n = readlinkat(dirfd(list), e->d_name, target, sizeof(target));
 		const struct str to = { target, n > 0 ? (size_t)n : 0 };
 		holds = str_is(to, "/dev/kfd") || str_starts(to, S("/dev/dri/renderD"));
 	}
-	if (list)
-		closedir(list);
 	return holds;
 }
 
+/** Sorted twice: first to bring the files of each user together, then by the rank that was found for him. */
 static int by_user(const void *a, const void *b)
 {
 	const struct found_recording *x = a, *y = b;
@@ -260,7 +245,7 @@ static int by_user(const void *a, const void *b)
 }
 
 /** How many follow that are of the same user as the one at @from, with it. */
-static size_t of_user(const struct recordings_work *w, size_t from)
+static size_t count_of_user(const struct recordings_work *w, size_t from)
 {
 	size_t n = 1;
 	while (from + n < w->all.len && w->all.data[from + n].user == w->all.data[from].user)
@@ -277,16 +262,17 @@ static void put_in_order(struct recordings_work *w)
 	for (size_t i = 0, n; i < w->all.len; i += n) {
 		struct found_recording *c = &w->all.data[i];
 		bool holds = false;
-		n = of_user(w, i);
+		n = count_of_user(w, i);
 		for (size_t k = 0; k < n && k < CHECKED_MOST && now_ms() < w->until && !holds; k++)
-			holds = holds_gpu(&c[k]);
+			holds = recorded_holds_gpu(&c[k]);
 		for (size_t k = 0; k < n; k++)
 			c[k].rank = c->user == getuid() ? 0 : holds ? 1 : 2;
 	}
 	qsort(w->all.data, w->all.len, sizeof(*w->all.data), by_user);
 }
 
-static void find_all(struct recordings_work *w)
+/** Whose a recording is counts, not where it lies: its directory may be anybody's. */
+static void find_recordings(struct recordings_work *w)
 {
 	const char *only = w->step->capture->options->recordings;
 	if (only)
@@ -296,10 +282,10 @@ static void find_all(struct recordings_work *w)
 	for (size_t i = 0; i < w->places.list.len; i++) {
 		const struct recording_place p = w->places.list.data[i];
 		struct opened o = { .fd = -1 };
-		struct uh_error *err = named_open(&(struct named){ .path = p.directory, .below = p.name }, true, &o);
+		_cleanup_error_ struct uh_error *err =
+			named_open(&(struct named){ .path = p.directory, .below = p.name }, true, &o);
 		const bool good = !err && S_ISREG(o.st.st_mode) && (p.owner < 0 || (int64_t)o.st.st_uid == p.owner);
 		w->failed += !good;
-		uh_error_free(err);
 		if (good)
 			vec_push(&w->all, ((struct found_recording){
 						  .place = p,
@@ -312,32 +298,27 @@ static void find_all(struct recordings_work *w)
 
 // --- all of them ---
 
-static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
-static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t larger_of(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static uint64_t smaller_of(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 /** What one of @users has: the same part as the others, or what somebody needs in any case. */
 static struct share share_of(const struct share *left, size_t users)
 {
-	return (struct share){ smaller(left->data, larger(left->data / users, data_each)),
-			       smaller(left->logical, larger(left->logical / users, logical_each)),
-			       smaller(left->files, larger(left->files / users, FILES_EACH)) };
+	return (struct share){ smaller_of(left->data, larger_of(left->data / users, data_each)),
+			       smaller_of(left->logical, larger_of(left->logical / users, logical_each)),
+			       smaller_of(left->files, larger_of(left->files / users, FILES_EACH)) };
 }
 
-static size_t count_users(const struct recordings_work *w)
-{
-	size_t users = 0;
-	for (size_t i = 0; i < w->all.len; i += of_user(w, i))
-		users++;
-	return users;
-}
-
+/** What one user does not need of his share is there for those behind him. */
 static void copy_users(struct recordings_work *w)
 {
-	size_t users = count_users(w);
+	size_t users = 0;
+	for (size_t i = 0; i < w->all.len; i += count_of_user(w, i))
+		users++;
 	for (size_t i = 0, n; i < w->all.len; i += n, users--) {
 		const struct share had = share_of(&w->left, users);
 		struct share left = had;
-		n = of_user(w, i);
+		n = count_of_user(w, i);
 		for (size_t k = 0; k < n; k++) {
 			if (now_ms() < w->until && left.files)
 				copy_with_core(w, &w->all.data[i + k], i + k, &left);
@@ -350,9 +331,10 @@ static void copy_users(struct recordings_work *w)
 	}
 }
 
-static void end(struct recordings_work *w)
+/** What was left out is told with its reason: a recording that is missing must not look like a job without a recorder. */
+static void tell_end(const struct recordings_work *w)
 {
-	struct text t = { 0 };
+	_cleanup_text_ struct text t = { 0 };
 	const size_t all = w->saved + w->failed + w->left_out;
 	if (w->failed)
 		text_printf(&t, "%zu of %zu could not be saved", w->failed, all);
@@ -366,26 +348,19 @@ static void end(struct recordings_work *w)
 		step_end(w->step, ITEM_CUT, "%s", t.p);
 	else
 		step_end(w->step, w->saved ? ITEM_SAVED : ITEM_ABSENT, "%s", w->saved ? "" : "no flight recorder was used");
-	text_free(&t);
 }
 
 /** Half of the room and of the time is left to what comes behind. */
-static void copy_all(struct step *s)
+void copy_recordings(struct step *s)
 {
 	const int64_t now = now_ms(), half = (s->capture->deadline - now) / 2;
 	struct recordings_work w = { .step = s,
 				     .left = { step_room(s) / 2, logical_most, FILES_MOST },
 				     .until = now + (half < COPY_MS ? half : COPY_MS) };
-	lower_to_reading(); // it copies
-	find_all(&w);
+	find_recordings(&w);
 	copy_users(&w);
-	end(&w);
+	tell_end(&w);
 	vec_free(&w.all);
 	vec_free(&w.places.list);
 	arena_free(&w.arena);
-}
-
-void capture_recordings(struct taking *c)
-{
-	step_run(c, &(struct step_plan){ BUNDLE_RECORDINGS, "recordings of flight recorders", copy_all, NULL, STEP_MS, true });
 }

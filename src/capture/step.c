@@ -1,14 +1,15 @@
-// One step: a child, its deadline, and what the manifest says of it.
+// One step: a child, its deadline, and what the manifest says of it. A child may block in the kernel for ever, at a file of the driver or at a
+// disk. It is left behind then, and the capture goes on; so the child says what it has done in memory that both share, not at its end.
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <sys/mman.h>
 #include <sys/statvfs.h>
 
 #include "base/door/door.h"
 #include "base/save.h"
-#include "capture/parts.h"
+#include "capture/steps.h"
 #include "source/probe_stuck.h"
 
 enum { POLL_MS = 20, DIE_MS = 200 };
@@ -32,60 +33,87 @@ uint64_t step_room(const struct step *s)
 	return left < o->item_most ? left : o->item_most;
 }
 
-static void work(int fd, const void *ctx)
+bool step_save(struct step *s, const char *name, struct str bytes)
 {
-	const struct step_plan *p = ((const void *const *)ctx)[0];
-	struct step s = *(const struct step *)((const void *const *)ctx)[1];
+	struct item_file f = { .fd = -1 };
+	const bool good = item_create(s->capture, name, &f) && item_write(&f, bytes) && item_finish(s->capture, &f);
+	if (good) {
+		s->shared->result.bytes += bytes.n;
+	} else {
+		step_end(s, ITEM_FAILED, "%s", strerror(errno));
+		item_drop(s->capture, &f);
+	}
+	return good;
+}
+
+struct step_work {
+	const struct step_plan *plan;
+	struct step step;
+};
+
+/** The manifest is written by each step before it begins: after a power cut it tells which one was at work. */
+static void run_in_child(int fd, const void *ctx)
+{
+	const struct step_work *w = ctx;
+	struct step s = w->step;
 	(void)fd;
 	door_leave();
-	close(s.capture->lock); // which must not live on in a child that cannot be killed
+	cleanup_close(&(int){ s.capture->lock }); // which must not live on in a child that cannot be killed
 	_cleanup_error_ struct uh_error *err = partial_save_manifest(s.capture);
-	if (err)
+	if (!err && w->plan->child == CHILD_CAPTURE_COPY && !child_put_down(CHILD_CAPTURE_COPY))
+		step_end(&s, ITEM_FAILED, "its reader could not put its rights down");
+	else if (err)
 		step_end(&s, ITEM_FAILED, "%s", uh_error_message(err));
 	else
-		p->run(&s);
+		w->plan->run(&s);
 	door_end();
 }
 
 // --- what the capture itself writes ---
 
-struct step_written {
+struct step_writing {
 	const struct taking *capture;
 	struct uh_error *(*write)(const void *ctx);
 	const void *ctx;
 };
 
-/** Its answer: the number of the error, and its message. */
-static void write_child(int fd, const void *ctx)
+/** What a child answers that wrote something. Without a message it went well. */
+struct step_written {
+	int number; // of the error
+	struct str message;
+};
+static const struct wire_field written_fields[] = {
+	WIRE_NUMBER(struct step_written, number, INT_MAX),
+	WIRE_TEXT(struct step_written, message),
+};
+static const struct wire_kind written_kind = WIRE_KIND('w', struct step_written, written_fields);
+
+/** A disk may not answer for minutes, and nothing of the capture itself may wait for it. */
+static void write_in_child(const void *asked, struct arena *a, void *answer)
 {
-	const struct step_written *w = ctx;
-	close(w->capture->lock);
+	const struct step_writing *w = asked;
+	cleanup_close(&(int){ w->capture->lock });
 	_cleanup_error_ struct uh_error *err = w->write(w->ctx);
-	if (err && write_all(fd, (struct str){ (const char *)&err->errnum, sizeof(err->errnum) }))
-		write_all(fd, str_z(uh_error_message(err)));
+	if (err)
+		*(struct step_written *)answer =
+			(struct step_written){ err->errnum, arena_str(a, str_z(uh_error_message(err))) };
 }
 
 struct uh_error *step_write(const struct taking *c, struct uh_error *(*write)(const void *ctx), const void *ctx, int64_t until)
 {
-	enum { ANSWER_MOST = 1 << 14 };
-	const struct step_written w = { c, write, ctx };
-	struct child child;
-	struct text answer = { 0 };
-	struct uh_error *err = NULL;
-	int number = 0;
-	if (!child_begin_free(write_child, &w, &child))
+	const struct step_writing w = { c, write, ctx };
+	const struct child_task task = { CHILD_CAPTURE_WRITE, write_in_child, &written_kind, until };
+	_cleanup_arena_ struct arena a = { 0 };
+	struct step_written said;
+	const enum child_end end = child_call(&task, &w, &a, &said);
+	if (end == CHILD_REFUSED)
 		return uh_error_os(errno, "%s", c->path);
-	const enum child_end end = child_wait(&child, until, ANSWER_MOST, &answer);
-	if (end != CHILD_GOOD) {
-		err = uh_error_new("%s: it could not be written%s", c->path, end == CHILD_LATE ? " in time" : "");
-		err->errnum = end == CHILD_LATE ? ETIMEDOUT : EIO;
-	} else if (answer.n >= sizeof(number)) {
-		memcpy(&number, answer.p, sizeof(number));
-		err = uh_error_new(STR_FMT, STR_ARG(str_from(text_str(&answer), sizeof(number))));
-		err->errnum = number;
-	}
-	child_kill(&child, DIE_MS);
-	text_free(&answer);
+	if (end == CHILD_GOOD && !said.message.n)
+		return NULL;
+	struct uh_error *err =
+		end == CHILD_GOOD ? uh_error_new(STR_FMT, STR_ARG(said.message)) :
+				    uh_error_new("%s: it could not be written%s", c->path, end == CHILD_LATE ? " in time" : "");
+	err->errnum = end == CHILD_GOOD ? said.number : end == CHILD_LATE ? ETIMEDOUT : EIO;
 	return err;
 }
 
@@ -153,22 +181,6 @@ const char *step_exhausted(struct taking *c)
 	return NULL;
 }
 
-/** Waits for the child. false: it is late. */
-static bool wait_for(const struct taking *c, const struct step_plan *p, const struct step_shared *shared, struct child *child,
-		     enum child_end *ret)
-{
-	struct text nothing = { 0 };
-	int64_t began = now_ms();
-	do {
-		*ret = child_wait(child, now_ms() + POLL_MS, 0, &nothing);
-		int64_t since = p->progress ? shared->moved : began;
-		if (*ret == CHILD_LATE && (now_ms() >= c->deadline || now_ms() - since >= p->milliseconds || step_stopped(c)))
-			break;
-	} while (*ret == CHILD_LATE);
-	text_free(&nothing);
-	return *ret != CHILD_LATE;
-}
-
 /** What our own deadline ended says nothing of the GPU. Files that truly block are items of their own. */
 void step_note_late(struct taking *c, struct manifest_item *i, const struct child *child)
 {
@@ -193,48 +205,46 @@ void step_note_end(struct taking *c, struct manifest_item *i, enum child_end end
 	i->reason = end == CHILD_MEMORY ? S("it needed too much memory") : S("unhang itself failed while it read it");
 }
 
-static void run(struct taking *c, const struct step_plan *p, struct manifest_item *i, struct step_shared *shared)
-{
-	struct step s = { c, p->name, p->ctx, shared };
-	const void *const both[] = { p, &s };
-	struct child child;
-	enum child_end end;
-	if (!child_begin_free(work, both, &child)) {
-		i->state = ITEM_FAILED;
-		i->reason = arena_printf(c->arena, "no child could be started: %s", strerror(errno));
-		return;
-	}
-	bool good = wait_for(c, p, shared, &child, &end);
-	const struct step_result result = shared->result; // a child that is left behind may still write
-	if (good)
-		step_note_end(c, i, end, &result);
-	else
-		step_note_late(c, i, &child);
-	child_kill(&child, DIE_MS);
-	const size_t files = !p->files[0] ? 0 : !p->files[1] ? 1 : 2;
-	if (good && result.whole && files && !step_name(c, p->files, files)) {
-		i->state = ITEM_FAILED;
-		i->reason = arena_str(c->arena, str_z(strerror(errno)));
-	}
-}
-
 struct manifest_item *step_run(struct taking *c, const struct step_plan *p)
 {
 	const char *why = step_exhausted(c);
 	if (why)
 		return step_note(c, p->name, p->what, ITEM_CUT, why);
 	step_progress(c, p->what);
-	struct manifest_item *i = step_note(c, p->name, p->what, ITEM_RUNNING, "");
-	struct step_shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	int64_t began = now_ms();
-	if (shared == MAP_FAILED) {
+	struct manifest_item *i = step_note(c, p->name, p->what, ITEM_FAILED, "there is no memory for it");
+	_cleanup_map_ struct map room = { 0 };
+	if (!map_shared(&room, sizeof(struct step_shared)))
+		return i;
+	i->state = ITEM_RUNNING;
+	i->reason = S("");
+	struct step_shared *shared = room.p;
+	const struct step_work work = { p, { c, p->name, p->ctx, shared } };
+	const int64_t began = now_ms();
+	shared->moved = began;
+	struct child child;
+	if (!child_start(p->child, run_in_child, &work, &child)) {
 		i->state = ITEM_FAILED;
-		i->reason = S("there is no memory for it");
+		i->reason = arena_printf(c->arena, "no child could be started: %s", strerror(errno));
 		return i;
 	}
-	shared->moved = began;
-	run(c, p, i, shared);
+	_cleanup_text_ struct text nothing = { 0 };
+	enum child_end end;
+	int64_t since;
+	do {
+		end = child_wait(&child, now_ms() + POLL_MS, 0, &nothing);
+		since = p->progress ? shared->moved : began;
+	} while (end == CHILD_LATE && now_ms() < c->deadline && now_ms() - since < p->milliseconds && !step_stopped(c));
+	const struct step_result result = shared->result; // a child that is left behind may still write
+	if (end == CHILD_LATE)
+		step_note_late(c, i, &child);
+	else
+		step_note_end(c, i, end, &result);
+	child_kill(&child, DIE_MS);
+	const size_t files = !p->files[0] ? 0 : !p->files[1] ? 1 : 2;
+	if (end != CHILD_LATE && result.whole && files && !step_name(c, p->files, files)) {
+		i->state = ITEM_FAILED;
+		i->reason = arena_str(c->arena, str_z(strerror(errno)));
+	}
 	i->took_ms = now_ms() - began;
-	munmap(shared, sizeof(*shared));
 	return i;
 }

@@ -1,14 +1,14 @@
+// A capture from its beginning to its end: the directory, the steps in the order in which evidence dies, redaction, the bundle. Nothing is
+// packed before all is saved, because packing takes time that a dying machine does not have.
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
 #include <time.h>
 
-#include "capture/expert/expert.h"
-#include "capture/parts.h"
+#include "capture/steps.h"
 
 enum { DEADLINE_MS = 30000, PACK_LEAST_MS = 5000, REMOVE_MS = 2000 };
 static const uint64_t item_most = 512ull << 20, most = 1ull << 30, floor_most = 1ull << 30;
@@ -24,7 +24,7 @@ static uint64_t usual_floor(int dir)
 	return part < floor_most ? part : floor_most;
 }
 
-static struct str first_line(struct arena *a, const char *path)
+static struct str first_line_of(struct arena *a, const char *path)
 {
 	char room[256];
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -33,6 +33,7 @@ static struct str first_line(struct arena *a, const char *path)
 	return arena_str(a, str_split(&text, '\n'));
 }
 
+/** What is known before anything is asked. The uptime ties the kernel's times to the wall clock. */
 static void begin_manifest(struct captured *ret, const struct capture_options *o)
 {
 	enum { MS = 1000 };
@@ -44,7 +45,7 @@ static void begin_manifest(struct captured *ret, const struct capture_options *o
 	ret->manifest = (struct manifest){
 		.id = arena_printf(a, "%016llx", (unsigned long long)id),
 		.host = arena_str(a, str_z(host.nodename)),
-		.boot_id = first_line(a, "/proc/sys/kernel/random/boot_id"),
+		.boot_id = first_line_of(a, "/proc/sys/kernel/random/boot_id"),
 		.kernel = arena_str(a, str_z(host.release)),
 		.version = S(UNHANG_VERSION),
 		.state = "running",
@@ -55,24 +56,50 @@ static void begin_manifest(struct captured *ret, const struct capture_options *o
 	};
 }
 
-/** In the order in which evidence dies; what strangers can fill comes behind what the GPUs answer. Nothing is packed before all is saved. */
-static void take_all(struct taking *c)
+/** In the order in which evidence dies; what strangers can fill comes behind what the GPUs answer. */
+static const struct {
+	void (*take)(struct taking *c); // NULL: it is one step
+	struct step_plan plan;
+} order[] = {
+	{ capture_dumps },
+	{ NULL, { BUNDLE_TOOLS "unhang-watch.txt", "what unhang watch saw", copy_note, NULL, CHILD_CAPTURE_WRITE, 3000 } },
+	{ NULL,
+	  { BUNDLE_TRACKS BUNDLE_LOG,
+	    "the kernel's log",
+	    copy_logs,
+	    NULL,
+	    CHILD_CAPTURE_LOG,
+	    10000,
+	    false,
+	    { BUNDLE_TRACKS BUNDLE_LOG, LOG_TEXT } } },
+	{ capture_first_looks },
+	{ NULL, { BUNDLE_CRASH, "what a crash left (pstore)", copy_crash_files, NULL, CHILD_CAPTURE_COPY, 3000 } },
+	{ NULL,
+	  { BUNDLE_RECORDINGS, "recordings of flight recorders", copy_recordings, NULL, CHILD_CAPTURE_COPY, 10000, true } },
+	{ NULL, { BUNDLE_TOOLS "job-output.txt", "the end of the job's output", copy_output, NULL, CHILD_CAPTURE_COPY, 3000 } },
+	{ NULL, { BUNDLE_MORE "board.txt", "board and firmware (DMI)", copy_board, NULL, CHILD_CAPTURE_COPY, 3000 } },
+	{ NULL, { PCI_CONFIG, "PCI configuration of the GPUs and their bridges", copy_pci, NULL, CHILD_CAPTURE_COPY, 3000 } },
+	{ NULL, { BUNDLE_MORE "dkms-", "build logs of the driver (DKMS)", copy_builds, NULL, CHILD_CAPTURE_COPY, 3000 } },
+	{ capture_programs },
+	{ capture_tools },
+	{ capture_last_looks },
+	{ capture_debugger },
+};
+
+static void take_evidence(struct taking *c)
 {
-	capture_dumps(c);
-	capture_note(c);
-	capture_logs(c);
-	capture_looks(c, LOOKS_FIRST);
-	capture_crash_files(c);
-	capture_recordings(c);
-	capture_expert_files(c);
-	capture_expert_programs(c);
-	if (c->options->tools)
-		capture_tools(c);
-	capture_looks(c, LOOKS_LAST);
-	if (c->options->debugger)
-		capture_debugger(c);
+	for (size_t i = 0; i < ARRAY_SIZE(order); i++) {
+		const struct step_plan *p = &order[i].plan;
+		const bool absent =
+			(p->run == copy_note && !c->options->note.n) || (p->run == copy_output && !c->options->output);
+		if (order[i].take)
+			order[i].take(c);
+		else if (!absent)
+			step_run(c, p);
+	}
 }
 
+/** Each file of the driver that never answered, with the place in the kernel where its reader waits: often that is the diagnosis. */
 static void note_dead(struct taking *c)
 {
 	struct probe_stuck stuck;
@@ -96,7 +123,8 @@ static struct uh_error *write_bundle(const void *ctx)
 	return err ? err : pack_bundle(&p);
 }
 
-static struct uh_error *finish(struct taking *c, struct captured *ret)
+/** From here on the deadline of saving does not count any more, but packing has some seconds in any case. */
+static struct uh_error *finish_bundle(struct taking *c, struct captured *ret)
 {
 	struct stat st;
 	ret->manifest.state = "complete";
@@ -114,69 +142,42 @@ static struct uh_error *finish(struct taking *c, struct captured *ret)
 
 static struct uh_error *write_manifest(const void *ctx) { return partial_save_manifest(ctx); }
 
-/** The next capture says `interrupted` of it. */
-static struct uh_error *stop(const struct taking *c)
-{
-	uh_error_free(step_write(c, write_manifest, c, now_ms() + REMOVE_MS));
-	return uh_error_new("%s: stopped before it was complete", c->options->file);
-}
-
 static struct uh_error *remove_partial(const void *ctx)
 {
 	const struct taking *c = ctx;
 	return partial_remove(c->path, c->dir);
 }
 
-static bool is_full(const struct uh_error *err, int *ret_why)
-{
-	const struct str said = str_z(uh_error_message(err));
-	*ret_why = str_find(said, str_z(strerror(ENOSPC))) >= 0 ? ENOSPC : EDQUOT;
-	return str_find(said, str_z(strerror(*ret_why))) >= 0;
-}
-
-static struct uh_error *nothing_saved(const char *file, int why)
-{
-	return uh_error_new("%s: %s. Nothing could be saved: make room there, or name a file on another disk with -o FILE", file,
-			    strerror(why));
-}
-
-static struct uh_error *not_begun(const struct capture_options *o, struct uh_error *err)
-{
-	int why;
-	if (!is_full(err, &why))
-		return err;
-	uh_error_free(err);
-	return nothing_saved(o->file, why);
-}
-
 /** The error with what is left, and what to do. Where nothing could be saved, nothing is left. */
-static struct uh_error *with_rest(const struct taking *c, struct uh_error *err)
+static struct uh_error *with_rest(const struct taking *c, struct uh_error *error)
 {
+	_cleanup_error_ struct uh_error *err = error;
+	const struct str said = str_z(uh_error_message(err));
 	const char *file = c->options->file;
-	int why;
-	struct uh_error *all;
-	if (!is_full(err, &why)) {
-		all = uh_error_new("%s; what was saved is in %s, and the next capture into that directory packs it",
-				   uh_error_message(err), c->path);
-	} else if (partial_empty(c->dir)) {
-		uh_error_free(step_write(c, remove_partial, c, now_ms() + REMOVE_MS));
-		all = nothing_saved(file, why);
-	} else {
-		all = uh_error_new(
+	const int why = str_find(said, str_z(strerror(ENOSPC))) >= 0 ? ENOSPC : EDQUOT;
+	const bool full = str_find(said, str_z(strerror(why))) >= 0, begun = c->dir >= 0;
+	if (!full && !begun)
+		return take_ptr(err);
+	if (!full)
+		return uh_error_new("%s; what was saved is in %s, and the next capture into that directory packs it", said.p,
+				    c->path);
+	if (begun && !partial_empty(c->dir))
+		return uh_error_new(
 			"%s: %s. What was saved is in %s: make room there and capture again, which packs it, or name "
 			"a file on another disk with -o FILE",
 			file, strerror(why), c->path);
-	}
-	uh_error_free(err);
-	return all;
+	if (begun)
+		uh_error_free(step_write(c, remove_partial, c, now_ms() + REMOVE_MS));
+	return uh_error_new("%s: %s. Nothing could be saved: make room there, or name a file on another disk with -o FILE",
+			    file, strerror(why));
 }
 
-/** What is late the next capture removes. */
-static void tell_left(const struct capture_options *o, struct uh_error *err)
+static void taking_end(struct taking *c)
 {
-	if (err && err->errnum != ETIMEDOUT && o->tell)
-		o->tell(o->ctx, uh_error_message(err));
-	uh_error_free(err);
+	tape_dead_free(c->dead);
+	tape_budget_free(c->budget);
+	cleanup_close(&c->dir);
+	cleanup_close(&c->lock);
 }
 
 struct uh_error *capture_take(const struct capture_options *options, struct captured *ret)
@@ -195,32 +196,33 @@ struct uh_error *capture_take(const struct capture_options *options, struct capt
 	begin_manifest(ret, &o);
 	struct uh_error *err = partial_create(&o, &c);
 	if (err)
-		return not_begun(&o, err);
+		return with_rest(&c, err);
 	o.floor = o.floor ? o.floor : usual_floor(c.dir);
 	c.dead = tape_dead_new();
 	c.budget = tape_budget_new(o.most);
-	take_all(&c);
+	take_evidence(&c);
 	if (o.saved)
 		o.saved(o.saved_ctx);
 	note_dead(&c);
 	step_progress(&c, NULL);
-	if (step_stopped(&c))
-		err = stop(&c);
-	else if (step_full(&c) && partial_empty(c.dir)) // a bundle without evidence would be taken for one
+	if (step_stopped(&c)) { // the next capture says `interrupted` of it
+		uh_error_free(step_write(&c, write_manifest, &c, now_ms() + REMOVE_MS));
+		err = uh_error_new("%s: stopped before it was complete", c.options->file);
+	} else if (step_full(&c) && partial_empty(c.dir)) // a bundle without evidence would be taken for one
 		err = uh_error_os(ENOSPC, "%s", o.file);
 	else
-		err = finish(&c, ret);
-	if (err)
+		err = finish_bundle(&c, ret);
+	if (err) {
 		err = with_rest(&c, err);
-	tape_dead_free(c.dead);
-	tape_budget_free(c.budget);
-	if (!err)
-		tell_left(&o, step_write(&c, remove_partial, &c, now_ms() + REMOVE_MS));
-	cleanup_close(&c.dir);
-	cleanup_close(&c.lock);
-	if (!err) // else its own is among them
-		capture_recover(&o, c.last);
-	return err;
+		taking_end(&c);
+		return err;
+	}
+	_cleanup_error_ struct uh_error *left = step_write(&c, remove_partial, &c, now_ms() + REMOVE_MS);
+	if (left && left->errnum != ETIMEDOUT && o.tell) // what is late the next capture removes
+		o.tell(o.ctx, uh_error_message(left));
+	taking_end(&c);
+	capture_recover(&o, c.last); // where there is an error, its own would be among them
+	return NULL;
 }
 
 void captured_free(struct captured *c)

@@ -1,107 +1,28 @@
+// unhang explain: evidence in, diagnosis out. unhang, unhang live: this machine now, each GPU with its health, what is stuck and why, and the
+// newest incident of the kernel's log. They stand together because `unhang FILE` is `unhang explain FILE`.
 #include <getopt.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/print.h"
-#include "base/str.h"
-#include "cmd/cmd.h"
-#include "cmd/telling.h"
-#include "unhang/unhang.h"
+#include "cmd/tell.h"
 
-static void usage(void)
-{
-	puts("usage: unhang explain [OPTION...] [PATH...]\n"
-	     "\n"
-	     "Explains what happened to a GPU, and why. PATH is evidence in any form: a kernel\n"
-	     "log, the log of a server or a rank, a wave dump of rocm-debug-agent, a rocgdb\n"
-	     "transcript, a GPU core (gpucore.PID) and the core of its process, a device core,\n"
-	     "stacks (py-spy, gdb), a recording of unhang's flight recorder, a Flight Recorder\n"
-	     "trace of PyTorch, `docker inspect` or a pod's JSON, output of umr, rocminfo,\n"
-	     "amd-smi or lspci; a bundle of unhang capture or run, or a run's directory; a\n"
-	     "directory or archive of these, a journal file, or - for standard input. Several\n"
-	     "are explained together, in any order. Without PATH, unhang explains the newest\n"
-	     "incident of this machine: from the journal of this boot and the ones before it,\n"
-	     "pstore, and kdump's dmesg.\n"
-	     "\n"
-	     "  --journal          the kernel messages of this boot, from the journal\n"
-	     "  -b, --boot N       those of boot N: 0 is this one, -1 the one before\n"
-	     "  --code PATH        code objects, programs or libraries with the code that\n"
-	     "                     waves ran, in addition to code beside the evidence\n"
-	     "  --target BUNDLE    a bundle of unhang capture; --target is optional\n"
-	     "  --root DIR         the journal, pstore and kdump files of the system that is\n"
-	     "                     mounted at DIR\n" TELLING_HELP "\n"
-	     "exit status: 0 no incident, 1 an incident, 2 unknown: no incident in what could\n"
-	     "be read, but not everything could be read");
-}
+enum { GPUS_MOST = 1024 };
 
-enum { CODE_MAX = 64 };
-
-struct explain {
-	struct telling tell;
-	const char *root, *target;
-	const char *code[CODE_MAX];
-	size_t ncode;
+/** As option_row.take: 0, -1, -2, ... It asks for the journal, too. */
+struct boot {
 	bool journal;
-	int boot;
+	int n;
 };
-
-static bool parse_boot(const char *text, int *ret)
+static bool take_boot(void *to, const char *text)
 {
+	struct boot *boot = to;
 	int64_t n;
 	if (!str_number(str_z(text), &n) || n > 0 || n < -10000)
-		return false;
-	*ret = (int)n;
+		return reject("--boot needs 0, -1, -2, ..., not '%s'", text);
+	*boot = (struct boot){ true, (int)n };
 	return true;
-}
-
-/** -1: go on; else the exit status. */
-static int parse_options(int argc, char **argv, struct explain *e)
-{
-	static const struct option options[] = {
-		{ "journal", no_argument, NULL, 'j' },      { "boot", required_argument, NULL, 'b' },
-		{ "root", required_argument, NULL, 'r' },   { "code", required_argument, NULL, 'c' },
-		{ "target", required_argument, NULL, 't' }, TELLING_OPTIONS,
-		{ "help", no_argument, NULL, 'h' },         { 0 },
-	};
-	int c, taken;
-	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":avhb:", options, NULL)) != -1) {
-		switch (c) {
-		case 'j':
-			e->journal = true;
-			break;
-		case 'b':
-			e->journal = true;
-			if (!parse_boot(optarg, &e->boot)) {
-				complain("--boot needs 0, -1, -2, ..., not '%s'", optarg);
-				return EXIT_CANNOT;
-			}
-			break;
-		case 'r':
-			e->root = optarg;
-			break;
-		case 't':
-			e->target = optarg;
-			break;
-		case 'c':
-			if (!add_path(e->code, &e->ncode, CODE_MAX, "--code", optarg))
-				return EXIT_CANNOT;
-			break;
-		case 'h':
-			usage();
-			return EXIT_NOTHING_WRONG;
-		default:
-			taken = telling_take(&e->tell, c, optarg);
-			if (taken == -2)
-				complain_option(argv, c, "explain");
-			if (taken != -1)
-				return EXIT_CANNOT;
-		}
-	}
-	return -1;
 }
 
 struct progress_line {
@@ -127,52 +48,154 @@ static void show_progress(void *ctx, const char *name, unsigned long long done, 
 	}
 }
 
-static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int by_path(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+static const struct help_text explain_help = {
+	.name = "explain",
+	.usage = "unhang explain [OPTION...] [PATH...]",
+	.about = "Explains what happened to a GPU, and why. PATH is evidence in any form: a kernel log, the log of a server "
+		 "or a rank, a wave dump of rocm-debug-agent, a rocgdb transcript, a GPU core (gpucore.PID) and the core of "
+		 "its process, a device core, stacks (py-spy, gdb), a recording of unhang's flight recorder, a Flight "
+		 "Recorder trace of PyTorch, `docker inspect` or a pod's JSON, output of umr, rocminfo, amd-smi or lspci; a "
+		 "bundle of unhang capture or run, or a run's directory; a directory or archive of these, a journal file, "
+		 "or - for standard input. Several are explained together, in any order. Without PATH, unhang explains the "
+		 "newest incident of this machine: from the journal of this boot and the ones before it, pstore, and "
+		 "kdump's dmesg.",
+	.status = "exit status: 0 no incident, 1 an incident, 2 unknown: no incident in what could be read, but not "
+		  "everything could be read",
+	.operands = "FILE",
+};
 
 int cmd_explain(int argc, char **argv)
 {
-	struct explain e = { 0 };
-	int status = parse_options(argc, argv, &e);
-	if (status >= 0)
-		return status;
-	terminal_describe(&e.tell.report);
-	e.tell.share.inputs = argv + optind;
-	e.tell.share.ninputs = (size_t)(argc - optind);
-	struct uh_session *s = uh_session_new(complain_line, NULL);
-	if (!telling_begin(&e.tell, s)) {
-		uh_session_free(s);
+	struct telling tell = { 0 };
+	struct boot boot = { 0 };
+	const char *root = NULL, *target = NULL, *code[CODE_MOST];
+	size_t ncode = 0;
+	const struct option_row rows[] = {
+		{ 0, "journal", NULL, "the kernel messages of this boot, from the journal", TO_FLAG(&boot.journal) },
+		{ 'b', "boot", "N", "those of boot N: 0 is this one, -1 the one before", TO_FUNCTION(take_boot, &boot),
+		  .words = "0 -1 -2 -3" },
+		{ 0, "code", "PATH",
+		  "code objects, programs or libraries with the code that waves ran, in addition to code beside the evidence",
+		  TO_LIST(code, &ncode, CODE_MOST) },
+		{ 0, "target", "BUNDLE", "a bundle of unhang capture; --target is optional", TO_TEXT(&target) },
+		{ 0, "root", "DIR", "the journal, pstore and kdump files of the system that is mounted at DIR",
+		  TO_TEXT(&root) },
+	};
+	struct option_row shared[TELLING_ROWS];
+	telling_rows(&tell, shared);
+	options_parse(&explain_help, ROWS(rows), ROWS(shared), argc, argv);
+	terminal_describe(&tell.report);
+	tell.share.inputs = argv + optind;
+	tell.share.ninputs = (size_t)(argc - optind);
+	_cleanup_session_ struct uh_session *s = uh_session_new(complain_line, NULL);
+	if (!telling_begin(&tell, s))
 		return EXIT_CANNOT;
-	}
 	struct progress_line progress = { 0 };
 	clock_gettime(CLOCK_MONOTONIC, &progress.begin);
 	if (isatty(STDERR_FILENO))
 		uh_session_on_progress(s, show_progress, &progress);
-	for (size_t i = 0; i < e.ncode; i++)
-		uh_session_add_code(s, e.code[i]);
-	if (e.journal)
-		uh_session_add_journal(s, e.root, e.boot);
-	else if (optind == argc && !e.target)
-		uh_session_add_newest(s, e.root);
+	for (size_t i = 0; i < ncode; i++)
+		uh_session_add_code(s, code[i]);
+	if (boot.journal)
+		uh_session_add_journal(s, root, boot.n);
+	else if (optind == argc && !target)
+		uh_session_add_newest(s, root);
 	// The order in which they were typed must not matter, not even for the numbers of the sources.
-	qsort(argv + optind, (size_t)(argc - optind), sizeof(*argv), by_name);
-	if (e.target)
-		uh_session_add_path(s, e.target);
+	qsort(argv + optind, (size_t)(argc - optind), sizeof(*argv), by_path);
+	if (target)
+		uh_session_add_path(s, target);
 	for (int i = optind; i < argc; i++)
 		uh_session_add_path(s, argv[i]);
 	uh_session_end(s);
 
 	// What could be read is explained; what could not has had its line on stderr.
-	bool read = uh_session_sources(s);
+	const bool read = uh_session_sources(s);
 	bool written = true;
-	if (sharing_asked(&e.tell.share) && read)
-		written = sharing_write(&e.tell.share, s);
-	else if (read || e.tell.report.json || e.tell.report.oneline)
-		uh_session_report(s, stdout, &e.tell.report);
+	if (sharing_asked(&tell.share) && read)
+		written = sharing_write(&tell.share, s);
+	else if (read || tell.report.json || tell.report.oneline)
+		uh_session_report(s, stdout, &tell.report);
 	else if (!uh_session_problems(s))
-		complain("this machine has no journal, pstore or kdump log to explain; give a PATH (in a container the "
-			 "kernel log is "
-			 "the host's)");
-	status = written ? telling_status(&e.tell, s) : EXIT_CANNOT;
-	uh_session_free(s);
-	return status;
+		complain("this machine has no journal, pstore or kdump log to explain; give a PATH (in a container the kernel "
+			 "log "
+			 "is the host's)");
+	return written ? telling_status(&tell, s) : EXIT_CANNOT;
 }
+
+static void machine_end(struct uh_machine **m) { uh_machine_free(*m); }
+
+static const struct help_text now_help = {
+	.usage = "unhang [OPTION...]         this machine's GPUs and newest incident\n"
+		 "       unhang [OPTION...] FILE    the same as unhang explain FILE\n"
+		 "       unhang live [OPTION...]    only the GPUs, without the kernel log",
+	.about = "Looks at each AMD GPU several times within a second: which blocks are busy, which are stuck, and what "
+		 "they wait for. It writes nothing, and reads nothing that may act on the GPU. It reads registers and waves "
+		 "only while the GPU is awake, not in its sleep state GFXOFF, and not being reset. A read that does not "
+		 "return is abandoned after its deadline, and where it waits is part of the answer.",
+	.status = "exit status: 0 nothing wrong, 1 an incident or an unhealthy GPU,\n"
+		  "2 unknown: something needed could not be read, or there is no AMD GPU",
+};
+
+static int now(bool live, int argc, char **argv)
+{
+	struct telling tell = { 0 };
+	const char *gpu = NULL, *root = NULL, *target = NULL, *code[CODE_MOST];
+	size_t ncode = 0;
+	unsigned expected = 0; // GPUs
+	const struct option_row rows[] = {
+		{ 0, "gpu", "GPU", "only this one: its PCI address, card1, renderD128, or its place in the list",
+		  TO_TEXT(&gpu) },
+		{ 0, "expect-gpus", "N", "fewer AMD GPUs than N are an incident", TO_COUNT(&expected, GPUS_MOST) },
+		{ 0, "code", "PATH", "code objects, programs or libraries with the code that waves run",
+		  TO_LIST(code, &ncode, CODE_MOST) },
+		{ 0, "root", "DIR", "the newest incident of the system that is mounted at DIR; the GPUs are not read",
+		  TO_TEXT(&root) },
+		{ 0, "target", "BUNDLE", "the machine in a bundle of unhang capture, as it was then", TO_TEXT(&target) },
+	};
+	struct option_row shared[TELLING_ROWS];
+	telling_rows(&tell, shared);
+	struct help_text help = now_help;
+	help.name = live ? "live" : NULL;
+	options_parse(&help, ROWS(rows), ROWS(shared), argc, argv);
+	if (optind < argc && !live) { // `unhang -v FILE`
+		optind = 1;
+		return cmd_explain(argc, argv);
+	}
+	if (optind < argc)
+		return refuse("'%s' is not an option; to explain evidence: unhang explain PATH", argv[optind]);
+	terminal_describe(&tell.report);
+	_cleanup_(machine_end) struct uh_machine *machine = NULL;
+	struct uh_error *err = target ? uh_machine_open(target, &machine) : NULL;
+	if (err)
+		return cannot(err);
+	if (target && !machine)
+		return refuse("%s: not a bundle of unhang capture", target);
+	_cleanup_session_ struct uh_session *s = uh_session_new(complain_line, NULL);
+	if (!telling_begin(&tell, s))
+		return EXIT_CANNOT;
+	uh_session_on_machine(s, machine);
+	uh_session_expect_gpus(s, expected);
+	for (size_t i = 0; i < ncode; i++)
+		uh_session_add_code(s, code[i]);
+	// The silicon first: the state of a hung GPU may be gone by the time that a log is read.
+	if (!root)
+		err = uh_session_add_machine(s, gpu);
+	if (!live && !err)
+		uh_session_add_newest(s, root);
+	uh_session_end(s);
+	if (err)
+		return cannot(err);
+	bool written = true;
+	if (sharing_asked(&tell.share))
+		written = sharing_write(&tell.share, s);
+	else
+		uh_session_report(s, stdout, &tell.report);
+	if (uh_session_verdict(s) == UH_UNKNOWN)
+		complain("%s; to explain evidence of another machine: unhang explain PATH", uh_session_unread(s));
+	return written ? telling_status(&tell, s) : EXIT_CANNOT;
+}
+
+int cmd_now(int argc, char **argv) { return now(false, argc, argv); }
+int cmd_live(int argc, char **argv) { return now(true, argc, argv); }

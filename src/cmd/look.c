@@ -1,122 +1,206 @@
-// unhang waves, unhang queues: what a target holds.
+// unhang waves, queues, rings, regs: what a target holds, be it a GPU of this machine, a process or a core.
 #include <getopt.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "cmd/cmd.h"
-#include "unhang/unhang.h"
 
-enum { FILES_MAX = 8, CODE_MAX = 64, LOOKS_MAX = 100 };
+enum { TARGETS_MOST = 8, LOOKS_MOST = 100, PACKETS_MOST = 1000 };
 
-struct look_command {
-	const char *name;
-	void (*usage)(void);
-	struct uh_error *(*run)(const struct uh_look_options *o, FILE *out, uh_problem_fn *problem, void *ctx);
+/** Waves and queues: operands are targets. */
+static bool targets_end(const char **targets, size_t *n, int argc, char **argv)
+{
+	for (; optind < argc; optind++)
+		if (!add_path(targets, n, TARGETS_MOST, "--target", argv[optind]))
+			return false;
+	return true;
+}
+
+static const struct help_text waves_help = {
+	.name = "waves",
+	.usage = "unhang waves [OPTION...]\n"
+		 "       unhang waves --target CORE [--target CORE] [OPTION...]",
+	.about = "Shows the waves (groups of 32 or 64 threads) on the GPUs of this machine, or in a core: which kernel, "
+		 "source line and instruction they are at, what stopped them or what they wait for. A GPU is read only when "
+		 "that is safe, and nothing is halted. It needs root. CORE is a gpucore.PID of ROCm, the core of its "
+		 "process, or one that holds both. If two cores belong together, name both.",
+	.status = "exit status: 0 the waves were read, 2 they could not be read",
+	.operands = "FILE",
 };
 
-static void usage_waves(void)
+int cmd_waves(int argc, char **argv)
 {
-	puts("usage: unhang waves [OPTION...]\n"
-	     "       unhang waves --target CORE [--target CORE] [OPTION...]\n"
-	     "\n"
-	     "Shows the waves (groups of 32 or 64 threads) on the GPUs of this machine, or in\n"
-	     "a core: which kernel, source line and instruction they are at, what stopped them\n"
-	     "or what they wait for. A GPU is read only when that is safe, and nothing is\n"
-	     "halted. It needs root. CORE is a gpucore.PID of ROCm, the core of its process,\n"
-	     "or one that holds both. If two cores belong together, name both.\n"
-	     "\n"
-	     "  --target FILE     the core; the word --target is optional\n"
-	     "  --gpu GPU         only this GPU of this machine: its PCI address or number\n"
-	     "  --sample N        look N times (2) to see which waves move\n"
-	     "  --code PATH       more code objects, programs or libraries, or a directory of\n"
-	     "                    them, besides those that the core or the process names\n"
-	     "  --registers       show each wave with its registers and local memory (LDS)\n"
-	     "  -a, --all         show every wave, however many\n"
-	     "  --json            for programs: the document of docs/waves.schema.json\n"
-	     "  -h, --help        show this text\n"
-	     "\n"
-	     "exit status: 0 the waves were read, 2 they could not be read");
-}
-
-static void usage_queues(void)
-{
-	puts("usage: unhang queues [--target PID | --target CORE [--target CORE]] [OPTION...]\n"
-	     "\n"
-	     "Shows the queues of programs that compute on GPUs: how many packets wait in\n"
-	     "them, which kernels these are, and whether the queues move. Without a target, it\n"
-	     "shows those of all processes of this machine; only root can see where they are\n"
-	     "in memory. For a core it shows their errors too.\n"
-	     "\n"
-	     "  --target PID      a process\n"
-	     "  --target FILE     a core, or a bundle of unhang capture; the word --target is\n"
-	     "                    optional\n"
-	     "  --code PATH       more code objects, programs or libraries, or a directory of\n"
-	     "                    them, besides those that the target names\n"
-	     "  --json            for programs: the document of docs/queues.schema.json\n"
-	     "  -h, --help        show this text\n"
-	     "\n"
-	     "exit status: 0 the queues were read, 2 they could not be read");
-}
-
-static const struct look_command waves_command = { "waves", usage_waves, uh_look_waves };
-static const struct look_command queues_command = { "queues", usage_queues, uh_look_queues };
-
-static int look(const struct look_command *c, int argc, char **argv)
-{
-	static const struct option options[] = {
-		{ "target", required_argument, NULL, 't' },
-		{ "gpu", required_argument, NULL, 'g' },
-		{ "sample", required_argument, NULL, 's' },
-		{ "code", required_argument, NULL, 'c' },
-		{ "registers", no_argument, NULL, 'r' },
-		{ "all", no_argument, NULL, 'a' },
-		{ "json", no_argument, NULL, 'J' },
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
-	};
-	const char *targets[FILES_MAX], *code[CODE_MAX];
+	const char *targets[TARGETS_MOST], *code[CODE_MOST];
 	struct uh_look_options o = { .targets = targets, .code = code, .progress = show_look };
-	int option;
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":ah", options, NULL)) != -1) {
-		bool ok = true;
-		switch (option) {
-		case 't':
-			ok = add_path(targets, &o.ntargets, FILES_MAX, "--target", optarg);
-			break;
-		case 'g':
-			o.gpu = optarg;
-			break;
-		case 's':
-			ok = parse_count("--sample", optarg, LOOKS_MAX, &o.looks);
-			break;
-		case 'c':
-			ok = add_path(code, &o.ncode, CODE_MAX, "--code", optarg);
-			break;
-		case 'r':
-			o.registers = true;
-			break;
-		case 'a':
-			o.all = true;
-			break;
-		case 'J':
-			o.json = true;
-			break;
-		case 'h':
-			c->usage();
-			return EXIT_NOTHING_WRONG;
-		default:
-			complain_option(argv, option, c->name);
-			return EXIT_CANNOT;
-		}
-		if (!ok)
-			return EXIT_CANNOT;
-	}
-	for (; optind < argc; optind++)
-		if (!add_path(targets, &o.ntargets, FILES_MAX, "--target", argv[optind]))
-			return EXIT_CANNOT;
-	struct uh_error *err = c->run(&o, stdout, complain_line, NULL);
-	return err ? cannot(err) : EXIT_NOTHING_WRONG;
+	const struct option_row rows[] = {
+		{ 0, "target", "FILE", "the core; the word --target is optional", TO_LIST(targets, &o.ntargets, TARGETS_MOST) },
+		{ 0, "gpu", "GPU", "only this GPU of this machine: its PCI address or number", TO_TEXT(&o.gpu) },
+		{ 0, "sample", "N", "look N times (2) to see which waves move", TO_COUNT(&o.looks, LOOKS_MOST) },
+		{ 0, "code", "PATH",
+		  "more code objects, programs or libraries, or a directory of them, besides those that the core or the "
+		  "process names",
+		  TO_LIST(code, &o.ncode, CODE_MOST) },
+		{ 0, "registers", NULL, "show each wave with its registers and local memory (LDS)", TO_FLAG(&o.registers) },
+		{ 'a', "all", NULL, "show every wave, however many", TO_FLAG(&o.all) },
+		JSON_ROW(&o.json, "waves"),
+	};
+	options_parse(&waves_help, ROWS(rows), NO_ROWS, argc, argv);
+	if (!targets_end(targets, &o.ntargets, argc, argv))
+		return EXIT_CANNOT;
+	return done(uh_look_waves(&o, stdout, complain_line, NULL));
 }
 
-int cmd_waves(int argc, char **argv) { return look(&waves_command, argc, argv); }
-int cmd_queues(int argc, char **argv) { return look(&queues_command, argc, argv); }
+static const struct help_text queues_help = {
+	.name = "queues",
+	.usage = "unhang queues [--target PID | --target CORE [--target CORE]] [OPTION...]",
+	.about = "Shows the queues of programs that compute on GPUs: how many packets wait in them, which kernels these "
+		 "are, and whether the queues move. Without a target, it shows those of all processes of this machine; only "
+		 "root can see where they are in memory. For a core it shows their errors too.",
+	.status = "exit status: 0 the queues were read, 2 they could not be read",
+	.operands = "FILE",
+};
+
+int cmd_queues(int argc, char **argv)
+{
+	const char *targets[TARGETS_MOST], *code[CODE_MOST];
+	struct uh_look_options o = { .targets = targets, .code = code, .progress = show_look };
+	const struct option_row rows[] = {
+		{ 0, "target", "TARGET",
+		  "a process by its PID, a core, or a bundle of unhang capture; the word --target is optional",
+		  TO_LIST(targets, &o.ntargets, TARGETS_MOST) },
+		{ 0, "code", "PATH",
+		  "more code objects, programs or libraries, or a directory of them, besides those that the target names",
+		  TO_LIST(code, &o.ncode, CODE_MOST) },
+		JSON_ROW(&o.json, "queues"),
+	};
+	options_parse(&queues_help, ROWS(rows), NO_ROWS, argc, argv);
+	if (!targets_end(targets, &o.ntargets, argc, argv))
+		return EXIT_CANNOT;
+	return done(uh_look_queues(&o, stdout, complain_line, NULL));
+}
+
+/** As option_row.take: --once. */
+static bool take_once(void *to, const char *text)
+{
+	(void)text;
+	*(unsigned *)to = 1;
+	return true;
+}
+
+static const struct help_text rings_help = {
+	.name = "rings",
+	.usage = "unhang rings [NAME...] [OPTION...]",
+	.about = "Shows the rings through which the driver gives work to a GPU: how far the GPU is (rptr), how far the "
+		 "driver has written (wptr), and whether the GPU moved between two looks. Shows the packets around rptr, "
+		 "with > at the one where the GPU is and what that packet waits for. NAME is a ring such as gfx_0.0.0 or "
+		 "sdma0, or a pattern with * or ?. It needs root. ROCm's work is in its own queues: unhang queues.",
+	.status = "exit status: 0 rings were read, 2 none",
+	.operands = "gfx* comp* sdma* mes* kiq*",
+};
+
+int cmd_rings(int argc, char **argv)
+{
+	const char *target = NULL;
+	struct uh_look_options o = { .targets = &target, .width = terminal_width(), .progress = show_look };
+	const struct option_row rows[] = {
+		{ 0, "gpu", "GPU", "only this GPU: its PCI address or number", TO_TEXT(&o.gpu) },
+		{ 0, "target", "FILE", "a device core of the driver (devcoredump) instead of a GPU",
+		  TO_LIST(&target, &o.ntargets, 1) },
+		{ 0, "once", NULL, "look only once; this cannot show whether a ring moves", TO_FUNCTION(take_once, &o.looks) },
+		{ 0, "packets", "N", "show N packets before rptr, and N from it on (8)", TO_COUNT(&o.packets, PACKETS_MOST) },
+		{ 0, "fences", NULL,
+		  "show the fences of each ring (amdgpu_fence_info), too. Caution: reading them makes the driver complete "
+		  "fences that are done. That can cure a hang from a lost interrupt and erase its traces. They are read last.",
+		  TO_FLAG(&o.fences) },
+		{ 'a', "all", NULL, "show each ring with all of its packets", TO_FLAG(&o.all) },
+		JSON_ROW(&o.json, "rings"),
+	};
+	options_parse(&rings_help, ROWS(rows), NO_ROWS, argc, argv);
+	return done(
+		uh_look_rings(&o, (const char *const *)argv + optind, (size_t)(argc - optind), stdout, complain_line, NULL));
+}
+
+/** Numbers with commas between them; x and - are -1. */
+static bool parse_numbers(const char *option, const char *text, int *const *to, size_t least, size_t most)
+{
+	struct str rest = str_z(text);
+	size_t n = 0;
+	for (; rest.n && n < most; n++) {
+		struct str word = str_split(&rest, ',');
+		int64_t v = -1;
+		if (!str_is(word, "x") && !str_is(word, "-") && (!str_number(word, &v) || v < 0 || v >= 0x3ff))
+			break;
+		*to[n] = (int)v;
+	}
+	if (!rest.n && n >= least)
+		return true;
+	return reject("%s needs numbers separated by commas, not '%s'; see unhang regs --help", option, text);
+}
+static bool take_bank(void *to, const char *text)
+{
+	struct uh_bank *b = to;
+	return parse_numbers("--bank", text, (int *const[]){ &b->se, &b->sh, &b->instance }, 3, 3);
+}
+static bool take_srbm(void *to, const char *text)
+{
+	struct uh_bank *b = to;
+	return parse_numbers("--srbm", text, (int *const[]){ &b->me, &b->pipe, &b->queue, &b->vmid }, 3, 4);
+}
+static bool take_xcc(void *to, const char *text)
+{
+	struct uh_bank *b = to;
+	return parse_numbers("--xcc", text, (int *const[]){ &b->xcc }, 1, 1);
+}
+
+static const struct help_text regs_help = {
+	.name = "regs",
+	.usage = "unhang regs NAME... [OPTION...]\n"
+		 "       unhang regs --decode PART NAME=VALUE...\n"
+		 "       unhang regs --list PART [NAME...]",
+	.about = "Shows registers of a GPU and what their values mean. It only reads, and only when that is safe: while the "
+		 "GPU sleeps, is being reset or does not answer, the line of a register says so instead. NAME is a register "
+		 "such as GRBM_STATUS, in upper or lower case, also with its block (gc.GRBM_STATUS, sdma0.*), or a pattern "
+		 "with * or ?.",
+	.status = "exit status: 0 at least one register was read, 2 none",
+	.operands = "GRBM_STATUS GRBM_STATUS2 CP_STAT SDMA0_STATUS_REG RLC_STAT",
+};
+
+int cmd_regs(int argc, char **argv)
+{
+	const char *target = NULL, *decode = NULL, *list = NULL;
+	struct uh_look_options o = {
+		.targets = &target, .bank = { -1, -1, -1, -1, -1, -1, -1, -1 }, .width = terminal_width(), .progress = show_look
+	};
+	const struct option_row rows[] = {
+		{ 0, "gpu", "GPU", "the GPU: its PCI address or number; needed if there are several", TO_TEXT(&o.gpu) },
+		{ 0, "target", "FILE", "a device core of the driver (devcoredump) instead of a GPU",
+		  TO_LIST(&target, &o.ntargets, 1) },
+		{ 0, "bank", "SE,SH,INSTANCE", "the copy for this shader engine, shader array and instance; x or - means all",
+		  TO_FUNCTION(take_bank, &o.bank) },
+		{ 0, "srbm", "ME,PIPE,QUEUE[,VMID]", "the copy for this queue of the command processor",
+		  TO_FUNCTION(take_srbm, &o.bank) },
+		{ 0, "xcc", "N", "the copy for this XCC (compute die)", TO_FUNCTION(take_xcc, &o.bank) },
+		{ 0, "decode", "PART",
+		  "no GPU needed: what VALUE means in a register of PART, a GPU (gfx1100) or a table (mmhub_3_0_0); "
+		  "NAME.FIELD=VALUE builds a value",
+		  TO_TEXT(&decode) },
+		{ 0, "list", "PART", "the registers of PART, with their offsets in bytes; with --all their fields",
+		  TO_TEXT(&list) },
+		{ 'a', "all", NULL, "show fields that are zero, too", TO_FLAG(&o.all) },
+		JSON_ROW(&o.json, "regs"),
+	};
+	options_parse(&regs_help, ROWS(rows), NO_ROWS, argc, argv);
+	const char *const *names = (const char *const *)argv + optind;
+	const size_t n = (size_t)(argc - optind);
+	if (!n && !list)
+		return refuse("which %s", decode ? "value? unhang regs --decode gfx1100 GRBM_STATUS=0xa0003028" :
+						   "register? unhang regs GRBM_STATUS");
+	if (!!decode + !!list + !!target > 1)
+		return refuse("--decode, --list and --target do not go together");
+	if (decode)
+		return done(uh_decode_regs(&o, decode, names, n, stdout, complain_line, NULL));
+	if (list)
+		return done(uh_list_regs(&o, list, names, n, stdout, complain_line, NULL));
+	unsigned got = 0;
+	struct uh_error *err = uh_look_regs(&o, names, n, stdout, complain_line, NULL, &got);
+	return err ? cannot(err) : got ? EXIT_NOTHING_WRONG : EXIT_CANNOT;
+}

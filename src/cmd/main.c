@@ -1,46 +1,110 @@
+// unhang: which command it is, and what all of them need. Each command is a thin file: options in (options.h), a function of unhang.h, exit
+// status out.
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/arena.h"
-#include "base/door/caller.h"
 #include "base/child.h"
+#include "base/door/caller.h"
 #include "base/door/door.h"
+#include "base/error.h"
 #include "base/print.h"
+#include "base/str.h"
 #include "cmd/cmd.h"
+#include "unhang/unhang.h"
 
-static const struct subcommand commands[] = {
-	{ "explain", cmd_explain, "explain a log, core or other evidence" },
-	{ "live", cmd_live, "look at the GPUs of this machine: what is stuck, and why" },
-	{ "last", cmd_last, "show what a job runs on the GPU, or ran last" },
-	{ "level", cmd_level, "set how much the flight recorder of a job records" },
-	{ "capture", cmd_capture, "save all evidence of this machine in one file" },
-	{ "watch", cmd_watch, "notice, save and explain each incident, for good" },
-	{ "run", cmd_run, "run a job; save and explain its failures, and restart it" },
-	{ "incidents", cmd_incidents, "show the incidents that watch stored" },
-	{ "doctor", cmd_doctor, "check kernel, firmware and settings for known problems" },
-	{ "remedy", cmd_remedy, "show one remedy: its steps, cost, undo and sources" },
-	{ "where", cmd_where, "find kernel, instruction and source line of an address" },
-	{ "waves", cmd_waves, "show the waves on a GPU, or in a GPU core" },
-	{ "queues", cmd_queues, "show the compute queues of programs, or in a GPU core" },
-	{ "rings", cmd_rings, "show the driver's rings, and the packet where each is" },
-	{ "regs", cmd_regs, "show registers of a GPU, and what their values mean" },
-	{ "emulate", cmd_emulate, "run a command on a machine with emulated GPUs" },
-	{ "knowledge", cmd_knowledge, "list, show, check and update what unhang knows" },
+// --- the terminal ---
+
+bool terminal_colour(void)
+{
+	const char *no_colour = getenv("NO_COLOR"), *term = getenv("TERM");
+	return isatty(STDOUT_FILENO) && !(no_colour && *no_colour) && term && strcmp(term, "dumb");
+}
+
+unsigned stream_width(int fd)
+{
+	struct winsize size;
+	const char *columns = getenv("COLUMNS");
+	int64_t n;
+	if (isatty(fd) && !ioctl(fd, TIOCGWINSZ, &size) && size.ws_col)
+		return size.ws_col;
+	return columns && str_number(str_z(columns), &n) && n > 0 && n < 10000 ? (unsigned)n : 0;
+}
+
+unsigned terminal_width(void) { return stream_width(STDOUT_FILENO); }
+
+/** By the names of the locale, as setlocale() takes them. */
+static bool locale_is_unicode(void)
+{
+	static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
+	for (size_t n = 0; n < ARRAY_SIZE(names); n++) {
+		const char *value = getenv(names[n]);
+		if (value && *value)
+			return str_like(S("*utf-8*"), str_z(value)) || str_like(S("*utf8*"), str_z(value));
+	}
+	return false;
+}
+
+void terminal_describe(struct uh_report_options *o)
+{
+	struct winsize size;
+	const char *term = getenv("TERM");
+	o->colour = terminal_colour();
+	o->width = terminal_width();
+	if (!isatty(STDOUT_FILENO) || !term || !strcmp(term, "dumb") || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size))
+		return;
+	o->height = size.ws_row;
+	o->drawing = locale_is_unicode() ? UH_DRAW_UNICODE : UH_DRAW_ASCII;
+}
+
+void show_look(void *ctx, const char *name, unsigned long long done, unsigned long long total)
+{
+	(void)ctx;
+	if (!isatty(STDERR_FILENO))
+		return;
+	fputs("\r\033[K", stderr);
+	if (done < total)
+		fprintf(stderr, "looking at %s, %llu of %llu ", name, done + 1, total);
+}
+
+// In the groups and the order of --help. A newcomer needs the first two groups.
+static const struct subcommand {
+	const char *group; // of this and those that follow; NULL: the same; empty: none
+	const char *name;
+	command_fn *run;
+	const char *summary;
+} commands[] = {
+	{ "Answers", "explain", cmd_explain, "explain a log, core or other evidence" },
+	{ NULL, "live", cmd_live, "look at the GPUs of this machine: what is stuck, and why" },
+	{ NULL, "remedy", cmd_remedy, "show one remedy: its steps, cost, undo and sources" },
+	{ "This machine", "doctor", cmd_doctor, "check kernel, firmware and settings for known problems" },
+	{ NULL, "capture", cmd_capture, "save all evidence of this machine in one file" },
+	{ NULL, "watch", cmd_watch, "notice, save and explain each incident, for good" },
+	{ NULL, "incidents", cmd_incidents, "show the incidents that watch stored" },
+	{ "A job", "run", cmd_run, "run a job; save and explain its failures, and restart it" },
+	{ NULL, "last", cmd_last, "show what a job runs on the GPU, or ran last" },
+	{ NULL, "level", cmd_level, "set how much the flight recorder of a job records" },
+	{ "The silicon", "waves", cmd_waves, "show the waves on a GPU, or in a GPU core" },
+	{ NULL, "queues", cmd_queues, "show the compute queues of programs, or in a GPU core" },
+	{ NULL, "rings", cmd_rings, "show the driver's rings, and the packet where each is" },
+	{ NULL, "regs", cmd_regs, "show registers of a GPU, and what their values mean" },
+	{ NULL, "where", cmd_where, "find kernel, instruction and source line of an address" },
+	{ NULL, "emulate", cmd_emulate, "run a command on a machine with emulated GPUs" },
+	{ "", "knowledge", cmd_knowledge, "list, show, check and update what unhang knows" },
 };
 
 void complain(const char *format, ...)
 {
-	struct text line = { 0 };
+	_cleanup_text_ struct text line = { 0 };
 	va_list ap;
 	va_start(ap, format);
 	text_vprintf(&line, format, ap);
 	va_end(ap);
-	fputs("unhang: ", stderr);
-	print_safe(stderr, text_str(&line)); // names of files and members of archives are evidence too
-	fputc('\n', stderr);
-	text_free(&line);
+	print_said(line.p); // names of files and members of archives are evidence too
 }
 
 void complain_line(void *ctx, const char *message)
@@ -49,57 +113,84 @@ void complain_line(void *ctx, const char *message)
 	complain("%s", message);
 }
 
-const char *other_root(const char *path)
+int cannot(struct uh_error *err)
+{
+	complain("%s", uh_error_message(err));
+	uh_error_free(err);
+	return EXIT_CANNOT;
+}
+
+bool take_root(void *to, const char *path)
 {
 	struct opened other, own;
-	struct uh_error *err = door_look(&(struct named){ .path = path }, &other); // reported later, when the path is used
+	_cleanup_error_ struct uh_error *err = door_look(&(struct named){ .path = path }, &other); // told when the path is used
 	if (!err)
 		err = door_look(&(struct named){ .path = "/" }, &own);
-	bool same = !err && other.st.st_dev == own.st.st_dev && other.st.st_ino == own.st.st_ino;
-	uh_error_free(err);
-	return same ? NULL : path;
+	const bool same = !err && other.st.st_dev == own.st.st_dev && other.st.st_ino == own.st.st_ino;
+	*(const char **)to = same ? NULL : path;
+	return true;
 }
 
-static bool is_there(const char *path)
+static void usage(void)
 {
+	puts("unhang: my AMD GPU hung or crashed; why, and how do I get going again?\n"
+	     "\n"
+	     "usage: unhang [COMMAND] [OPTION...] [PATH...]\n"
+	     "\n"
+	     "  unhang explain dmesg.txt      what happened, why, and what helps\n"
+	     "  unhang dmesg.txt              the same\n"
+	     "  dmesg | unhang explain -      the same from a pipe\n"
+	     "  unhang                        this machine: its GPUs and the newest incident");
+	for (const struct subcommand *c = commands; c < commands + ARRAY_SIZE(commands); c++) {
+		if (c->group)
+			printf(*c->group ? "\n%s:\n" : "\n", c->group);
+		printf("  %-12s  %s\n", c->name, c->summary);
+	}
+	puts("\n"
+	     "For more: unhang COMMAND --help, or man unhang.\n"
+	     "exit status: 0 nothing wrong, 1 an incident or an unhealthy GPU was found,\n"
+	     "2 unknown: unhang could not do what was asked");
+}
+
+/** What there is besides commands. -1: it is none of that. */
+static int run_plain(const char *word)
+{
+	if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help"))
+		usage();
+	else if (!strcmp(word, "--version"))
+		puts("unhang " UNHANG_VERSION);
+	else if (!strcmp(word, "--list-commands")) // for completions
+		for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+			printf("%s\t%s\n", commands[i].name, commands[i].summary);
+	else
+		return -1;
+	return EXIT_NOTHING_WRONG;
+}
+
+static int run_command(int argc, char **argv)
+{
+	const int plain = argc > 1 ? run_plain(argv[1]) : -1;
+	if (plain >= 0)
+		return plain;
+	for (size_t i = 0; argc > 1 && i < ARRAY_SIZE(commands); i++)
+		if (!strcmp(argv[1], commands[i].name))
+			return commands[i].run(argc - 1, argv + 1);
+	// `unhang` and `unhang --json` are about this machine.
+	if (argc == 1 || argv[1][0] == '-')
+		return cmd_now(argc, argv);
+	// `unhang FILE`
 	struct opened found;
-	struct uh_error *err = door_look(&(struct named){ .path = path }, &found);
-	const bool there = !err;
-	uh_error_free(err);
-	return there;
+	_cleanup_error_ struct uh_error *err = door_look(&(struct named){ .path = argv[1] }, &found);
+	if (!err)
+		return cmd_explain(argc, argv);
+	return refuse("there is no command or file '%s'; unhang --help lists the commands", argv[1]);
 }
 
-static void usage(FILE *out)
-{
-	fputs("unhang: my AMD GPU hung or crashed; why, and how do I get going again?\n"
-	      "\n"
-	      "usage: unhang [COMMAND] [OPTION...] [PATH...]\n"
-	      "\n"
-	      "  unhang explain dmesg.txt      what happened, why, and what helps\n"
-	      "  unhang dmesg.txt              the same\n"
-	      "  dmesg | unhang explain -      the same from a pipe\n"
-	      "  unhang                        this machine: its GPUs and the newest incident\n"
-	      "\n"
-	      "commands:\n",
-	      out);
-	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
-		fprintf(out, "  %-12s  %s\n", commands[i].name, commands[i].summary);
-	fputs("\n"
-	      "For more: unhang COMMAND --help, or man unhang.\n"
-	      "exit status: 0 nothing wrong, 1 an incident or an unhealthy GPU was found,\n"
-	      "2 unknown: unhang could not do what was asked\n",
-	      out);
-}
-
-/** The exit status, unless the answer could not be written. */
-static int written(int status)
+int all_said(int status)
 {
 	door_tell(complain_line, NULL);
 	door_end();
-	if (print_arrived(stdout))
-		return status;
-	complain("standard output could not be written");
-	return EXIT_CANNOT;
+	return print_arrived(stdout) ? status : refuse("standard output could not be written");
 }
 
 int main(int argc, char **argv)
@@ -109,23 +200,5 @@ int main(int argc, char **argv)
 	caller_clean_environment();
 	if (!isatty(STDOUT_FILENO))
 		setvbuf(stdout, NULL, _IOFBF, OUTPUT);
-	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))) {
-		usage(stdout);
-		return written(EXIT_NOTHING_WRONG);
-	}
-	if (argc > 1 && !strcmp(argv[1], "--version")) {
-		puts("unhang " UNHANG_VERSION);
-		return written(EXIT_NOTHING_WRONG);
-	}
-	for (size_t i = 0; argc > 1 && i < sizeof(commands) / sizeof(commands[0]); i++)
-		if (!strcmp(argv[1], commands[i].name))
-			return written(commands[i].run(argc - 1, argv + 1));
-	// `unhang` and `unhang --json` are about this machine.
-	if (argc == 1 || argv[1][0] == '-')
-		return written(cmd_now(argc, argv));
-	// `unhang FILE`
-	if (is_there(argv[1]))
-		return written(cmd_explain(argc, argv));
-	complain("there is no command or file '%s'; unhang --help lists the commands", argv[1]);
-	return EXIT_CANNOT;
+	return all_said(run_command(argc, argv));
 }

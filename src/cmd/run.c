@@ -1,227 +1,67 @@
-// unhang run: a job, and what is done around it.
+// unhang run: a job, and what is done around it. unhang last, unhang level: what a job's flight recorder saw, and how much it records.
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/arena.h"
-#include "cmd/cmd.h"
+#include "cmd/tell.h"
 
 #define RECORDER "libunhang-recorder.so"
-enum { LIST_MOST = 64, RESTARTS_MOST = 1000, SECONDS_MOST = 10000000, LEVEL_USUAL_MOST = 5, LEVEL_MOST = 10 };
-
-static void usage(void)
-{
-	puts("usage: unhang run [OPTION...] -- COMMAND...\n"
-	     "\n"
-	     "Runs COMMAND as if unhang were not there: same output, same terminal, same exit\n"
-	     "status. Signals that would end unhang are passed on: docs/RUN.md lists them.\n"
-	     "Beside it the flight recorder runs (level 1). If the job fails or hangs, unhang\n"
-	     "saves the evidence while its processes exist, explains it, ends all processes\n"
-	     "of the job, and says what to do next. With --restart it tries again and records\n"
-	     "more each time, by the table of docs/RUN.md. The report goes to standard error.\n"
-	     "\n"
-	     "  --restart N               start it again at most N times\n"
-	     "  --delay SECONDS           wait before the first restart, then twice as long\n"
-	     "                            each time (5)\n"
-	     "  --resume 'ARGS'           add these arguments from the second try on\n"
-	     "  --checkpoint GLOB         say which of these files is the newest, and how much\n"
-	     "                            work was lost since\n"
-	     "  --on-repeat WHAT          after the same fault at the same place, change this\n"
-	     "                            and try once more: NAME=VALUE (a variable), level=N\n"
-	     "                            or profile=FILE; may be repeated\n"
-	     "  --level N                 record this much from the start: 0, 1, 3, 5 or 10\n"
-	     "  --allow-inputs            allow level 10, which stores the data of the job\n"
-	     "  --hang-after SECONDS      a job hangs if it has work on the GPU and no queue\n"
-	     "                            moves for so long (60; 35 minutes in a collective;\n"
-	     "                            longer where the GPU cannot be looked at)\n"
-	     "  --timeout-silent SECONDS  end a job that writes nothing for so long\n"
-	     "  --deadline SECONDS        end the job after so long, with all tries\n"
-	     "  --grace SECONDS           after SIGTERM, kill the job when so much time has\n"
-	     "                            passed (20)\n"
-	     "  --cores WHAT              what becomes of core files: keep,\n"
-	     "                            explain-and-drop (the default) or off\n"
-	     "  --env NAME=VALUE          set a variable for the job; may be repeated\n"
-	     "  --profile FILE            set the variables of a profile that unhang doctor\n"
-	     "                            --apply wrote\n"
-	     "  --status-file FILE        keep what unhang thinks of the job in FILE, as JSON\n"
-	     "  --crash-diagnostics FILE  unless the job ended well and used a GPU, write\n"
-	     "                            crash_diagnostics.json for agents to FILE\n"
-	     "  --hooks DIR               unless the job ended well and used a GPU, run the\n"
-	     "                            programs in DIR\n"
-	     "  --state-dir DIR           where runs are stored (/var/lib/unhang/runs\n"
-	     "                            for root, else ~/.local/state/unhang/runs)\n"
-	     "  --quiet                   write no report and no decisions\n"
-	     "  --json                    write the report as JSON (docs/run.schema.json)\n"
-	     "  -h, --help                show this text\n"
-	     "\n"
-	     "exit status: that of COMMAND, 128 and more if a signal ended it; 126 or 127 it\n"
-	     "could not be started; 2 unhang refused to start it");
-}
-
-enum { OPT_STATUS = 256, OPT_STATE, OPT_CRASH, OPT_HOOKS, OPT_ENV, OPT_REPEAT, OPT_PROFILE, OPT_RESUME, OPT_CHECKPOINT };
-
-static const struct option options[] = {
-	{ "restart", required_argument, NULL, 'r' },
-	{ "delay", required_argument, NULL, 'd' },
-	{ "resume", required_argument, NULL, OPT_RESUME },
-	{ "checkpoint", required_argument, NULL, OPT_CHECKPOINT },
-	{ "on-repeat", required_argument, NULL, OPT_REPEAT },
-	{ "level", required_argument, NULL, 'l' },
-	{ "allow-inputs", no_argument, NULL, 'i' },
-	{ "hang-after", required_argument, NULL, 'H' },
-	{ "timeout-silent", required_argument, NULL, 's' },
-	{ "deadline", required_argument, NULL, 'D' },
-	{ "grace", required_argument, NULL, 'g' },
-	{ "cores", required_argument, NULL, 'c' },
-	{ "env", required_argument, NULL, OPT_ENV },
-	{ "profile", required_argument, NULL, OPT_PROFILE },
-	{ "status-file", required_argument, NULL, OPT_STATUS },
-	{ "crash-diagnostics", required_argument, NULL, OPT_CRASH },
-	{ "hooks", required_argument, NULL, OPT_HOOKS },
-	{ "state-dir", required_argument, NULL, OPT_STATE },
-	{ "quiet", no_argument, NULL, 'q' },
-	{ "json", no_argument, NULL, 'J' },
-	{ "help", no_argument, NULL, 'h' },
-	{ 0 },
+#define LEVELS "0 1 3 5 10"
+enum {
+	LIST_MOST = 64,
+	RESTARTS_MOST = 1000,
+	SECONDS_MOST = 10000000,
+	LEVEL_USUAL_MOST = 5,
+	LEVEL_MOST = 10,
+	PACKETS = 16,
+	PACKETS_MOST = 1 << 20
 };
 
-struct lists {
-	const char *env[LIST_MOST], *repeat[LIST_MOST];
+/** A list of settings, NAME=VALUE, with names that variables can have. */
+struct setting_list {
+	const char *option;
+	const char *list[LIST_MOST];
+	size_t n;
 };
-
-/** NAME=VALUE, with a name that a variable can have. */
-static bool is_setting(const char *option, const char *text)
+static bool take_job_setting(void *to, const char *text)
 {
+	struct setting_list *s = to;
 	const size_t n = strcspn(text, "=");
 	bool good = n && text[n] && !char_digit(text[0]);
 	for (size_t i = 0; good && i < n; i++)
 		good = char_word(text[i]);
-	if (!good)
-		complain("%s %s: not NAME=VALUE", option, text);
-	return good;
+	if (good)
+		return add_path(s->list, &s->n, LIST_MOST, s->option, text);
+	return reject("%s %s: not NAME=VALUE", s->option, text);
 }
 
-static bool add_setting(const char **list, size_t *n, const char *option, const char *text)
-{
-	return is_setting(option, text) && add_path(list, n, LIST_MOST, option, text);
-}
-
-static bool parse_level(const char *text, int *ret)
+/** As option_row.take: one of LEVELS. */
+static bool take_level(void *to, const char *text)
 {
 	static const int levels[] = { 0, 1, 3, 5, 10 };
 	char *end;
 	const long level = strtol(text, &end, 10);
-	for (size_t i = 0; *text && !*end && i < sizeof(levels) / sizeof(levels[0]); i++)
+	for (size_t i = 0; *text && !*end && i < ARRAY_SIZE(levels); i++)
 		if (levels[i] == level) {
-			*ret = levels[i];
+			*(int *)to = levels[i];
 			return true;
 		}
-	complain("--level %s: levels are 0, 1, 3, 5 and 10", text);
-	return false;
+	return reject("--level %s: levels are 0, 1, 3, 5 and 10", text);
 }
 
-static bool parse_cores(const char *text, enum uh_cores *ret)
+/** As option_row.take: it may be 0, which is not the usual delay. */
+static bool take_delay(void *to, const char *text)
 {
-	static const char *const names[] = { "keep", "explain-and-drop", "off" };
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (!strcmp(text, names[i])) {
-			*ret = (enum uh_cores)i;
-			return true;
-		}
-	complain("--cores %s: it is keep, explain-and-drop or off", text);
-	return false;
-}
-
-static bool parse_delay(const char *text, struct uh_run_options *o)
-{
+	struct uh_run_options *o = to;
+	int64_t n;
+	if (!str_number(str_z(text), &n) || n < 0 || n > SECONDS_MOST)
+		return reject("--delay needs a number from 0 to %d, not '%s'", SECONDS_MOST, text);
 	o->delay_given = true;
-	o->delay = 0;
-	return !strcmp(text, "0") || parse_count("--delay", text, SECONDS_MOST, &o->delay);
-}
-
-/** Where the text of an option goes; NULL: it is none of these. */
-static const char **text_of(int option, struct uh_run_options *o)
-{
-	switch (option) {
-	case OPT_STATUS:
-		return &o->status_file;
-	case OPT_STATE:
-		return &o->state_dir;
-	case OPT_CRASH:
-		return &o->crash_diagnostics;
-	case OPT_HOOKS:
-		return &o->hooks;
-	case OPT_PROFILE:
-		return &o->profile;
-	case OPT_RESUME:
-		return &o->resume;
-	case OPT_CHECKPOINT:
-		return &o->checkpoint;
-	default:
-		return NULL;
-	}
-}
-
-/** -1: go on; else the exit status. */
-static int take_option(int option, struct uh_run_options *o, struct lists *l, char **argv)
-{
-	bool ok = true;
-	const char **text = text_of(option, o);
-	if (text) {
-		*text = optarg;
-		return -1;
-	}
-	switch (option) {
-	case 'r':
-		ok = parse_count("--restart", optarg, RESTARTS_MOST, &o->restarts);
-		break;
-	case 'd':
-		ok = parse_delay(optarg, o);
-		break;
-	case 'H':
-		ok = parse_count("--hang-after", optarg, SECONDS_MOST, &o->hang_after);
-		break;
-	case 's':
-		ok = parse_count("--timeout-silent", optarg, SECONDS_MOST, &o->silent);
-		break;
-	case 'D':
-		ok = parse_count("--deadline", optarg, SECONDS_MOST, &o->deadline);
-		break;
-	case 'g':
-		ok = parse_count("--grace", optarg, SECONDS_MOST, &o->grace);
-		break;
-	case 'l':
-		ok = parse_level(optarg, &o->level);
-		break;
-	case 'c':
-		ok = parse_cores(optarg, &o->cores);
-		break;
-	case OPT_ENV:
-		ok = add_setting(l->env, &o->nenv, "--env", optarg);
-		break;
-	case OPT_REPEAT:
-		ok = add_setting(l->repeat, &o->non_repeat, "--on-repeat", optarg);
-		break;
-	case 'i':
-		o->allow_inputs = true;
-		break;
-	case 'q':
-		o->quiet = true;
-		break;
-	case 'J':
-		o->json = true;
-		break;
-	case 'h':
-		usage();
-		return EXIT_NOTHING_WRONG;
-	default:
-		complain_option(argv, option, "run");
-		return EXIT_CANNOT;
-	}
-	return ok ? -1 : EXIT_CANNOT;
+	o->delay = (unsigned)n;
+	return true;
 }
 
 /** A file beside the program, or below a directory above that. false: there is none. */
@@ -264,63 +104,182 @@ static const char *find_agent(char room[static PATH_MAX])
 	const char *rocm = getenv("ROCM_PATH");
 	if (rocm && snprintf(room, PATH_MAX, "%s/lib/%s", rocm, name) < PATH_MAX && !access(room, R_OK))
 		return room;
-	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++)
 		if (snprintf(room, PATH_MAX, "%s/%s", places[i], name) < PATH_MAX && !access(room, R_OK))
 			return room;
 	return NULL;
+}
+
+/** Levels above the usual ones store the data of the job, which it must be told. */
+static bool level_allowed(const struct uh_run_options *o, const char *option, int level)
+{
+	if (level <= LEVEL_USUAL_MOST || o->allow_inputs)
+		return true;
+	return reject("%s%d stores the data of the job; --allow-inputs says that it may", option, level);
 }
 
 /** What options say together. */
 static bool is_right(const struct uh_run_options *o)
 {
 	if (!o->command[0])
-		complain("run needs a command: unhang run [OPTION...] -- COMMAND");
-	else if (o->level > LEVEL_USUAL_MOST && !o->allow_inputs)
-		complain("--level %d stores the data of the job; --allow-inputs says that it may", o->level);
-	else
-		return true;
-	return false;
-}
-
-/** --on-repeat level=N: a level, and one that is allowed. */
-static bool repeat_is_right(const struct uh_run_options *o)
-{
+		return reject("run needs a command: unhang run [OPTION...] -- COMMAND");
 	for (size_t i = 0; i < o->non_repeat; i++) {
 		int level = 0;
 		if (strncmp(o->on_repeat[i], "level=", 6))
 			continue;
-		if (!parse_level(o->on_repeat[i] + 6, &level))
+		if (!take_level(&level, o->on_repeat[i] + 6) || !level_allowed(o, "--on-repeat level=", level))
 			return false;
-		if (level > LEVEL_USUAL_MOST && !o->allow_inputs) {
-			complain("--on-repeat level=%d stores the data of the job; --allow-inputs says that it may", level);
-			return false;
-		}
 	}
-	return true;
+	return level_allowed(o, "--level ", o->level);
 }
+
+static const struct help_text run_help = {
+	.name = "run",
+	.usage = "unhang run [OPTION...] -- COMMAND...",
+	.about = "Runs COMMAND as if unhang were not there: same output, same terminal, same exit status. Signals that "
+		 "would end unhang are passed on: docs/RUN.md lists them. Beside it the flight recorder runs (level 1). If "
+		 "the job fails or hangs, unhang saves the evidence while its processes exist, explains it, ends all "
+		 "processes of the job, and says what to do next. With --restart it tries again and records more each time, "
+		 "by the table of docs/RUN.md. The report goes to standard error.",
+	.status = "exit status: that of COMMAND, 128 and more if a signal ended it; 126 or 127 it could not be started; 2 "
+		  "unhang refused to start it",
+	.operands = "COMMAND",
+	.stops = true,
+};
 
 int cmd_run(int argc, char **argv)
 {
 	char recorder[PATH_MAX], agent[PATH_MAX], python[PATH_MAX];
-	struct lists lists;
-	struct uh_run_options o = { .level = 1, .cores = UH_CORES_EXPLAIN, .env = lists.env, .on_repeat = lists.repeat };
-	int option, status = -1;
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, "+:h", options, NULL)) != -1) {
-		status = take_option(option, &o, &lists, argv);
-		if (status >= 0)
-			return status;
-	}
+	struct setting_list env = { .option = "--env" }, repeat = { .option = "--on-repeat" };
+	struct uh_run_options o = { .level = 1, .cores = UH_CORES_EXPLAIN, .env = env.list, .on_repeat = repeat.list };
+	const struct option_row rows[] = {
+		{ 0, "restart", "N", "start it again at most N times", TO_COUNT(&o.restarts, RESTARTS_MOST) },
+		{ 0, "delay", "SECONDS", "wait before the first restart, then twice as long each time (5)",
+		  TO_FUNCTION(take_delay, &o) },
+		{ 0, "resume", "'ARGS'", "add these arguments from the second try on", TO_TEXT(&o.resume) },
+		{ 0, "checkpoint", "GLOB", "say which of these files is the newest, and how much work was lost since",
+		  TO_TEXT(&o.checkpoint) },
+		{ 0, "on-repeat", "WHAT",
+		  "after the same fault at the same place, change this and try once more: NAME=VALUE (a variable), level=N "
+		  "or profile=FILE; may be repeated",
+		  TO_FUNCTION(take_job_setting, &repeat) },
+		{ 0, "level", "N", "record this much from the start: 0, 1, 3, 5 or 10", TO_FUNCTION(take_level, &o.level),
+		  .words = LEVELS },
+		{ 0, "allow-inputs", NULL, "allow level 10, which stores the data of the job", TO_FLAG(&o.allow_inputs) },
+		{ 0, "hang-after", "SECONDS",
+		  "a job hangs if it has work on the GPU and no queue moves for so long (60; 35 minutes in a collective; "
+		  "longer where the GPU cannot be looked at)",
+		  TO_COUNT(&o.hang_after, SECONDS_MOST) },
+		{ 0, "timeout-silent", "SECONDS", "end a job that writes nothing for so long",
+		  TO_COUNT(&o.silent, SECONDS_MOST) },
+		{ 0, "deadline", "SECONDS", "end the job after so long, with all tries", TO_COUNT(&o.deadline, SECONDS_MOST) },
+		{ 0, "grace", "SECONDS", "after SIGTERM, kill the job when so much time has passed (20)",
+		  TO_COUNT(&o.grace, SECONDS_MOST) },
+		{ 0, "cores", "WHAT", "what becomes of core files: keep, explain-and-drop (the default) or off",
+		  TO_CHOICE(&o.cores, "keep explain-and-drop off") },
+		{ 0, "env", "NAME=VALUE", "set a variable for the job; may be repeated", TO_FUNCTION(take_job_setting, &env) },
+		{ 0, "profile", "FILE", "set the variables of a profile that unhang doctor --apply wrote",
+		  TO_TEXT(&o.profile) },
+		{ 0, "status-file", "FILE", "keep what unhang thinks of the job in FILE, as JSON", TO_TEXT(&o.status_file) },
+		{ 0, "crash-diagnostics", "FILE",
+		  "unless the job ended well and used a GPU, write crash_diagnostics.json for agents to FILE",
+		  TO_TEXT(&o.crash_diagnostics) },
+		{ 0, "hooks", "DIR", "unless the job ended well and used a GPU, run the programs in DIR", TO_TEXT(&o.hooks) },
+		{ 0, "state-dir", "DIR",
+		  "where runs are stored (/var/lib/unhang/runs for root, else ~/.local/state/unhang/runs)",
+		  TO_TEXT(&o.state_dir) },
+		{ 0, "quiet", NULL, "write no report and no decisions", TO_FLAG(&o.quiet) },
+		{ 0, "json", NULL, "write the report as JSON (docs/run.schema.json)", TO_FLAG(&o.json) },
+	};
+	options_parse(&run_help, ROWS(rows), NO_ROWS, argc, argv);
+	o.nenv = env.n;
+	o.non_repeat = repeat.n;
 	o.command = argv + optind;
 	o.recorder = find_recorder(recorder);
 	o.agent = find_agent(agent);
 	o.python = find_python(python);
 	o.width = stream_width(STDERR_FILENO);
-	if (!is_right(&o) || !repeat_is_right(&o))
+	if (!is_right(&o))
 		return EXIT_CANNOT;
+	int status = -1;
 	struct uh_error *err = uh_run(&o, stderr, &status);
 	if (!err)
 		return status;
 	const int refused = cannot(err);
 	return status > 0 ? status : refused;
+}
+
+/** As option_row.take. */
+static bool take_address(void *to, const char *text)
+{
+	unsigned long long *ret = to;
+	char *end;
+	errno = 0;
+	*ret = strtoull(text, &end, 0);
+	if (!errno && *text && !*end && *ret)
+		return true;
+	return reject("--address %s: not an address such as 0x7f0000001000", text);
+}
+
+static const struct help_text last_help = {
+	.name = "last",
+	.usage = "unhang last [PID|FILE|DIR...] [OPTION...]",
+	.about = "Shows what a job runs on the GPU now, or ran last: the kernels in flight, the calls that have not "
+		 "returned, and where a faulting address is among the buffers. The job must run with the flight recorder:\n"
+		 "    HSA_TOOLS_LIB=libunhang-recorder.so PROGRAM\n"
+		 "PID is a process, FILE its recording, and DIR a directory with the recordings of several ranks. Without "
+		 "any of them, unhang takes your newest recording in /dev/shm; root without one gets the newest of all "
+		 "users. A recording outlives its process, even if that was killed.",
+	.status = "exit status: 0 a recording was read, 2 none",
+	.operands = "FILE",
+};
+
+int cmd_last(int argc, char **argv)
+{
+	struct uh_last_options o = { .packets = PACKETS };
+	const struct option_row rows[] = {
+		{ 0, "address", "ADDRESS", "tell which buffer this address is in, or near",
+		  TO_FUNCTION(take_address, &o.address) },
+		{ 0, "packets", "N", "in JSON, show N packets before those in flight (16)",
+		  TO_COUNT(&o.packets, PACKETS_MOST) },
+		{ 'a', "all", NULL, "show every recorded packet and every queue", TO_FLAG(&o.all) },
+		{ 0, "perfetto", "FILE", "write a timeline for ui.perfetto.dev and chrome://tracing", TO_TEXT(&o.perfetto) },
+		JSON_ROW(&o.json, "last"),
+	};
+	options_parse(&last_help, ROWS(rows), NO_ROWS, argc, argv);
+	o.targets = (const char *const *)argv + optind;
+	o.ntargets = (size_t)(argc - optind);
+	static const struct output_kind timeline = { "--perfetto", "{", "\"generator\": \"unhang\"" };
+	if (o.perfetto && !output_allowed(&timeline, o.perfetto, argv + optind, o.ntargets))
+		return EXIT_CANNOT;
+	struct uh_error *err = uh_last(&o, stdout, complain_line, NULL);
+	if (!err && o.perfetto)
+		complain("the timeline is in %s", o.perfetto);
+	return done(err);
+}
+
+static const struct help_text level_help = {
+	.name = "level",
+	.usage = "unhang level PID|FILE|DIR LEVEL",
+	.about = "Changes how much the flight recorder of a running job records:\n"
+		 "  0   nothing\n"
+		 "  1   each launch and copy, each allocation, calls that do not return\n"
+		 "  3   the arguments of kernels, too\n"
+		 "  5   statistics of the buffers behind them, too\n"
+		 "  10  the contents of these buffers, too\n"
+		 "Levels 5 and 10 need queues of another kind. They are made when the job starts: set UNHANG_MAX_LEVEL=10 "
+		 "for it.",
+	.status = "exit status: 0 the recorder was told, 2 it cannot have this level",
+	.operands = LEVELS,
+};
+
+int cmd_level(int argc, char **argv)
+{
+	options_parse(&level_help, NO_ROWS, NO_ROWS, argc, argv);
+	char *end = NULL;
+	const unsigned long level = argc - optind == 2 ? strtoul(argv[optind + 1], &end, 10) : 0;
+	if (!end || *end || end == argv[optind + 1] || level > LEVEL_MOST)
+		return refuse("level needs a process or a recording, and a level from 0 to %d; see unhang level --help",
+			      LEVEL_MOST);
+	return done(uh_record_level(argv[optind], (unsigned)level, stdout));
 }

@@ -1,3 +1,5 @@
+// What is at a program counter. Lines and instructions each cost a child process, so all addresses of an object are gathered first and
+// asked for at once. Names are demangled once each, because the same few kernels stand in thousands of waves.
 #include "code/loaded.h"
 
 #include <elf.h>
@@ -5,7 +7,7 @@
 
 #include "base/child.h"
 #include "base/cleanup.h"
-#include "code/demangle.h"
+#include "code/names.h"
 
 enum {
 	DEMANGLE_MS = 10000,
@@ -17,10 +19,8 @@ enum {
 /** Each line of @found, with the name of the file before it. */
 static void add_problems(struct code_set *s, struct str name, struct str found)
 {
-	while (found.n) {
-		const struct str line = str_split(&found, '\n');
+	str_each (line, found, '\n')
 		text_printf(&s->problems, STR_FMT ": " STR_FMT "\n", STR_ARG(name), STR_ARG(line));
-	}
 }
 
 struct loaded *code_set_take(struct code_set *s, struct str name, char *bytes, size_t size, uint64_t base)
@@ -91,13 +91,8 @@ struct str code_set_name(struct code_set *s, struct str name)
 
 struct loaded *code_set_find(const struct code_set *s, uint64_t pc)
 {
-	for (size_t i = 0; i < s->objects.len; i++) {
-		struct loaded *l = s->objects.data[i];
-		uint64_t address = pc - l->base;
-		if (pc >= l->base && address >= l->object->begin && address < l->object->end)
-			return l;
-	}
-	return NULL;
+	return list_find_of(s->objects.data, s->objects.len, l,
+			    pc >= l->base && pc - l->base >= l->object->begin && pc - l->base < l->object->end);
 }
 
 static struct uh_error *out_of_time(const struct loaded *l)
@@ -172,59 +167,21 @@ static int compare_spans(const void *a, const void *b)
 	return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
 
-/** Merges spans that overlap: disassembly from the earlier begin reaches the later one at an instruction. Afterwards none overlap. */
-static size_t merge_spans(struct code_span *spans, size_t n)
-{
-	size_t kept = 0;
-	qsort(spans, n, sizeof(*spans), compare_spans);
-	for (size_t i = 0; i < n; i++) {
-		struct code_span *last = kept ? &spans[kept - 1] : NULL;
-		if (last && spans[i].begin <= last->end && spans[i].wave_size == last->wave_size) {
-			last->end = spans[i].end > last->end ? spans[i].end : last->end;
-			continue;
-		}
-		if (last && spans[i].begin < last->end)
-			last->end = spans[i].begin;
-		spans[kept++] = spans[i];
-	}
-	return kept;
-}
-
-/** The first of @n instructions that ends behind @address. */
-static size_t instruction_at(const struct instruction *all, size_t n, uint64_t address)
-{
-	size_t low = 0, high = n;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (all[middle].address + all[middle].size <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
 /** Where the code that @w lies in ends: the function, or the padding before the next one. */
 static uint64_t end_of_code(const struct where *w)
 {
 	const struct code_object *o = w->in->object;
 	if (w->function)
 		return w->function->address + w->function->size;
-	size_t low = 0, high = o->nsymbols;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (o->symbols[middle].address <= w->address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < o->nsymbols ? o->symbols[low].address : UINT64_MAX;
+	const size_t next = sorted_upto(o->symbols, o->nsymbols, address, w->address);
+	return next < o->nsymbols ? o->symbols[next].address : UINT64_MAX;
 }
 
+/** Those around a pc, out of the ones of its whole span. An address inside of an instruction belongs to that instruction. */
 static void pick_instructions(struct where *w, const struct disassembly *d, unsigned context)
 {
-	size_t at = instruction_at(d->instructions, d->n, w->address);
-	if (at == d->n || d->instructions[at].address > w->address)
+	const size_t upto = sorted_upto(d->instructions, d->n, address, w->address), at = upto - 1;
+	if (!upto || w->address - d->instructions[at].address >= d->instructions[at].size)
 		return;
 	uint64_t begin = w->function ? w->function->address : w->address, end = end_of_code(w);
 	size_t from = at, to = at + 1;
@@ -239,32 +196,38 @@ static void pick_instructions(struct where *w, const struct disassembly *d, unsi
 	w->here = at - from;
 }
 
-static bool is_code(const struct code_object *o, uint64_t address)
-{
-	for (size_t i = 0; i < o->nsegments; i++)
-		if (address >= o->segments[i].address && address - o->segments[i].address < o->segments[i].file_size)
-			return o->segments[i].flags & PF_X;
-	return false;
-}
-
-static struct code_span span_of(const struct where *w, unsigned context)
-{
-	uint64_t end = end_of_code(w), wanted = w->address + (uint64_t)(context + 1) * INSTRUCTION_MOST;
-	return (struct code_span){ sync_before(w, context), wanted < end ? wanted : end,
-				   w->function && w->function->kernel ? w->function->kernel->wave_size : 0 };
-}
-
+/** Instructions for all program counters of an object at once: spans that overlap are merged, because each disassembly costs a child. */
 static void find_instructions(struct code_set *s, struct loaded *l, struct where *all, size_t n, unsigned context)
 {
 	_cleanup_free_ struct code_span *spans = mem_alloc(n * sizeof(*spans) + 1);
 	size_t nspans = 0;
 	for (size_t i = 0; i < n; i++) {
-		if (is_code(l->object, all[i].address))
-			spans[nspans++] = span_of(&all[i], context);
-		else
+		const struct where *w = &all[i];
+		const struct code_segment *segment =
+			list_find(l->object->segments, l->object->nsegments, it,
+				  w->address >= it->address && w->address - it->address < it->file_size);
+		if (!segment || !(segment->flags & PF_X)) {
 			all[i].no_instructions = S("this address has data, not code");
+			continue;
+		}
+		const uint64_t end = end_of_code(w), wanted = w->address + (uint64_t)(context + 1) * INSTRUCTION_MOST;
+		spans[nspans++] = (struct code_span){ sync_before(w, context), wanted < end ? wanted : end,
+						      w->function && w->function->kernel ? w->function->kernel->wave_size : 0 };
 	}
-	nspans = merge_spans(spans, nspans);
+	// Merges spans that overlap: disassembly from the earlier begin reaches the later one at an instruction. Afterwards none overlap.
+	size_t kept = 0;
+	qsort(spans, nspans, sizeof(*spans), compare_spans);
+	for (size_t i = 0; i < nspans; i++) {
+		struct code_span *last = kept ? &spans[kept - 1] : NULL;
+		if (last && spans[i].begin <= last->end && spans[i].wave_size == last->wave_size) {
+			last->end = spans[i].end > last->end ? spans[i].end : last->end;
+			continue;
+		}
+		if (last && spans[i].begin < last->end)
+			last->end = spans[i].begin;
+		spans[kept++] = spans[i];
+	}
+	nspans = kept;
 	_cleanup_free_ struct code_range *ranges = mem_alloc(nspans * sizeof(*ranges) + 1);
 	for (size_t i = 0; i < nspans; i++)
 		ranges[i] = (struct code_range){ spans[i].begin,

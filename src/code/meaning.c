@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 /** Offsets and literals: LLVM writes 16, -8, 0x10, -0x10. */
-static bool number_of(struct str s, int64_t *ret)
+static bool meaning_number_of(struct str s, int64_t *ret)
 {
 	bool minus = str_starts(s, S("-0x"));
 	int64_t v;
@@ -37,21 +37,12 @@ static bool register_numbers(struct str s, struct operand *ret)
 	return true;
 }
 
-static bool is_word(struct str s)
-{
-	for (size_t i = 0; i < s.n; i++)
-		if (!char_word(s.p[i]))
-			return false;
-	return s.n && char_alpha(s.p[0]);
-}
-
 /** false where @s is neither registers, nor off or null, nor a number. */
 static bool operand_parse(struct str s, struct operand *ret)
 {
-	static const char *const pairs[] = { "exec", "vcc", "flat_scratch", "xnack_mask" };
 	*ret = (struct operand){ .name = s };
 	int64_t number;
-	if (str_is(s, "off") || str_is(s, "null") || number_of(s, &number))
+	if (str_is(s, "off") || str_is(s, "null") || meaning_number_of(s, &number))
 		return true;
 	struct str bare = str_ends(s, S(".l")) || str_ends(s, S(".h")) ? str_cut(s, s.n - 2) : s;
 	if (bare.n > 1 && char_among(bare.p[0], "vsa") && register_numbers(str_from(bare, 1), ret)) {
@@ -62,13 +53,10 @@ static bool operand_parse(struct str s, struct operand *ret)
 		ret->bank = 'x';
 		return true;
 	}
-	if (!is_word(s))
+	if (!s.n || !char_alpha(s.p[0]) || str_run(s, char_word) < s.n)
 		return false;
 	ret->bank = 'x';
-	ret->count = 1;
-	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
-		if (str_is(s, pairs[i]))
-			ret->count = 2;
+	ret->count = str_among(s, STR_EQUALS, "exec|vcc|flat_scratch|xnack_mask").n ? 2 : 1;
 	return true;
 }
 
@@ -120,7 +108,7 @@ static bool modifier_number(struct str modifiers, struct str name, int64_t *ret)
 {
 	for (struct str one = str_word(&modifiers); one.n; one = str_word(&modifiers))
 		if (str_starts(one, name))
-			return number_of(str_from(one, name.n), ret);
+			return meaning_number_of(str_from(one, name.n), ret);
 	return false;
 }
 
@@ -132,17 +120,9 @@ static bool modifier_has(struct str modifiers, const char *name)
 	return false;
 }
 
-static bool atomic_returns(struct str modifiers)
+static unsigned meaning_bytes_of(const struct know *k, const struct know_instruction *what, struct str mnemonic)
 {
-	return modifier_has(modifiers, "glc") || modifier_has(modifiers, "sc0") || str_find(modifiers, S("_RETURN")) >= 0;
-}
-
-static unsigned bytes_of(const struct know *k, const struct know_instruction *what, struct str mnemonic)
-{
-	const struct know_names *table = NULL;
-	for (size_t i = 0; i < k->names.len && !table; i++)
-		if (str_is(k->names.data[i]->head.id, "access-bytes"))
-			table = k->names.data[i];
+	const struct know_names *table = list_find_of(k->names.data, k->names.len, it, str_is(it->head.id, "access-bytes"));
 	while (table && mnemonic.n) {
 		struct str part = str_split(&mnemonic, '_');
 		for (const struct know_pair *p = table->names; p; p = p->next) {
@@ -185,7 +165,7 @@ static bool operand_place(struct meaning *m, enum know_operand role, struct str 
 		m->base = o;
 		return o.bank == 's' || o.bank == 'x' || str_is(text, "off") || str_is(text, "null");
 	default:
-		if (number_of(text, &number))
+		if (meaning_number_of(text, &number))
 			m->immediate = (int64_t)((uint64_t)m->immediate + (uint64_t)number);
 		else if (!str_is(text, "null"))
 			m->offset = o;
@@ -209,9 +189,30 @@ static bool operands_place(struct meaning *m, const struct str *texts, size_t n)
 	return true;
 }
 
-/** Whether its address has the registers that its form wants; of a text that was cut off it has not. */
-static bool access_fits(const struct meaning *m)
+/** What an access says besides its operands; false where they do not fit together. */
+static bool access_finish(const struct know *k, struct meaning *m)
 {
+	int64_t offset = 0;
+	m->bytes = meaning_bytes_of(k, m->what, m->mnemonic);
+	if (modifier_number(m->modifiers, S("offset:"), &offset))
+		m->immediate = (int64_t)((uint64_t)m->immediate + (uint64_t)offset);
+	if (m->what->pair) {
+		int64_t unit = (int64_t)m->bytes * m->what->pair, second = 0;
+		if (modifier_number(m->modifiers, S("offset0:"), &offset))
+			m->immediate = (offset & 0xff) * unit;
+		if (modifier_number(m->modifiers, S("offset1:"), &second))
+			m->immediate2 = (second & 0xff) * unit;
+	}
+	m->offen = modifier_has(m->modifiers, "offen");
+	m->idxen = modifier_has(m->modifiers, "idxen");
+	m->gds = modifier_has(m->modifiers, "gds");
+	m->scaled = modifier_has(m->modifiers, "scale_offset");
+	m->checked = m->what->space == SPACE_BUFFER;
+	const bool returns = modifier_has(m->modifiers, "glc") || modifier_has(m->modifiers, "sc0") ||
+			     str_find(m->modifiers, S("_RETURN")) >= 0;
+	if (m->what->act == ACT_ATOMIC && !m->result.bank && m->what->space != SPACE_LDS && returns)
+		m->result = m->data;
+	// Whether its address has the registers that its form wants; of a text that was cut off it has not.
 	if (m->offset.count > 1)
 		return false;
 	switch (m->what->form) {
@@ -228,30 +229,6 @@ static bool access_fits(const struct meaning *m)
 	default:
 		return true;
 	}
-}
-
-/** What an access says besides its operands; false where they do not fit together. */
-static bool access_finish(const struct know *k, struct meaning *m)
-{
-	int64_t offset = 0;
-	m->bytes = bytes_of(k, m->what, m->mnemonic);
-	if (modifier_number(m->modifiers, S("offset:"), &offset))
-		m->immediate = (int64_t)((uint64_t)m->immediate + (uint64_t)offset);
-	if (m->what->pair) {
-		int64_t unit = (int64_t)m->bytes * m->what->pair, second = 0;
-		if (modifier_number(m->modifiers, S("offset0:"), &offset))
-			m->immediate = (offset & 0xff) * unit;
-		if (modifier_number(m->modifiers, S("offset1:"), &second))
-			m->immediate2 = (second & 0xff) * unit;
-	}
-	m->offen = modifier_has(m->modifiers, "offen");
-	m->idxen = modifier_has(m->modifiers, "idxen");
-	m->gds = modifier_has(m->modifiers, "gds");
-	m->scaled = modifier_has(m->modifiers, "scale_offset");
-	m->checked = m->what->space == SPACE_BUFFER;
-	if (m->what->act == ACT_ATOMIC && !m->result.bank && m->what->space != SPACE_LDS && atomic_returns(m->modifiers))
-		m->result = m->data;
-	return access_fits(m);
 }
 
 bool meaning_of(const struct know *k, struct str text, struct meaning *ret)
@@ -281,7 +258,7 @@ struct meaning_saying {
 	struct arena *arena;
 };
 
-static void add_register(struct text *t, const struct operand *o)
+static void meaning_add_register(struct text *t, const struct operand *o)
 {
 	if (o->bank)
 		text_printf(t, "%s" STR_FMT, t->n ? "+" : "", STR_ARG(o->name));
@@ -289,17 +266,15 @@ static void add_register(struct text *t, const struct operand *o)
 
 static struct str address_text(struct arena *a, const struct meaning *m, int64_t immediate)
 {
-	struct text t = { 0 };
-	add_register(&t, &m->base);
-	add_register(&t, &m->address);
-	add_register(&t, &m->offset);
+	_cleanup_text_ struct text t = { 0 };
+	meaning_add_register(&t, &m->base);
+	meaning_add_register(&t, &m->address);
+	meaning_add_register(&t, &m->offset);
 	if (!t.n && m->address.name.n)
 		text_add(&t, S("0"));
 	if (immediate && t.n)
 		text_printf(&t, "%+" PRId64, immediate);
-	struct str s = arena_str(a, text_str(&t));
-	text_free(&t);
-	return s;
+	return arena_str(a, text_str(&t));
 }
 
 /** What a counter is waited down to; false where this instruction does not wait for it. */
@@ -315,7 +290,7 @@ static bool counter_value(const struct meaning *m, const struct know_pair *count
 	// One number for one counter, or for two of six bits.
 	const struct know_pair *first = m->what->counters;
 	size_t n = operands_split(m->operands, texts, &modifiers);
-	if (!n || !number_of(texts[n - 1], ret) || (first->next && first->next->next))
+	if (!n || !meaning_number_of(texts[n - 1], ret) || (first->next && first->next->next))
 		return false;
 	if (first->next)
 		*ret = *ret >> (counter == first ? 8 : 0) & 0x3f;
@@ -326,14 +301,13 @@ bool meaning_waits(struct arena *a, const struct meaning *m, struct str *ret_for
 {
 	if (!m->what || !(m->what->waits_for.n || m->what->counters))
 		return false;
-	struct text t = { 0 };
+	_cleanup_text_ struct text t = { 0 };
 	int64_t value;
 	for (const struct know_pair *c = m->what->counters; c; c = c->next)
 		if (counter_value(m, c, &value))
 			text_printf(&t, "%s" STR_FMT " (" STR_FMT " %" PRId64 ")", t.n ? "; " : "", STR_ARG(c->value),
 				    STR_ARG(c->name), value);
 	*ret_for = t.n ? arena_str(a, text_str(&t)) : m->what->waits_for.n ? m->what->waits_for : m->what->title;
-	text_free(&t);
 	return true;
 }
 
@@ -347,13 +321,8 @@ bool meaning_waits_down(const struct meaning *m, const struct know_list *counter
 	return false;
 }
 
-static bool operand_fact(const struct operand *o, struct str *ret)
-{
-	*ret = o->name;
-	return o->bank;
-}
-
-static bool saying_fact(const void *ctx, struct str name, size_t index, struct str *ret)
+/** What a sentence of the table may name: the operands of the instruction, and what follows from them. */
+static bool meaning_saying_fact(const void *ctx, struct str name, size_t index, struct str *ret)
 {
 	const struct meaning_saying *s = ctx;
 	const struct meaning *m = s->m;
@@ -369,18 +338,21 @@ static bool saying_fact(const void *ctx, struct str name, size_t index, struct s
 		*ret = address_text(s->arena, m, second ? m->immediate2 : m->immediate);
 		return ret->n && m->understood && (!second || m->what->pair);
 	}
-	if (str_is(name, "data") || str_is(name, "data2"))
-		return operand_fact(str_is(name, "data") ? &m->data : &m->data2, ret) && m->understood;
-	if (str_is(name, "base"))
-		return operand_fact(&m->base, ret) && m->understood;
-	if (str_is(name, "result"))
-		return operand_fact(&m->result, ret) && m->understood;
+	const struct operand *o = str_is(name, "data")   ? &m->data :
+				  str_is(name, "data2")  ? &m->data2 :
+				  str_is(name, "base")   ? &m->base :
+				  str_is(name, "result") ? &m->result :
+							   NULL;
+	if (o) {
+		*ret = o->name;
+		return o->bank && m->understood;
+	}
 	if (str_is(name, "for"))
 		return meaning_waits(s->arena, m, ret);
 	*ret = m->operands;
 	if (str_is(name, "value"))
 		return ret->n;
-	if (!str_is(name, "trap") || !number_of(m->operands, &number))
+	if (!str_is(name, "trap") || !meaning_number_of(m->operands, &number))
 		return false;
 	*ret = know_name(s->know, S("trap-ids"), number);
 	return ret->n;
@@ -391,10 +363,8 @@ struct str meaning_say(struct arena *a, const struct know *k, const struct meani
 	if (!m->what)
 		return S("");
 	const struct meaning_saying s = { k, m, a };
-	const struct fact_view view = { saying_fact, &s };
-	struct text t = { 0 };
+	const struct fact_view view = { meaning_saying_fact, &s };
+	_cleanup_text_ struct text t = { 0 };
 	phrase_fill(&t, m->what->say, &view);
-	struct str said = arena_str(a, text_str(&t));
-	text_free(&t);
-	return said;
+	return arena_str(a, text_str(&t));
 }

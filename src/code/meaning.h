@@ -30,7 +30,7 @@ struct meaning {
 	bool offen, idxen;      // buffer accesses: VGPRs hold an offset, an index
 	bool scaled;            // the offset is in units of the access (gfx1250)
 	bool gds;               // global data share instead of LDS
-	bool checked;           // the hardware compares it with the size in a descriptor: an access outside does nothing and does not fault
+	bool checked; // the hardware compares it with the size in a descriptor: an access outside does nothing and does not fault
 	bool understood; // its operands are where the table says; false: the text is cut off, or the form is not known
 	unsigned bytes;  // of one lane's access; 0: not known
 };
@@ -102,8 +102,8 @@ struct meaning_parked {
 	struct meaning meaning;
 	struct str waits_for;
 	struct str waits_here; // the same of one that was seen not to leave the instruction, so that it is in no loop
-	bool loops; // the instruction lies in a loop
-	bool polls; // the loop loads from memory, at the instruction @polled
+	bool loops;            // the instruction lies in a loop
+	bool polls;            // the loop loads from memory, at the instruction @polled
 	size_t polled;
 };
 

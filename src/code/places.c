@@ -1,3 +1,5 @@
+// Where the code objects of a program may lie: in what the user named, at the path that the runtime noted, in the directory of the
+// evidence. Whoever asks says whether an object fits, since files are rebuilt after a crash.
 #include "code/places.h"
 
 #include <errno.h>
@@ -6,20 +8,12 @@
 #include "base/bytes.h"
 #include "base/cleanup.h"
 #include "code/object/bundle.h"
-#include "code/object/uri.h"
+#include "code/names.h"
 #include "source/file.h"
 #include "source/process.h"
 #include "source/tape/tape.h"
 
 enum { DEPTH_MAX = 4, OBJECT_MOST = 1 << 30 };
-
-static struct str base_name(struct str path)
-{
-	for (size_t i = path.n; i--;)
-		if (path.p[i] == '/')
-			return str_from(path, i + 1);
-	return path;
-}
 
 // --- one file ---
 
@@ -51,12 +45,11 @@ static void offer_found(void *ctx, const struct code_found *f)
 		*f->ours = NULL;
 	else
 		memcpy(bytes, f->bytes.p, f->bytes.n);
-	struct text name = { 0 };
+	_cleanup_text_ struct text name = { 0 };
 	text_printf(&name, STR_FMT, STR_ARG(o->name));
 	if (f->offset && !f->unpacked)
 		text_printf(&name, "#offset=%llu&size=%zu", (unsigned long long)f->offset, f->bytes.n);
 	o->taken = o->taker->take(o->taker->ctx, text_str(&name), bytes, f->bytes.n) && o->first_only;
-	text_free(&name);
 }
 
 static void offer_problem(void *ctx, struct uh_error *err)
@@ -83,20 +76,21 @@ static void tell_or_keep(struct text *problems, struct uh_error *err)
 	uh_error_free(err);
 }
 
-/** Every code object in a file. */
-static void offer_file(struct offer *o, const struct code_file *c)
+/** Every code object in a file. true: one of them was taken, and no more are wanted. */
+static bool offer_file(void *ctx, const struct code_file *c)
 {
+	struct offer *o = ctx;
 	struct file f;
-	const char *path = c->path;
-	struct uh_error *err = file_open_named(&c->named, path, &f);
+	struct uh_error *err = file_open_named(&c->named, c->path, &f);
 	if (err) {
 		tell_or_keep(o->problems, err);
-		return;
+		return o->taken;
 	}
-	o->name = str_z(path);
+	o->name = str_z(c->path);
 	const struct code_finder finder = { wanted_target, offer_found, offer_problem, o };
 	code_find(&f, &finder);
 	file_close(&f);
+	return o->taken;
 }
 
 /** The part of a file that a URI names; false where it has no such part. */
@@ -133,7 +127,7 @@ struct code_walk {
 
 static bool walk_below(struct code_walk *w, const char *below, int depth)
 {
-	struct arena room = { 0 };
+	_cleanup_arena_ struct arena room = { 0 };
 	struct opened what = { 0 };
 	struct door_names names = { 0 };
 	const struct code_file c = {
@@ -148,12 +142,11 @@ static bool walk_below(struct code_walk *w, const char *below, int depth)
 	door_forget(err);
 	for (size_t i = 0; i < names.n && !done && !w->silent; i++)
 		done = walk_below(w, arena_printf(&room, "%s%s%s", below, *below ? "/" : "", names.list[i]).p, depth + 1);
-	arena_free(&room);
 	return done;
 }
 
 /** Visits files until one visit says that it was the last. */
-static bool walk_path(const char *path, int depth, visit_fn *visit, void *ctx)
+static bool code_places_walk_path(const char *path, int depth, visit_fn *visit, void *ctx)
 {
 	struct code_walk w = { .top = path, .visit = visit, .ctx = ctx };
 	return walk_below(&w, "", depth);
@@ -171,34 +164,20 @@ struct places_hunt {
 static bool visit_named(void *ctx, const struct code_file *c)
 {
 	struct places_hunt *h = ctx;
-	struct str name = base_name(str_z(c->path));
-	if (code_uri_saved_as(h->uri, name)) {
-		offer_file(&h->offer, c);
-		return h->offer.taken;
-	}
-	if (h->parsed->memory || !str_eq(name, base_name(h->parsed->path)))
+	struct str name = str_base(str_z(c->path));
+	if (code_uri_saved_as(h->uri, name))
+		return offer_file(&h->offer, c);
+	if (h->parsed->memory || !str_eq(name, str_base(h->parsed->path)))
 		return false;
-	if (h->parsed->has_range && offer_part(&h->offer, h->parsed, c))
-		return true;
-	offer_file(&h->offer, c);
-	return h->offer.taken;
-}
-
-static bool visit_any(void *ctx, const struct code_file *c)
-{
-	struct offer *o = ctx;
-	offer_file(o, c);
-	return o->taken;
+	return (h->parsed->has_range && offer_part(&h->offer, h->parsed, c)) || offer_file(&h->offer, c);
 }
 
 static bool walk_beside(const struct code_places *p, visit_fn *visit, void *ctx)
 {
-	struct str beside = str_cut(p->beside, p->beside.n - base_name(p->beside).n);
-	struct text directory = { 0 };
+	struct str beside = str_cut(p->beside, p->beside.n - str_base(p->beside).n);
+	_cleanup_text_ struct text directory = { 0 };
 	text_add(&directory, beside.n ? beside : S("."));
-	bool done = p->beside.n && walk_path(directory.p, DEPTH_MAX - 1, visit, ctx);
-	text_free(&directory);
-	return done;
+	return p->beside.n && code_places_walk_path(directory.p, DEPTH_MAX - 1, visit, ctx);
 }
 
 /** Code that the machine itself has, on its way to the tape. */
@@ -217,7 +196,7 @@ static const char *taped_name(struct arena *a, const char *what, const struct ta
 static bool take_on_tape(void *ctx, struct str name, char *bytes, size_t size)
 {
 	const struct taping *t = ctx;
-	struct arena a = { 0 };
+	_cleanup_arena_ struct arena a = { 0 };
 	struct str copy = arena_str(&a, (struct str){ bytes, size }); // who takes the bytes may free them
 	name = arena_str(&a, name);
 	bool taken = t->taker->take(t->taker->ctx, name, bytes, size);
@@ -225,31 +204,28 @@ static bool take_on_tape(void *ctx, struct str name, char *bytes, size_t size)
 		tape_said(t->tape, &a, taped_name(&a, "name", t), name);
 		tape_said(t->tape, &a, taped_name(&a, "code", t), copy);
 	}
-	arena_free(&a);
 	return taken;
 }
 
 static bool offer_taped(const struct taping *t)
 {
-	struct arena a = { 0 };
+	_cleanup_arena_ struct arena a = { 0 };
 	struct str name = tape_said(t->tape, &a, taped_name(&a, "name", t), (struct str){ 0 });
 	struct str said = tape_said(t->tape, &a, taped_name(&a, "code", t), (struct str){ 0 });
 	char *bytes = said.n ? mem_large(said.n) : NULL;
 	if (bytes)
 		memcpy(bytes, said.p, said.n);
-	bool taken = bytes && t->taker->take(t->taker->ctx, name, bytes, said.n);
-	arena_free(&a);
-	return taken;
+	return bytes && t->taker->take(t->taker->ctx, name, bytes, said.n);
 }
 
 bool code_places_find(const struct code_places *p, struct str uri, const struct code_taker *taker)
 {
-	struct arena arena = { 0 };
+	_cleanup_arena_ struct arena arena = { 0 };
 	struct code_uri parsed = { 0 };
 	struct places_hunt h = { uri, &parsed, { .places = p, .taker = taker, .first_only = true } };
 	bool taken = false, readable = code_uri_parse(&arena, uri, &parsed);
 	for (size_t i = 0; readable && i < p->n && !taken; i++)
-		taken = walk_path(p->paths[i], 0, visit_named, &h);
+		taken = code_places_walk_path(p->paths[i], 0, visit_named, &h);
 	if (!taken && readable)
 		taken = walk_beside(p, visit_named, &h);
 	const char *path = readable && !parsed.memory ? arena_z(&arena, parsed.path) : NULL;
@@ -262,7 +238,6 @@ bool code_places_find(const struct code_places *p, struct str uri, const struct 
 	// What evidence names is opened with the rights of the user who called.
 	else if (!taken && path)
 		taken = visit_named(&h, &(struct code_file){ { .path = path, .as_caller = true }, path });
-	arena_free(&arena);
 	return taken;
 }
 
@@ -271,14 +246,14 @@ bool code_places_any(const struct code_places *p, const struct code_taker *taker
 	struct offer o = { .places = p, .taker = taker, .first_only = true };
 	bool taken = false;
 	for (size_t i = 0; i < p->n && !taken; i++)
-		taken = walk_path(p->paths[i], 0, visit_any, &o);
+		taken = code_places_walk_path(p->paths[i], 0, offer_file, &o);
 	return taken;
 }
 
 /** What a URI itself names: a part of a file, or memory of a process that still runs. */
 static void offer_uri(struct offer *o, const char *text)
 {
-	struct arena arena = { 0 };
+	_cleanup_arena_ struct arena arena = { 0 };
 	struct code_uri u;
 	struct uh_error *err = NULL;
 	char *bytes = NULL;
@@ -300,18 +275,6 @@ static void offer_uri(struct offer *o, const char *text)
 	if (err && o->problems)
 		text_printf(o->problems, "%s\n", uh_error_message(err));
 	uh_error_free(err);
-	arena_free(&arena);
-}
-
-static bool is_uri(const char *path)
-{
-	return str_starts(str_z(path), S("file://")) || str_starts(str_z(path), S("memory://"));
-}
-
-static bool visit_all(void *ctx, const struct code_file *c)
-{
-	offer_file(ctx, c);
-	return false;
 }
 
 void code_places_all(const struct code_places *p, const struct code_taker *taker, struct text *problems)
@@ -319,24 +282,22 @@ void code_places_all(const struct code_places *p, const struct code_taker *taker
 	struct offer o = { .places = p, .taker = taker, .problems = problems };
 	for (size_t i = 0; i < p->n; i++) {
 		struct opened what;
-		if (is_uri(p->paths[i])) {
+		if (str_among(str_z(p->paths[i]), STR_BEGINS, "file://|memory://").n) {
 			offer_uri(&o, p->paths[i]);
 			continue;
 		}
-		struct uh_error *err = door_look(&(struct named){ .path = p->paths[i] }, &what);
-		if (err && err->errnum != ETIMEDOUT && problems)
-			text_printf(problems, "%s: no such file or directory\n", p->paths[i]);
-		if (err && err->errnum == ETIMEDOUT)
-			tell_or_keep(problems, err);
-		else
-			uh_error_free(err);
+		_cleanup_error_ struct uh_error *err = door_look(&(struct named){ .path = p->paths[i] }, &what);
 		if (!err)
-			walk_path(p->paths[i], 0, visit_all, &o);
+			code_places_walk_path(p->paths[i], 0, offer_file, &o);
+		else if (err->errnum == ETIMEDOUT)
+			tell_or_keep(problems, take_ptr(err));
+		else if (problems)
+			text_printf(problems, "%s: no such file or directory\n", p->paths[i]);
 	}
 }
 
 /** Whether a file is code and nothing else. Beside the evidence lie logs and cores of any size, which nobody named. */
-static bool is_code(const struct code_file *c)
+static bool code_places_is_code(const struct code_file *c)
 {
 	enum { TYPE_AT = 16, MACHINE_AT = 18, CORE = 4, AMDGPU = 224, HEAD = 24 };
 	char head[HEAD] = { 0 };
@@ -353,12 +314,7 @@ static bool is_code(const struct code_file *c)
 		str_starts(s, S("__CLANG_OFFLOAD_BUNDLE__")) || str_starts(s, S("CCOB")));
 }
 
-static bool visit_code(void *ctx, const struct code_file *c)
-{
-	if (is_code(c))
-		offer_file(ctx, c);
-	return false;
-}
+static bool visit_code(void *ctx, const struct code_file *c) { return code_places_is_code(c) && offer_file(ctx, c); }
 
 void code_places_beside(const struct code_places *p, const struct code_taker *taker)
 {

@@ -29,8 +29,8 @@ struct stretch {
 	unsigned depth;
 };
 
-void walk_open(struct walk *w, const struct code_finder *finder, const struct file *f);
-void walk_close(struct walk *w);
+/** What was unpacked of @s is walked like a file of its own. @inside begins its problems; @offload: it is an offload binary, not containers. */
+void walk_unpacked(struct walk *w, struct stretch s, const char *inside, struct str bytes, bool offload);
 void walk_problem(struct walk *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /** @want bytes (at most 64 KB) from @at on; fewer where @end or the file comes first. They are valid until the next call. */

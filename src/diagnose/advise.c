@@ -8,7 +8,7 @@
 
 enum { SHOWN_MAX = 3, GENERAL_MAX = 2, REMEDIES_MAX = 8, SPECULATIVE_MAX = 2, TOLD_MAX = 4 };
 
-static bool listed(const struct know_list *list, struct str word)
+static bool advise_listed(const struct know_list *list, struct str word)
 {
 	for (; list; list = list->next)
 		if (str_eq(list->text, word))
@@ -19,7 +19,7 @@ static bool listed(const struct know_list *list, struct str word)
 static bool fits_also(const struct incident *i, const struct know_list *classes)
 {
 	for (size_t n = 0; n < i->also.len; n++)
-		if (listed(classes, i->also.data[n]))
+		if (advise_listed(classes, i->also.data[n]))
 			return true;
 	return false;
 }
@@ -28,7 +28,7 @@ static void find_known_bad(struct incident *i, const struct know *k, const struc
 {
 	for (size_t n = 0; n < k->bad.len; n++) {
 		const struct know_bad *b = k->bad.data[n];
-		if ((listed(b->for_classes, i->cause->head.id) || fits_also(i, b->for_classes)) &&
+		if ((advise_listed(b->for_classes, i->cause->head.id) || fits_also(i, b->for_classes)) &&
 		    condition_eval(b->when, view) == TRUTH_YES)
 			vec_push(&i->known, b);
 	}
@@ -63,16 +63,32 @@ static const struct fact *machine_fact(const struct incident *i, struct str name
 	return NULL;
 }
 
+/** Whether @step has something that the platform of the incident does not have. */
+static bool step_is_foreign(const struct know *k, const struct fact_view *view, struct str step)
+{
+	struct str platform;
+	for (size_t n = 0; n < k->foreign.len; n++) {
+		const struct know_row *row = k->foreign.data[n];
+		for (size_t p = 0; view->get(view->ctx, S("platform"), p, &platform); p++)
+			if (str_eq(row->head.id, platform) && str_find(step, row->value) >= 0)
+				return true;
+	}
+	return false;
+}
+
 /** How well a remedy fits, best first. */
 enum fit { FIT_SPECIAL, FIT_CLASS, FIT_ALSO, FIT_PERHAPS, FIT_NOT };
 
 /** Its condition is known to hold; it has none; it is for what is true besides; whether it holds is not known. */
 static enum fit fit_of(const struct advice *a, const struct know_remedy *r)
 {
-	bool cause = listed(r->for_classes, a->incident->cause->head.id);
-	if ((!cause && !fits_also(a->incident, r->for_classes)) ||
+	bool cause = advise_listed(r->for_classes, a->incident->cause->head.id);
+	if ((!cause && !fits_also(a->incident, r->for_classes)) || !know_work_fits(r->work, a->incident->work) ||
 	    (r->unless && condition_eval(r->unless, &a->view) == TRUTH_YES))
 		return FIT_NOT;
+	for (const struct know_list *step = r->steps; step; step = step->next)
+		if (step_is_foreign(a->know, &a->view, step->text))
+			return FIT_NOT;
 	enum truth holds = condition_eval(r->when, &a->view);
 	if (!cause)
 		return holds == TRUTH_YES && r->when ? FIT_ALSO : FIT_NOT;
@@ -94,12 +110,11 @@ static void add_reason(void *ctx, struct str name)
 		const struct know_row *row = k->reasons.data[n];
 		if (!str_glob(row->head.id, name) || !r->advice->view.get(r->advice->view.ctx, name, 0, &value))
 			continue;
-		struct text one = { 0 };
+		_cleanup_text_ struct text one = { 0 };
 		struct str rest = row->value, before = str_split(&rest, '*');
 		text_printf(&one, STR_FMT STR_FMT STR_FMT, STR_ARG(before), STR_ARG(value), STR_ARG(rest));
 		if (str_find(text_str(&r->said), text_str(&one)) < 0)
 			text_printf(&r->said, "%s" STR_FMT, r->said.n ? ", " : "", STR_ARG(text_str(&one)));
-		text_free(&one);
 		return;
 	}
 }
@@ -114,7 +129,7 @@ static struct str why_here(const struct advice *a, const struct know_remedy *k)
 }
 
 /** What names no cause stands behind what does; then what the evidence speaks for, then what is better founded. */
-static bool better(const struct diag_remedy *a, const struct diag_remedy *b)
+static bool advise_better(const struct diag_remedy *a, const struct diag_remedy *b)
 {
 	if (a->certain != b->certain)
 		return a->certain;
@@ -127,7 +142,7 @@ static bool better(const struct diag_remedy *a, const struct diag_remedy *b)
 	return a->met != b->met ? a->met > b->met : remedy_compare(a->remedy, b->remedy) < 0;
 }
 
-static void judge(struct advice *a, const struct know_remedy *r, enum fit fit)
+static void advise_judge(struct advice *a, const struct know_remedy *r, enum fit fit)
 {
 	struct incident *i = a->incident;
 	struct diag_remedy one = { .remedy = r, .fit = (int)fit, .certain = fit != FIT_PERHAPS };
@@ -146,7 +161,7 @@ static void judge(struct advice *a, const struct know_remedy *r, enum fit fit)
 	if (!one.certain && one.verdict.state != REMEDY_TRY && one.verdict.state != REMEDY_APPLIED)
 		return;
 	vec_push(&i->remedies, one);
-	for (size_t n = i->remedies.len - 1; n > 0 && better(&i->remedies.data[n], &i->remedies.data[n - 1]); n--) {
+	for (size_t n = i->remedies.len - 1; n > 0 && advise_better(&i->remedies.data[n], &i->remedies.data[n - 1]); n--) {
 		struct diag_remedy first = i->remedies.data[n];
 		i->remedies.data[n] = i->remedies.data[n - 1];
 		i->remedies.data[n - 1] = first;
@@ -156,7 +171,7 @@ static void judge(struct advice *a, const struct know_remedy *r, enum fit fit)
 /** Those to try before those that are told for another reason; of each the first few. */
 static void keep_few(struct incident *i)
 {
-	VEC(struct diag_remedy) told = { 0 };
+	_cleanup_vec_ VEC(struct diag_remedy) told = { 0 };
 	size_t kept = 0, perhaps = 0;
 	for (size_t n = 0; n < i->remedies.len; n++) {
 		const struct diag_remedy r = i->remedies.data[n];
@@ -170,7 +185,6 @@ static void keep_few(struct incident *i)
 	i->remedies.len = kept;
 	for (size_t n = 0; n < told.len; n++)
 		vec_push(&i->remedies, told.data[n]);
-	vec_free(&told);
 }
 
 static void add_remedies(struct advice *a)
@@ -178,7 +192,7 @@ static void add_remedies(struct advice *a)
 	for (size_t n = 0; n < a->know->remedies.len; n++) {
 		enum fit fit = fit_of(a, a->know->remedies.data[n]);
 		if (fit != FIT_NOT)
-			judge(a, a->know->remedies.data[n], fit);
+			advise_judge(a, a->know->remedies.data[n], fit);
 	}
 	keep_few(a->incident);
 }
@@ -203,44 +217,7 @@ static void choose_shown(struct incident *i)
 	}
 }
 
-/** The fact that names the program that failed, where one of @patterns fits it. */
-static const struct fact *program_like(const struct incident *i, const struct know_list *patterns)
-{
-	static const char *const names[] = { "process", "thread", "task", "binary" };
-	for (; patterns; patterns = patterns->next)
-		for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++) {
-			const struct fact *f = diag_fact(i->root, names[n]);
-			if (f && str_glob(patterns->text, f->value))
-				return f;
-		}
-	return NULL;
-}
-
-/** Puts a fact of context in the place of those that stand elsewhere, or say the same. */
-static void replace_context(struct incident *i, const struct know_pair *says, struct place at)
-{
-	size_t kept = 0;
-	for (size_t n = 0; n < i->machine.len; n++) {
-		const struct fact *f = &i->machine.data[n];
-		bool here = f->at.source == at.source && f->at.line == at.line;
-		if (!str_eq(f->name, says->name) || (here && !str_eq(f->value, says->value)))
-			i->machine.data[kept++] = *f;
-	}
-	i->machine.len = kept;
-	incident_add_machine(i, (struct fact){ says->name, says->value, FACT_TEXT, at });
-}
-
-/** What the names of programs say of the work; it counts more than words in the text around it. */
-static void take_programs(struct incident *i, const struct know *k)
-{
-	for (size_t c = 0; c < k->contexts.len; c++) {
-		const struct fact *named = program_like(i, k->contexts.data[c]->processes);
-		for (const struct know_pair *s = named ? k->contexts.data[c]->says : NULL; s; s = s->next)
-			replace_context(i, s, named->at);
-	}
-}
-
-static void note_parameter(void *ctx, struct str name)
+static void advise_note_parameter(void *ctx, struct str name)
 {
 	struct str *first = ctx;
 	if (!first->n && str_starts(name, S("param.")))
@@ -273,19 +250,18 @@ static void add_settings(struct advice *a)
 	struct incident *i = a->incident;
 	for (size_t n = 0; n < a->know->settings.len; n++) {
 		const struct know_setting *s = a->know->settings.data[n];
-		if (s->for_classes && !listed(s->for_classes, i->cause->head.id))
+		if (s->for_classes && !advise_listed(s->for_classes, i->cause->head.id))
 			continue;
 		if (condition_eval(s->when, &a->view) != TRUTH_YES ||
 		    (s->unless && condition_eval(s->unless, &a->view) == TRUTH_YES))
 			continue;
-		struct text say = { 0 };
+		_cleanup_text_ struct text say = { 0 };
 		struct str parameter = { 0 };
 		phrase_fill(&say, s->say, &a->view);
-		condition_facts(s->when, &a->view, note_parameter, &parameter);
+		condition_facts(s->when, &a->view, advise_note_parameter, &parameter);
 		struct diag_setting one = { s->head.id, arena_str(&i->arena, text_str(&say)), s->grade, s->source,
 					    machine_fact(i, parameter) };
 		vec_push(&i->settings, one);
-		text_free(&say);
 	}
 }
 
@@ -301,12 +277,12 @@ static void add_steps(struct incident *i, const struct know *k, const struct kno
 {
 	for (const struct know_next *n = list; n; n = n->next) {
 		enum truth holds = condition_eval(n->when, view);
-		struct text why = { 0 };
-		if (holds == TRUTH_NO || (certain && holds != TRUTH_YES))
+		_cleanup_text_ struct text why = { 0 };
+		if (holds == TRUTH_NO || (certain && holds != TRUTH_YES) || !know_work_fits(n->work, i->work) ||
+		    step_is_foreign(k, view, n->run))
 			continue;
 		phrase_fill(&why, n->why, view);
 		add_next(i, arena_str(&i->arena, text_str(&why)), steps_fill(&i->arena, k, n->run, view, FILL_RUN));
-		text_free(&why);
 	}
 }
 
@@ -354,7 +330,7 @@ void incident_choose_action(struct incident *i, const struct know *k)
 	choose_action(i, k, &(struct fact_view){ advice_get, &a });
 }
 
-static struct str text_of(const struct incident *i)
+static struct str advise_text_of(const struct incident *i)
 {
 	const struct know_action *a = i->action;
 	return i->ended && a->ended.n ? a->ended : i->saved && a->saved.n ? a->saved : a->text;
@@ -367,13 +343,11 @@ void incident_advise(struct incident *i, const struct know *k, const struct host
 		a.host = (struct host_scope){ host, host_machine(host) };
 	a.view = (struct fact_view){ advice_get, &a };
 	const struct fact_view view = a.view;
-	if (i->root)
-		take_programs(i, k);
 	i->remedies.len = i->settings.len = i->known.len = i->next.len = 0;
 	find_known_bad(i, k, &view);
 	choose_action(i, k, &view);
 	struct text now = { 0 };
-	phrase_fill(&now, text_of(i), &view);
+	phrase_fill(&now, advise_text_of(i), &view);
 	i->action_text = arena_str(&i->arena, text_str(&now));
 	text_free(&now);
 	add_remedies(&a);

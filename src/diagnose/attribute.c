@@ -37,7 +37,7 @@ static void take_told(struct incident *i, const struct machine *m)
 	i->gpu.apu = m->told_apu;
 }
 
-static void name_gpu(struct incident *i, const struct machine *m)
+static void attribute_name_gpu(struct incident *i, const struct machine *m)
 {
 	// A log that names one GPU only can mean no other.
 	if (!i->gpu.device.n && m->ngpus == 1 && !means_other_node(i, m->gpus[0].node)) {
@@ -175,7 +175,7 @@ static void name_nodes(struct incident *i, const struct machine *m)
 void incident_complete(struct incident *i, const struct machine *m)
 {
 	name_nodes(i, m);
-	name_gpu(i, m);
+	attribute_name_gpu(i, m);
 	for (size_t n = 0; n < m->facts.len; n++) {
 		const struct machine_fact *f = &m->facts.data[n];
 		bool known = !f->fact.value.n || str_starts(f->fact.name, S("vendor_"));
@@ -195,7 +195,7 @@ void incident_attribute(struct incident *i, const struct know *k, const struct m
 	judge_vendor(i, m);
 	i->log_has_boot = m->has_boot;
 	name_nodes(i, m);
-	name_gpu(i, m);
+	attribute_name_gpu(i, m);
 	for (size_t n = 0; n < m->facts.len; n++) {
 		// The firmware of another GPU says nothing about this one.
 		if (m->facts.data[n].device.n && i->gpu.device.n && !str_eq(m->facts.data[n].device, i->gpu.device))

@@ -4,21 +4,10 @@
 #include <stdlib.h>
 
 #include "diagnose/chain.h"
+#include "diagnose/identity.h"
 #include "diagnose/join_merge.h"
 
 enum { LOOP_RESETS = 3 };
-
-const struct know_cause *event_cause(const struct know *k, const struct diag_event *e)
-{
-	const struct fact_view view = { diag_event_get, e };
-	for (size_t i = 0; i < k->causes.len; i++) {
-		const struct know_cause *c = k->causes.data[i];
-		for (const struct know_list *from = c->from; from; from = from->next)
-			if (str_eq(from->text, e->kind->head.id) && condition_eval(c->when, &view) == TRUTH_YES)
-				return c;
-	}
-	return NULL;
-}
 
 static bool has_event(const struct incident *i, const struct know_list *kinds)
 {
@@ -29,10 +18,22 @@ static bool has_event(const struct incident *i, const struct know_list *kinds)
 	return false;
 }
 
-/** The cause, if the rest of the incident allows it; else NULL. */
-static const struct know_cause *cause_in(const struct incident *i, const struct know_cause *c)
+/** Whether the rest of the incident allows it. */
+static bool fits_in(const struct know_cause *c, const struct incident *i)
 {
-	return c && ((c->beside && !has_event(i, c->beside)) || has_event(i, c->without)) ? NULL : c;
+	return !(c->beside && !has_event(i, c->beside)) && !has_event(i, c->without);
+}
+
+const struct know_cause *event_cause(const struct know *k, const struct diag_event *e, const struct incident *in)
+{
+	const struct fact_view view = { diag_event_get, e };
+	for (size_t i = 0; i < k->causes.len; i++) {
+		const struct know_cause *c = k->causes.data[i];
+		for (const struct know_list *from = c->from; from; from = from->next)
+			if (str_eq(from->text, e->kind->head.id) && condition_eval(c->when, &view) == TRUTH_YES && fits_in(c, in))
+				return c;
+	}
+	return NULL;
 }
 
 /** Begin and end by the first @n events, which are those that stay. */
@@ -70,12 +71,9 @@ static bool same_process(const struct diag_event *a, const struct diag_event *b)
 }
 
 /** A look at a GPU judges each program by itself: what it calls hung hangs for a reason of its own. */
-static bool hangs_itself(const struct incident *i, const struct diag_event *e)
-{
-	return i->root->now && e->now && e->cause;
-}
+static bool hangs_itself(const struct incident *i, const struct diag_event *e) { return i->root->now && e->now && e->cause; }
 
-static void assign_roles(struct incident *i)
+static void conclude_assign_roles(struct incident *i)
 {
 	bool before_root = true;
 	for (size_t n = 0; n < i->events.len; n++) {
@@ -140,7 +138,7 @@ static void judge_reset(struct incident *i)
 }
 
 /** Whether @b is later than the last time of @a, or stands behind it where their times do not tell. */
-static bool later(const struct diag_event *a, const struct diag_event *b, bool behind)
+static bool event_later(const struct diag_event *a, const struct diag_event *b, bool behind)
 {
 	const bool timed = a->last.clock == b->last.clock && a->last.clock != TIME_NONE;
 	return timed ? b->last.seconds >= a->last.seconds : behind;
@@ -153,7 +151,8 @@ static bool was_freed(const struct incident *i, size_t late)
 	for (size_t n = 0; n < i->events.len; n++) {
 		const struct diag_event *e = i->events.data[n];
 		const struct str freed = diag_value(e, "ring");
-		if (e->kind->frees_ring && (!ring.n || !freed.n || str_eq(ring, freed)) && later(i->events.data[late], e, n > late))
+		if (e->kind->frees_ring && (!ring.n || !freed.n || str_eq(ring, freed)) &&
+		    event_later(i->events.data[late], e, n > late))
 			return true;
 	}
 	return false;
@@ -218,7 +217,7 @@ static void borrow_kernel(struct incident *i)
 			e = x;
 	}
 	if (e)
-		for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++) {
+		for (size_t k = 0; k < ARRAY_SIZE(names); k++) {
 			struct str value;
 			if (diag_event_get(e, str_z(names[k]), 0, &value))
 				diag_set_note(i, i->root, names[k], value);
@@ -226,11 +225,12 @@ static void borrow_kernel(struct incident *i)
 }
 
 /** It is printed beside commands, so a name with characters that mean something to a shell is left out. */
-static struct str plain_name(struct incident *i, const struct diag_process *p)
+static struct str conclude_plain_name(struct incident *i, const struct diag_process *p)
 {
 	bool plain = piece_plain(PIECE_WORDS, p->name);
 	if (piece_plain(PIECE_NUMBER, p->pid))
-		return arena_printf(&i->arena, STR_FMT " (" STR_FMT ")", STR_ARG(plain ? p->name : S("process")), STR_ARG(p->pid));
+		return arena_printf(&i->arena, STR_FMT " (" STR_FMT ")", STR_ARG(plain ? p->name : S("process")),
+				    STR_ARG(p->pid));
 	return plain ? p->name : S("the program");
 }
 
@@ -247,20 +247,11 @@ static void name_program(struct incident *i)
 		const struct diag_process *p = &i->processes.data[n];
 		if (!str_is(str_z(p->role), "owner") || (told && !i->root->now))
 			continue;
-		struct str name = plain_name(i, p);
+		struct str name = conclude_plain_name(i, p);
 		const char *glue = told + 1 == owners ? " and " : ", ";
-		i->program = told++ ? arena_printf(&i->arena, STR_FMT "%s" STR_FMT, STR_ARG(i->program), glue, STR_ARG(name)) : name;
+		i->program =
+			told++ ? arena_printf(&i->arena, STR_FMT "%s" STR_FMT, STR_ARG(i->program), glue, STR_ARG(name)) : name;
 	}
-}
-
-static void judge_graphics(struct incident *i, const struct know *k)
-{
-	const struct fact *thread = diag_fact(i->root, "thread"), *process = diag_fact(i->root, "process");
-	if (!thread && !process)
-		return;
-	bool yes = (thread && know_is_graphics(k, thread->value)) || (process && know_is_graphics(k, process->value)) ||
-		   (process && know_is_desktop(k, process->value));
-	i->graphics = yes ? S("yes") : S("no");
 }
 
 /** A log that shows a reset but not its beginning begins inside it: empty faults before are its artefacts too. */
@@ -279,16 +270,14 @@ static void extend_reset(struct incident *i)
 	}
 }
 
-static struct str fill(struct incident *i, struct str sentence, const struct fact_view *view)
+static struct str conclude_fill(struct incident *i, struct str sentence, const struct fact_view *view)
 {
-	struct text out = { 0 };
+	_cleanup_text_ struct text out = { 0 };
 	phrase_fill(&out, sentence, view);
-	struct str s = arena_str(&i->arena, text_str(&out));
-	text_free(&out);
-	return s;
+	return arena_str(&i->arena, text_str(&out));
 }
 
-static void name_process(struct incident *i, struct diag_event *e)
+static void conclude_name_process(struct incident *i, struct diag_event *e)
 {
 	const struct fact *name = diag_fact(e, "process"), *pid = diag_fact(e, "pid");
 	if (name && pid)
@@ -304,34 +293,39 @@ static void write_sentences(struct incident *i)
 	const struct fact_view root = { diag_event_get, i->root };
 	const struct fact_view all = { incident_get, i };
 	if (i->root) {
-		i->title = fill(i, i->cause->title, &root);
-		i->explanation = fill(i, i->cause->explain, &all);
+		i->title = conclude_fill(i, i->cause->title, &root);
+		i->explanation = conclude_fill(i, i->cause->explain, &all);
 	}
 	for (size_t n = 0; n < i->events.len; n++) {
 		struct diag_event *e = i->events.data[n];
 		const struct fact_view view = { diag_event_get, e };
-		e->sentence = e->kind->say.n ? fill(i, e->kind->say, &view) : e->text;
-		e->many = e->kind->many.n ? fill(i, e->kind->many, &view) : (struct str){ 0 };
+		e->sentence = e->kind->say.n ? conclude_fill(i, e->kind->say, &view) : e->text;
+		e->many = e->kind->many.n ? conclude_fill(i, e->kind->many, &view) : (struct str){ 0 };
 		if (!e->sentence.n)
 			e->sentence = e->text;
 	}
 }
 
-static void name_incident(struct incident *i)
+/** What faults that are alike have in common. */
+static void print_incident(struct incident *i)
 {
 	static const char *const same_fault[] = { "process",  "fault_client", "rw",    "mes_message",
 						  "ip_block", "kernel_name",  "symbol" };
 	uint64_t print = str_hash(str_hash(STR_HASH_BEGIN, i->cause->head.id), i->gpu.gfx);
-	for (size_t n = 0; n < sizeof(same_fault) / sizeof(same_fault[0]); n++) {
+	for (size_t n = 0; n < ARRAY_SIZE(same_fault); n++) {
 		const struct fact *f = diag_fact(i->root, same_fault[n]);
 		print = str_hash(print, f ? f->value : S(""));
 	}
-	char when[64];
-	snprintf(when, sizeof(when), "%d %.6f", i->begin.clock, i->begin.seconds);
-	uint64_t id = str_hash(str_hash(str_hash(print, i->gpu.device), i->boot_id), str_z(when));
-	id = str_hash(id, i->root->text);
 	i->fingerprint = arena_printf(&i->arena, "%016llx", (unsigned long long)print);
-	i->id = arena_printf(&i->arena, "%016llx", (unsigned long long)id);
+}
+
+void incident_name(struct incident *i)
+{
+	const struct identity own = incident_identity(i);
+	i->id = identity_name(&own, &i->arena);
+	for (size_t n = 0; n < i->events.len; n++) // who was there first knows an earlier sign than all that is left to read
+		if (i->events.data[n]->named.n)
+			i->id = i->events.data[n]->named;
 }
 
 /** What an earlier conclusion left. */
@@ -412,7 +406,7 @@ static void take_last_work(struct incident *i)
 {
 	struct str kernel;
 	const bool named = diag_event_get(i->root, S("kernel_short"), 0, &kernel);
-	struct text said = { 0 };
+	_cleanup_text_ struct text said = { 0 };
 	for (size_t n = 0; n < i->events.len; n++) {
 		const struct diag_event *e = i->events.data[n];
 		const bool before = e->at.source == i->root->at.source && e->at.line < i->root->at.line;
@@ -420,7 +414,6 @@ static void take_last_work(struct incident *i)
 			text_printf(&said, "%s" STR_FMT ".", said.n ? " " : "", STR_ARG(e->sentence));
 	}
 	i->last_work = arena_str(&i->arena, text_str(&said));
-	text_free(&said);
 }
 
 bool incident_conclude(struct incident *i, const struct know *k)
@@ -432,7 +425,7 @@ bool incident_conclude(struct incident *i, const struct know *k)
 	packets_name(i);
 	for (size_t n = 0; n < i->events.len; n++) {
 		fault_status_decode(i, i->events.data[n], k);
-		name_process(i, i->events.data[n]);
+		conclude_name_process(i, i->events.data[n]);
 		kernels_explain(i, i->events.data[n], k);
 		explain_exit(i, i->events.data[n], k);
 		request_explain(i, i->events.data[n]);
@@ -441,7 +434,7 @@ bool incident_conclude(struct incident *i, const struct know *k)
 	dispatches_explain(i);
 	for (size_t n = 0; n < i->events.len; n++)
 		if (!i->events.data[n]->only_seen)
-			i->events.data[n]->cause = cause_in(i, event_cause(k, i->events.data[n]));
+			i->events.data[n]->cause = event_cause(k, i->events.data[n], i);
 	i->root = chain_root(i, k);
 	if (!i->root) {
 		write_sentences(i);
@@ -450,7 +443,7 @@ bool incident_conclude(struct incident *i, const struct know *k)
 	i->cause = i->root->cause;
 	judge_reset(i);
 	judge_rings(i);
-	assign_roles(i);
+	conclude_assign_roles(i);
 	collect_also(i);
 	borrow_kernel(i);
 	ranks_explain(i);
@@ -459,14 +452,15 @@ bool incident_conclude(struct incident *i, const struct know *k)
 		i->host = host->value;
 	collect_processes(i, k);
 	name_program(i);
-	judge_graphics(i, k);
 	incident_weigh(i, k);
+	incident_judge_work(i, k);
 	// What happened inside a reset did not lead to it.
 	if (i->before_log && i->root->phase == PHASE_RESET)
 		i->root->role = ROLE_EFFECT;
 	write_sentences(i);
 	take_last_work(i);
 	put_causes_first(i);
-	name_incident(i);
+	print_incident(i);
+	incident_name(i);
 	return true;
 }

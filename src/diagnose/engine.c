@@ -48,7 +48,7 @@ static bool begins_anew(const struct engine *g, const struct incident *i, const 
 	if (!i->reset_ended || !e->signature->event || e->signature->event->opens != OPENS_YES)
 		return false;
 	struct diag_event trial = { .kind = e->signature->event, .nfacts = e->nfacts, .facts = (struct fact *)e->facts };
-	const struct know_cause *cause = event_cause(g->know, &trial);
+	const struct know_cause *cause = event_cause(g->know, &trial, i);
 	return cause && cause->stage->counts < BAND_LATE;
 }
 
@@ -69,7 +69,7 @@ static enum phase phase_of(struct engine *g, const struct incident *i, const str
 }
 
 /** The line that names the process of a fault says that it is of another one than those before it in @i. */
-static struct incident *hand_over(struct engine *g, struct incident *i, const struct event *e)
+static struct incident *engine_hand_over(struct engine *g, struct incident *i, const struct event *e)
 {
 	struct incident *to = open_find_on_gpu(g, e, true);
 	if (!to || !open_is_process_of(to, e)) {
@@ -85,7 +85,7 @@ static struct incident *hand_over(struct engine *g, struct incident *i, const st
 static void take_detail(struct engine *g, struct incident *i, const struct event *e)
 {
 	if (incident_is_others(i, e))
-		i = hand_over(g, i, e);
+		i = engine_hand_over(g, i, e);
 	if (i->dropping)
 		return;
 	struct diag_event *d = incident_find_detailed(i, e);
@@ -108,7 +108,7 @@ static bool error_just_before(const struct engine *g, const struct event *e)
 	       !later_than(e->time, g->error_time, 1);
 }
 
-static void take_event(struct engine *g, struct incident *i, const struct event *e)
+static void engine_take_event(struct engine *g, struct incident *i, const struct event *e)
 {
 	const struct know_event *kind = e->signature->event;
 	if (kind->means_reset && i->phase == PHASE_RUN && !is_sleeping(g, e) && incident_has_hang(i)) {
@@ -124,7 +124,9 @@ static void take_event(struct engine *g, struct incident *i, const struct event 
 	if (kind->gap > i->gap)
 		i->gap = kind->gap;
 	i->now |= e->now;
-	incident_follow_phase(i, kind->tells);
+	// Going to sleep, the driver resets some GPUs as a matter of course.
+	if (kind->tells != TELLS_INSIDE_RESET || i->reset_began || !is_sleeping(g, e))
+		incident_follow_phase(i, kind->tells);
 }
 
 /** Whether a frame of the driver says that what happened is the driver's: a task waits wherever the driver stands in its stack, but
@@ -137,7 +139,7 @@ static bool frame_confirms(const struct diag_event *d, const struct event *e)
 }
 
 /** What a line of a stack says about the oops or hung task before it: whose it is, and which process met it. */
-static void take_frame(struct engine *g, const struct event *e)
+static void engine_take_frame(struct engine *g, const struct event *e)
 {
 	enum know_tells what = e->signature->event->tells;
 	for (size_t n = 0; n < g->nopen; n++) {
@@ -226,6 +228,11 @@ static void begin_boot(struct engine *g, const struct event *e)
 
 static void take_context(struct engine *g, const struct event *e)
 {
+	if (tells(e, TELLS_PROCESS)) {
+		if (g->sink.process)
+			g->sink.process(g->sink.ctx, e);
+		return;
+	}
 	machine_note(&g->machine, g->know, e);
 	if (tells(e, TELLS_GPU_FOUND))
 		mark_probe(g, e);
@@ -338,7 +345,7 @@ void engine_event(struct engine *g, const struct event *e)
 		return;
 	}
 	if (tells(e, TELLS_FRAME) || tells(e, TELLS_FRAME_PROCESS) || tells(e, TELLS_FAULTED) || tells(e, TELLS_ELSEWHERE)) {
-		take_frame(g, e);
+		engine_take_frame(g, e);
 		return;
 	}
 	struct incident *i = is_of_hive(g, e) ? NULL : incident_for(g, e);
@@ -346,7 +353,7 @@ void engine_event(struct engine *g, const struct event *e)
 		return;
 	open_touch(g, i);
 	if (s->event)
-		take_event(g, i, e);
+		engine_take_event(g, i, e);
 	else
 		take_detail(g, i, e);
 }

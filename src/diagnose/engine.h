@@ -12,6 +12,8 @@ struct incident_sink {
 	/** An event that is reported by itself. May be NULL. */
 	void (*note)(void *ctx, const struct event *e);
 	void *ctx;
+	/** How a process of a job ended, and what of it is accused: for job_take(). May be NULL. */
+	void (*process)(void *ctx, const struct event *e);
 	/** The open incident of number @from has become a part of that of number @to: a hang or a reset joined them. May be NULL. */
 	void (*joined)(void *ctx, uint64_t from, uint64_t to);
 };

@@ -108,7 +108,7 @@ static bool evidence_lacks(const struct incident *in, size_t index, struct str *
 	static const char *const kinds[] = { "kernel-log",     "debug-agent",     "rocgdb",    "flight-recorder",
 					     "stacks",         "devcoredump",     "inventory", "container",
 					     "kernel-api-log", "application-log", "gpu-core" };
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
 		bool have = false;
 		for (size_t n = 0; n < in->nevidence; n++)
 			have |= str_is(in->evidence[n], kinds[i]);
@@ -120,55 +120,48 @@ static bool evidence_lacks(const struct incident *in, size_t index, struct str *
 	return false;
 }
 
+/** What a name of a condition or a sentence stands for in an incident. */
+static const struct incident_name {
+	const char *name;
+	size_t at;
+	enum { NAMES_TEXT, NAMES_FLAG } type; // struct str; bool, which is yes or nothing
+} incident_names[] = {
+	{ "program", offsetof(struct incident, program), NAMES_TEXT },
+	{ "work", offsetof(struct incident, work), NAMES_TEXT },
+	{ "before_log", offsetof(struct incident, before_log), NAMES_FLAG },
+	{ "gfx", offsetof(struct incident, gpu.gfx), NAMES_TEXT },
+	{ "part", offsetof(struct incident, gpu.name), NAMES_TEXT },
+	{ "now", offsetof(struct incident, now), NAMES_FLAG },
+	{ "unattested", offsetof(struct incident, unattested), NAMES_FLAG },
+	{ "saved", offsetof(struct incident, saved), NAMES_FLAG },
+	{ "ended", offsetof(struct incident, ended), NAMES_FLAG },
+	{ "long_past", offsetof(struct incident, long_past), NAMES_FLAG },
+	{ "log_has_boot", offsetof(struct incident, log_has_boot), NAMES_FLAG },
+	{ "event_reset", offsetof(struct incident, reset_began), NAMES_FLAG },
+};
+
 bool incident_get(const void *incident, struct str name, size_t index, struct str *ret_value)
 {
 	const struct incident *in = incident;
+	const struct incident_name *known = list_find(incident_names, ARRAY_SIZE(incident_names), it, str_is(name, it->name));
+	if (known) {
+		const void *value = (const char *)in + known->at;
+		if (known->type == NAMES_FLAG)
+			return *(const bool *)value && one(S("yes"), index, ret_value);
+		return one(*(const struct str *)value, index, ret_value);
+	}
 	if (str_is(name, "class"))
 		return in->cause && one(in->cause->head.id, index, ret_value);
-	if (str_is(name, "program"))
-		return one(in->program, index, ret_value);
-	if (str_is(name, "graphics"))
-		return one(in->graphics, index, ret_value);
-	if (str_is(name, "gfx"))
-		return one(in->gpu.gfx, index, ret_value);
-	if (str_is(name, "part"))
-		return one(in->gpu.name, index, ret_value);
 	if (str_is(name, "apu"))
 		return in->gpu.gfx.n && one(in->gpu.apu ? S("yes") : S("no"), index, ret_value);
-	if (str_is(name, "also")) {
-		if (index >= in->also.len)
-			return false;
-		*ret_value = in->also.data[index];
-		return true;
-	}
-	if (str_is(name, "event")) {
-		if (index >= in->events.len)
-			return false;
-		*ret_value = in->events.data[index]->kind->head.id;
-		return true;
-	}
+	if (str_is(name, "also"))
+		return index < in->also.len && one(in->also.data[index], 0, ret_value);
+	if (str_is(name, "event"))
+		return index < in->events.len && one(in->events.data[index]->kind->head.id, 0, ret_value);
 	if (str_is(name, "evidence_lacks"))
 		return evidence_lacks(in, index, ret_value);
-	if (str_is(name, "evidence")) {
-		if (index >= in->nevidence)
-			return false;
-		*ret_value = in->evidence[index];
-		return true;
-	}
-	if (str_is(name, "now"))
-		return in->now && one(S("yes"), index, ret_value);
-	if (str_is(name, "unattested"))
-		return in->unattested && one(S("yes"), index, ret_value);
-	if (str_is(name, "saved"))
-		return in->saved && one(S("yes"), index, ret_value);
-	if (str_is(name, "ended"))
-		return in->ended && one(S("yes"), index, ret_value);
-	if (str_is(name, "long_past"))
-		return in->long_past && one(S("yes"), index, ret_value);
-	if (str_is(name, "log_has_boot"))
-		return in->log_has_boot && one(S("yes"), index, ret_value);
-	if (str_is(name, "event_reset"))
-		return in->reset_began && one(S("yes"), index, ret_value);
+	if (str_is(name, "evidence"))
+		return index < in->nevidence && one(in->evidence[index], 0, ret_value);
 	for (size_t i = 0; i < in->machine.len; i++) {
 		if (str_eq(in->machine.data[i].name, name) && !index--) {
 			*ret_value = in->machine.data[i].value;

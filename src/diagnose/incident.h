@@ -16,12 +16,16 @@ struct diag_event {
 	struct place at;
 	unsigned count;
 	struct str device, driver, text;
+	struct str named; // how who saw it named the incident; empty: nobody did
 	enum phase phase;
 	bool program;    // a program reported it, not the kernel
+	bool recorded;   // the recorder of a process did
 	bool now;        // it is so at this moment
 	bool unattested; // no record of it carries the device
 	bool confirmed;  // of events that need a frame of the driver behind them
 	bool elsewhere;  // such an event is of another module, whatever its stack holds
+	uint64_t began;  // as in struct event
+	uint32_t hold;   // as in struct event
 	size_t nfacts, facts_cap;
 	struct fact *facts;
 	struct dump dump;
@@ -97,6 +101,7 @@ enum { CONFIDENCE_HIGH = 90, CONFIDENCE_MEDIUM = 70 }; // per cent, from which o
 struct incident {
 	struct arena arena;
 	struct str id, fingerprint, boot_id, host;
+	struct str machine_boot; // of the machine that was asked, whose log has no boot id; only for its id
 	bool open;
 	struct diag_gpu gpu;
 	VEC(struct diag_gpu) other_gpus; // if it is on several GPUs
@@ -125,8 +130,10 @@ struct incident {
 	bool unattested; // only lines that carry no device say that the node is at fault
 	struct str title, explanation, sure, action_text;
 	struct str last_work; // sentences about what the program named last before it failed; empty: nothing
-	struct str graphics;  // yes or no: it was a graphics program's job; empty: not known
+	struct str work;      // the kind of work that failed; empty: not known
 	struct str fault;     // job, node, driver or unknown
+	struct str fault_say; // who that is, for people; empty: as the report says it
+	int fault_confidence; // percent
 	unsigned times;       // that this failure came on this GPU, in all evidence
 	double over;          // seconds between the first and the last of them, where their clocks tell
 	struct str program;   // whose job it was: `python (4242)`, or `the program`
@@ -176,6 +183,8 @@ void incident_attribute(struct incident *i, const struct know *k, const struct m
 bool incident_conclude(struct incident *i, const struct know *k);
 /** How sure its cause is, and why. */
 void incident_weigh(struct incident *i, const struct know *k);
+/** Finds the role of the program that is named, the kind of work that failed, and whose fault that makes it. */
+void incident_judge_work(struct incident *i, const struct know *k);
 /** Of what is so at this moment: whether the kernel's log of this machine was read, in which it is not explained. */
 void incident_weigh_log(struct incident *i, bool read);
 /** What to do with the machine now, by the incident alone: for who cannot wait for the rest of the advice. */
@@ -184,8 +193,8 @@ struct host;
 /** Adds action, remedies and next steps to a concluded incident. @host: the machine as it is now, for incidents of this boot; may be
  * NULL. */
 void incident_advise(struct incident *i, const struct know *k, const struct host *host);
-/** The cause that an event is evidence for, as far as is known; or NULL. */
-const struct know_cause *event_cause(const struct know *k, const struct diag_event *e);
+/** The cause that an event is evidence for, with what else is in the incident @in; or NULL. */
+const struct know_cause *event_cause(const struct know *k, const struct diag_event *e, const struct incident *in);
 /** Adds what a fault's status register says beyond its lines, and whether the two agree. */
 void fault_status_decode(struct incident *i, struct diag_event *e, const struct know *k);
 /** Explains the kernel that an event names: its operation, its library, what mostly makes it fail. */
@@ -206,4 +215,6 @@ bool incident_has_kernel_events(const struct incident *i);
 struct str incident_fit(const struct incident *i);
 /** Adds what other sources say about the machine. */
 void incident_complete(struct incident *i, const struct machine *m);
+/** Fills in its id, by what is known of it now. */
+void incident_name(struct incident *i);
 void incident_free(struct incident *i);

@@ -124,6 +124,7 @@ static struct diag_event *copy_event(struct incident *to, const struct diag_even
 	c->device = arena_str(&to->arena, e->device);
 	c->driver = arena_str(&to->arena, e->driver);
 	c->text = arena_str(&to->arena, e->text);
+	c->named = arena_str(&to->arena, e->named);
 	c->dump = dump_copy(&to->arena, &e->dump);
 	c->facts = NULL;
 	c->nfacts = c->facts_cap = 0;
@@ -219,6 +220,8 @@ void incident_merge(struct incident *to, struct incident *from, struct clock_bri
 	if (!to->host.n)
 		to->host = arena_str(&to->arena, from->host);
 	to->this_boot |= from->this_boot;
+	if (!to->machine_boot.n)
+		to->machine_boot = arena_str(&to->arena, from->machine_boot);
 	if (!to->boot_id.n)
 		to->boot_id = arena_str(&to->arena, from->boot_id);
 	incident_free(from);

@@ -25,7 +25,7 @@ static void compact(struct machine *m)
 }
 
 /** A fact of which each value counts. */
-static void add(struct machine *m, struct fact new)
+static void diagnose_machine_add(struct machine *m, struct fact new)
 {
 	for (size_t i = 0; i < m->facts.len; i++)
 		if (str_eq(m->facts.data[i].fact.name, new.name) && str_eq(m->facts.data[i].fact.value, new.value))
@@ -71,10 +71,9 @@ static void note_parameters(struct machine *m, struct str line, struct place at)
 			    str_is(name, "amd_iommu") || str_starts(name, S("ttm.")) || str_starts(name, S("drm."));
 		if (!ours || name.n > 60)
 			continue;
-		struct text full = { 0 };
+		_cleanup_text_ struct text full = { 0 };
 		text_printf(&full, "param." STR_FMT, STR_ARG(name));
 		set(m, S(""), (struct fact){ text_str(&full), value.n ? value : S("1"), FACT_TEXT, at });
-		text_free(&full);
 	}
 }
 
@@ -142,7 +141,7 @@ static void note_spoken(struct machine *m, const struct know_part *part)
 }
 
 /** `Device 0: AMD Radeon Graphics, gfx1103`: of several targets nobody can tell which one failed. */
-static void note_told(struct machine *m, struct str gfx, bool apu)
+static void diagnose_machine_note_told(struct machine *m, struct str gfx, bool apu)
 {
 	if (m->told_gfx.n || !gfx.n) {
 		m->told_others |= gfx.n && !str_eq(m->told_gfx, gfx);
@@ -167,7 +166,7 @@ static void note_rank(struct machine *m, const struct event *e)
 	uint64_t id;
 	if (!bus || !rank || !str_hex(bus->value, &id) || id > 0xfffffffff)
 		return;
-	struct text name = { 0 }, pci = { 0 };
+	_cleanup_text_ struct text name = { 0 }, pci = { 0 };
 	text_printf(&name, "rank." STR_FMT, STR_ARG(rank->value));
 	text_printf(&pci, "%04x:%02x:%02x.%x", (unsigned)(id >> 20), (unsigned)(id >> 12 & 0xff), (unsigned)(id >> 4 & 0xff),
 		    (unsigned)(id & 15));
@@ -175,8 +174,6 @@ static void note_rank(struct machine *m, const struct event *e)
 	const struct fact *nranks = event_fact(e, "nranks");
 	if (nranks)
 		set(m, S(""), (struct fact){ S("nranks"), nranks->value, FACT_NUMBER, e->at });
-	text_free(&name);
-	text_free(&pci);
 }
 
 void machine_merge(struct machine *m, const struct machine *from)
@@ -192,13 +189,13 @@ void machine_merge(struct machine *m, const struct machine *from)
 	}
 	note_spoken(m, from->spoken);
 	m->several |= from->several;
-	note_told(m, from->told_gfx, from->told_apu);
+	diagnose_machine_note_told(m, from->told_gfx, from->told_apu);
 	m->told_others |= from->told_others;
 	for (size_t i = 0; i < from->facts.len; i++) {
 		const struct machine_fact *f = &from->facts.data[i];
 		struct machine_fact *have = NULL;
 		if (f->many) {
-			add(m, f->fact);
+			diagnose_machine_add(m, f->fact);
 			continue;
 		}
 		for (size_t n = 0; n < m->facts.len && !have; n++)
@@ -229,7 +226,7 @@ void machine_note(struct machine *m, const struct know *k, const struct event *e
 	if (tells == TELLS_CONTEXT) {
 		const struct fact *named = event_fact(e, "named_part");
 		for (size_t i = 0; i < e->nfacts; i++)
-			add(m, e->facts[i]);
+			diagnose_machine_add(m, e->facts[i]);
 		if (named)
 			note_spoken(m, know_part_with_name(k, named->value));
 		return;
@@ -249,7 +246,7 @@ void machine_note(struct machine *m, const struct know *k, const struct event *e
 		if (g && gfx && !g->gfx.n)
 			g->gfx = arena_str(&m->arena, gfx->value);
 		if (!g && gfx)
-			note_told(m, gfx->value, know_gfx_is_apu(k, gfx->value));
+			diagnose_machine_note_told(m, gfx->value, know_gfx_is_apu(k, gfx->value));
 		if (g && name && !g->name.n)
 			g->name = arena_str(&m->arena, name->value);
 		if (g && node)
@@ -285,7 +282,7 @@ void machine_begin_boot(struct machine *m, struct place at)
 	for (size_t i = 0; i < old.facts.len; i++) {
 		const struct fact *f = &old.facts.data[i].fact;
 		if (old.facts.data[i].many && f->at.source == at.source && f->at.line >= at.line)
-			add(m, *f);
+			diagnose_machine_add(m, *f);
 	}
 	machine_clear(&old);
 }

@@ -5,11 +5,9 @@
 /** What a parameter or variable is at present; false where that is not known. */
 static bool present(const struct fact_view *view, const char *prefix, struct str name, struct str *ret)
 {
-	struct text full = { 0 };
+	_cleanup_text_ struct text full = { 0 };
 	text_printf(&full, "%s" STR_FMT, prefix, STR_ARG(name));
-	bool known = view->get(view->ctx, text_str(&full), 0, ret);
-	text_free(&full);
-	return known;
+	return view->get(view->ctx, text_str(&full), 0, ret);
 }
 
 /** Which parts of a change are in force. */
@@ -62,9 +60,9 @@ static void add_version(void *ctx, struct str name)
 						{ "driver", "amdgpu driver" }, { "linux_firmware", "linux-firmware" },
 						{ "fw_mes", "MES firmware" },  { "fw_smu", "SMU firmware" } };
 	struct remedy_versions *v = ctx;
-	struct text one = { 0 };
+	_cleanup_text_ struct text one = { 0 };
 	struct str value;
-	for (size_t n = 0; n < sizeof(words) / sizeof(words[0]); n++)
+	for (size_t n = 0; n < ARRAY_SIZE(words); n++)
 		if (str_is(name, words[n][0]) && v->view->get(v->view->ctx, name, 0, &value))
 			text_printf(&one, "%s " STR_FMT, words[n][1], STR_ARG(value));
 	if (str_starts(name, S("param.")) && v->view->get(v->view->ctx, name, 0, &value)) {
@@ -74,13 +72,12 @@ static void add_version(void *ctx, struct str name)
 	// A range is two terms of one fact.
 	if (one.n && str_find(text_str(&v->said), text_str(&one)) < 0)
 		text_printf(&v->said, "%s" STR_FMT, v->said.n ? " and " : "", STR_ARG(text_str(&one)));
-	text_free(&one);
 }
 
 static struct remedy_verdict superseded(const struct know_remedy *r, const struct force *f, struct arena *arena)
 {
 	struct remedy_versions v = { .view = f->view };
-	struct text why = { 0 };
+	_cleanup_text_ struct text why = { 0 };
 	condition_facts(r->obsolete, f->view, add_version, &v);
 	if (r->until.n)
 		text_printf(&why, "not needed once " STR_FMT ": ", STR_ARG(r->until));
@@ -90,7 +87,6 @@ static struct remedy_verdict superseded(const struct know_remedy *r, const struc
 	if (f->all)
 		text_printf(&why, "; " STR_FMT " is set anyway", STR_ARG(text_str(&f->said)));
 	struct remedy_verdict verdict = { .state = REMEDY_SUPERSEDED, .because = arena_str(arena, text_str(&why)) };
-	text_free(&why);
 	text_free(&v.said);
 	return verdict;
 }
@@ -104,7 +100,7 @@ static struct remedy_verdict in_force(const struct force *f, struct arena *arena
 	};
 }
 
-static struct remedy_verdict done(const struct know_remedy *r, const struct fact_view *view, struct arena *arena)
+static struct remedy_verdict remedy_done(const struct know_remedy *r, const struct fact_view *view, struct arena *arena)
 {
 	struct remedy_versions v = { .view = view };
 	condition_facts(r->applied, view, add_version, &v);
@@ -159,7 +155,7 @@ struct remedy_verdict remedy_judge(const struct know *k, const struct know_remed
 	else if (f.all)
 		verdict = in_force(&f, arena);
 	else if (r->applied && condition_eval(r->applied, view) == TRUTH_YES)
-		verdict = done(r, view, arena);
+		verdict = remedy_done(r, view, arena);
 	text_free(&f.said);
 	text_free(&f.fact);
 	return verdict;
@@ -167,20 +163,16 @@ struct remedy_verdict remedy_judge(const struct know *k, const struct know_remed
 
 struct str remedy_numbers(const struct know_change *c, const struct fact_view *view, struct arena *arena)
 {
-	struct text all = { 0 };
+	_cleanup_text_ struct text all = { 0 };
 	for (const struct know_pair *p = c->clears; p; p = p->next) {
 		struct str have;
 		int64_t mask, bits;
-		if (!present(view, "param.", p->name, &have) || !str_number(have, &mask) || !str_number(p->value, &bits)) {
-			text_free(&all);
+		if (!present(view, "param.", p->name, &have) || !str_number(have, &mask) || !str_number(p->value, &bits))
 			return (struct str){ 0 };
-		}
 		text_printf(&all, "%s" STR_FMT "=0x%llx", all.n ? " " : "", STR_ARG(p->name),
 			    (unsigned long long)(mask & ~bits));
 	}
-	struct str numbers = arena_str(arena, text_str(&all));
-	text_free(&all);
-	return numbers;
+	return arena_str(arena, text_str(&all));
 }
 
 const char *remedy_state_name(enum remedy_state s)

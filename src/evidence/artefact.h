@@ -23,13 +23,21 @@ struct artefact_reader {
 	const char *kind; // as in "sources"
 	/** Whether the artefact begins with this line. It may be called for every line of a text. */
 	bool (*begins)(struct str line);
-	void *(*open)(const struct artefact_output *out);
+	size_t size; // of @self: zeroed memory that begins with a struct artefact_output, which is filled
 	/** Whether the line belongs to the artefact. The first line it gets is the one with which the artefact begins. */
 	enum taken (*line)(void *self, const struct logline *line, struct place at);
-	/** Hands on what is left and frees @self. */
+	/** Hands on what is left and frees what @self holds; NULL: there is nothing. */
 	void (*close)(void *self);
 	unsigned patience; // how many lines of others may stand between its own before it counts as ended
 };
+/** The reader that has its state in struct NAME, and the functions NAME_begins(), NAME_line() and NAME_close(). */
+#define ARTEFACT_READER(name, its_kind, lines_of_others)                                                                       \
+	const struct artefact_reader name##_reader = { its_kind,    name##_begins, sizeof(struct name),                        \
+						       name##_line, name##_close,  lines_of_others }
+/** The memory of a reader. */
+void *artefact_open(const struct artefact_reader *r, const struct artefact_output *out);
+/** Closes the reader and frees @self. */
+void artefact_close(const struct artefact_reader *r, void *self);
 
 /** All of them. */
 extern const struct artefact_reader debug_agent_reader, devcoredump_reader, fence_info_reader, firmware_info_reader,
@@ -58,7 +66,8 @@ struct document_reader {
 };
 
 /** All of them. */
-extern const struct document_reader container_document, flight_recorder_document, kernel_api_document, py_spy_document;
+extern const struct document_reader container_document, flight_recorder_document, kernel_api_document, py_spy_document,
+	watch_event_document;
 
 /** Whether a file that begins with @head may be a document and is worth reading as a whole. */
 bool document_begins(struct str head);

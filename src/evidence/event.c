@@ -1,3 +1,5 @@
+// Events and what they bring along, built and copied. A copy owns all of its texts in one arena, because the reader's views are gone when
+// it has handed the event on.
 #include "evidence/event.h"
 
 const struct fact *event_fact(const struct event *e, const char *name)
@@ -27,17 +29,13 @@ void event_add(struct event *e, struct str name, struct str value, enum fact_typ
 
 struct str code_text(uint64_t value, char room[static 24])
 {
-	static const char digits[] = "0123456789abcdef";
-	char reversed[16];
-	size_t n = 0, at = 2;
+	char *at = room + 23;
 	do
-		reversed[n++] = digits[value & 15];
+		*--at = "0123456789abcdef"[value & 15];
 	while (value >>= 4);
-	room[0] = '0';
-	room[1] = 'x';
-	while (n)
-		room[at++] = reversed[--n];
-	return (struct str){ room, at };
+	*--at = 'x';
+	*--at = '0';
+	return (struct str){ at, (size_t)(room + 23 - at) };
 }
 
 void event_add_text(struct event *e, struct arena *a, const char *name, struct str value)
@@ -56,34 +54,25 @@ void event_add_code(struct event *e, struct arena *a, const char *name, uint64_t
 	event_add(e, str_z(name), arena_str(a, code_text(value, room)), FACT_CODE);
 }
 
-static uint64_t *numbers_copy(struct arena *a, const uint64_t *data, size_t n)
-{
-	uint64_t *copy = arena_alloc(a, n * sizeof(*copy));
-	if (n)
-		memcpy(copy, data, n * sizeof(*copy));
-	return copy;
-}
-
 static struct register_set registers_copy(struct arena *a, const struct register_set *s)
 {
-	struct register_set copy = { arena_alloc(a, s->len * sizeof(*copy.data) + 1), s->len, s->len };
+	struct register_set copy = { arena_copy(a, s->data, s->len * sizeof(*s->data)), s->len, s->len };
 	for (size_t i = 0; i < s->len; i++) {
-		copy.data[i] = s->data[i];
-		copy.data[i].group = arena_str(a, s->data[i].group);
-		copy.data[i].name = arena_str(a, s->data[i].name);
-		copy.data[i].data = numbers_copy(a, s->data[i].data, s->data[i].n);
+		struct wave_register *r = &copy.data[i];
+		r->group = arena_str(a, r->group);
+		r->name = arena_str(a, r->name);
+		r->data = arena_copy(a, r->data, r->n * sizeof(*r->data));
 	}
 	return copy;
 }
 
 static struct values *values_copy(struct arena *a, const struct values *v, size_t n)
 {
-	struct values *copy = n ? arena_alloc(a, n * sizeof(*copy)) : NULL;
+	struct values *copy = n ? arena_copy(a, v, n * sizeof(*copy)) : NULL;
 	for (size_t i = 0; i < n; i++) {
-		copy[i] = v[i];
 		copy[i].group = arena_str(a, v[i].group);
 		copy[i].name = arena_str(a, v[i].name);
-		copy[i].data = numbers_copy(a, v[i].data, v[i].n);
+		copy[i].data = arena_copy(a, v[i].data, v[i].n * sizeof(*v[i].data));
 	}
 	return copy;
 }
@@ -106,41 +95,25 @@ static const struct wave_row *waves_copy(struct arena *a, const struct wave_row 
 	return copy;
 }
 
-static const struct code_row *code_copy(struct arena *a, const struct code_row *rows, size_t n)
-{
-	struct code_row *copy = arena_alloc(a, n * sizeof(*copy) + 1);
-	for (size_t i = 0; i < n; i++) {
-		copy[i] = rows[i];
-		copy[i].text = arena_str(a, rows[i].text);
-	}
-	return copy;
-}
-
-static const struct queue_row *queues_copy(struct arena *a, const struct queue_row *rows, size_t n)
-{
-	struct queue_row *copy = arena_alloc(a, n * sizeof(*copy) + 1);
-	for (size_t i = 0; i < n; i++) {
-		copy[i] = rows[i];
-		copy[i].head = arena_str(a, rows[i].head);
-	}
-	return copy;
-}
-
 struct dump dump_copy(struct arena *a, const struct dump *d)
 {
 	struct dump copy = *d;
-	struct wave_access *accesses = arena_alloc(a, d->naccesses * sizeof(*accesses) + 1);
-	for (size_t i = 0; i < d->naccesses; i++) {
-		accesses[i] = d->accesses[i];
-		accesses[i].instruction = arena_str(a, d->accesses[i].instruction);
-	}
+	struct wave_access *accesses = arena_copy(a, d->accesses, d->naccesses * sizeof(*accesses));
+	struct code_row *code = arena_copy(a, d->code, d->ncode * sizeof(*code));
+	struct queue_row *queues = arena_copy(a, d->queues, d->nqueues * sizeof(*queues));
+	for (size_t i = 0; i < d->naccesses; i++)
+		accesses[i].instruction = arena_str(a, accesses[i].instruction);
+	for (size_t i = 0; i < d->ncode; i++)
+		code[i].text = arena_str(a, code[i].text);
+	for (size_t i = 0; i < d->nqueues; i++)
+		queues[i].head = arena_str(a, queues[i].head);
 	copy.registers = registers_copy(a, &d->registers);
 	copy.values = values_copy(a, d->values, d->nvalues);
 	copy.accesses = accesses;
 	copy.map = arena_copy(a, d->map, d->nmap * sizeof(*d->map));
 	copy.waves = waves_copy(a, d->waves, d->nwaves);
-	copy.code = code_copy(a, d->code, d->ncode);
-	copy.queues = queues_copy(a, d->queues, d->nqueues);
+	copy.code = code;
+	copy.queues = queues;
 	copy.memory = arena_copy(a, d->memory, d->nmemory * sizeof(*d->memory));
 	copy.units = arena_copy(a, d->units, d->nunits * sizeof(*d->units));
 	return copy;

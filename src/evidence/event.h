@@ -109,8 +109,12 @@ struct event {
 	struct str text;    // the line, from the message on
 	struct str boot_id; // where the evidence has one
 	struct str host;    // whose log it is, where the line says so
-	bool now;           // it is so at this moment
-	bool unattested;    // its record in a live log does not carry the device, as what users forge does not
+	struct str named;   // how who saw it named the incident that it belongs to; empty: nobody did
+	uint64_t
+		began; // when its process was started, in ticks since the boot; of a recording: when that began, in nanoseconds. 0: not known
+	uint32_t hold;   // of a recording: number of the hold in which its process stood still, from 1; 0: it stood in none
+	bool now;        // it is so at this moment
+	bool unattested; // its record in a live log does not carry the device, as what users forge does not
 	struct dump dump;
 	size_t nfacts;
 	struct fact facts[EVENT_FACTS];

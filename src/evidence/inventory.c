@@ -1,7 +1,5 @@
 // What machines print about their GPUs: rocminfo, rocm-smi, amd-smi. It says which node number is which PCI address and which
 // part, what ROCm and driver are installed, and how many errors were counted.
-#include <stdlib.h>
-
 #include "evidence/artefact.h"
 
 struct inventory_gpu {
@@ -12,6 +10,28 @@ struct inventory_gpu {
 	int64_t uncorrectable;
 };
 
+/** What a line of `KEY: value` says of the GPU that is being read. */
+enum inventory_field { OF_NAME, OF_GFX, OF_NODE, OF_TYPE, OF_CHIP, OF_BDF, OF_PCI, OF_ERRORS };
+struct inventory_key {
+	const char *key;
+	enum inventory_field field;
+};
+
+/** rocminfo; amd-smi, which has them below `GPU: 0`; rocm-smi, which has them behind `GPU[0]   :`. */
+static const struct inventory_key keys[] = { { "Name: ", OF_NAME },
+					     { "Node: ", OF_NODE },
+					     { "Device Type: ", OF_TYPE },
+					     { "Chip ID: ", OF_CHIP },
+					     { "BDFID: ", OF_BDF },
+					     { "BDF: ", OF_PCI },
+					     { "NODE_ID: ", OF_NODE },
+					     { "DEVICE_ID: ", OF_CHIP },
+					     { "TARGET_GRAPHICS_VERSION: ", OF_GFX },
+					     { "TOTAL_UNCORRECTABLE_COUNT: ", OF_ERRORS } };
+static const struct inventory_key old_smi_keys[] = {
+	{ "Node ID:", OF_NODE }, { "PCI Bus:", OF_PCI }, { "GFX Version:", OF_GFX }, { "Card Model:", OF_CHIP }
+};
+
 struct inventory {
 	struct artefact_output out;
 	struct place at;
@@ -20,9 +40,7 @@ struct inventory {
 	char rocm[24], driver[32];
 };
 
-static const char *const begins[] = { "HSA System Attributes", "ROCm System Management Interface", "| AMD-SMI ",
-				      "AMDSMI Tool: ", "HSA Agents" };
-
+/** `GPU: 0` */
 static bool is_gpu_line(struct str text)
 {
 	return str_starts(text, S("GPU: ")) && text.n < 10 && text.n > 5 && char_digit(text.p[5]);
@@ -30,27 +48,21 @@ static bool is_gpu_line(struct str text)
 
 static bool inventory_begins(struct str line)
 {
-	struct str text = str_trim(line);
-	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
-		if (str_find(text, str_z(begins[i])) >= 0)
+	static const char *const begins[] = { "HSA System Attributes", "ROCm System Management Interface", "| AMD-SMI ",
+					      "AMDSMI Tool: ", "HSA Agents" };
+	for (size_t i = 0; i < ARRAY_SIZE(begins); i++)
+		if (str_find(line, str_z(begins[i])) >= 0)
 			return true;
-	return is_gpu_line(text);
-}
-
-static void *inventory_open(const struct artefact_output *out)
-{
-	struct inventory *v = mem_alloc(sizeof(*v));
-	v->out = *out;
-	return v;
+	return is_gpu_line(str_trim(line));
 }
 
 // --- one GPU ---
 
-static void tell_gpu(struct inventory *v)
+static void inventory_tell_gpu(struct inventory *v)
 {
 	const struct inventory_gpu *g = &v->now;
 	struct event e;
-	struct arena a = { 0 };
+	_cleanup_arena_ struct arena a = { 0 };
 	if (v->open && (g->gpu || g->pci[0]) && artefact_event(&v->out, "inventory-gpu", v->at, &e)) {
 		if (g->pci[0])
 			event_add_text(&e, &a, "pci", str_z(g->pci));
@@ -73,27 +85,14 @@ static void tell_gpu(struct inventory *v)
 		event_add_text(&e, &a, "pci", str_z(g->pci));
 		artefact_tell(&v->out, &e);
 	}
-	arena_free(&a);
 }
 
 static void begin_gpu(struct inventory *v, struct place at)
 {
-	tell_gpu(v);
+	inventory_tell_gpu(v);
 	v->now = (struct inventory_gpu){ .node = -1, .index = -1 };
 	v->open = true;
 	v->at = at;
-}
-
-static void tell_software(struct inventory *v)
-{
-	struct event e;
-	struct arena a = { 0 };
-	if ((v->rocm[0] || v->driver[0]) && artefact_event(&v->out, "inventory-software", v->at, &e)) {
-		event_add_text(&e, &a, "rocm", str_z(v->rocm));
-		event_add_text(&e, &a, "driver", str_z(v->driver));
-		artefact_tell(&v->out, &e);
-	}
-	arena_free(&a);
 }
 
 // --- lines ---
@@ -102,70 +101,60 @@ static void tell_software(struct inventory *v)
 static uint64_t first_number(struct str value)
 {
 	int64_t n;
-	size_t end = 0;
-	while (end < value.n && (char_word(value.p[end])))
-		end++;
-	return str_number(str_cut(value, end), &n) && n >= 0 ? (uint64_t)n : 0;
+	return str_number(str_cut(value, str_run(value, char_word)), &n) && n >= 0 ? (uint64_t)n : 0;
 }
 
-static bool rocminfo_line(struct inventory *v, struct str text, struct place at)
+/** Whether a field says something, which is kept then. */
+static bool field_take(struct inventory_gpu *g, enum inventory_field field, struct str value)
 {
-	struct str value;
-	if (str_starts(text, S("Agent ")) && text.n < 12) {
-		begin_gpu(v, at);
+	int64_t n = 0;
+	const bool number = str_number(value, &n);
+	switch (field) {
+	case OF_NAME:
+	case OF_GFX:
+		if (field == OF_NAME && !str_starts(value, S("gfx")))
+			return false;
+		str_copy(g->gfx, sizeof(g->gfx), value);
 		return true;
+	case OF_NODE:
+		g->node = number ? n : g->node;
+		return number;
+	case OF_TYPE:
+		g->gpu = str_starts(value, S("GPU"));
+		return true;
+	case OF_CHIP:
+		g->chip = first_number(value);
+		return true;
+	case OF_BDF:
+		g->bdf = first_number(value);
+		g->has_bdf = g->bdf > 0;
+		return true;
+	case OF_PCI:
+		if (pci_length(value))
+			str_copy(g->pci, sizeof(g->pci), str_cut(value, pci_length(value)));
+		return pci_length(value);
+	case OF_ERRORS:
+		g->uncorrectable = number ? n : g->uncorrectable;
+		return number;
 	}
-	if (str_behind(text, S("Name: "), &value) && str_starts(value, S("gfx")))
-		str_copy(v->now.gfx, sizeof(v->now.gfx), value);
-	else if (str_behind(text, S("Node: "), &value))
-		v->now.node = (int64_t)first_number(value);
-	else if (str_behind(text, S("Device Type: "), &value))
-		v->now.gpu = str_starts(value, S("GPU"));
-	else if (str_behind(text, S("Chip ID: "), &value))
-		v->now.chip = first_number(value);
-	else if (str_behind(text, S("BDFID: "), &value)) {
-		v->now.bdf = first_number(value);
-		v->now.has_bdf = v->now.bdf > 0;
-	} else
-		return false;
-	return true;
+	return false;
 }
 
-/** amd-smi: `GPU: 0` and its fields below */
-static bool smi_line(struct inventory *v, struct str text, struct place at)
+static bool fields_line(struct inventory *v, const struct inventory_key *list, size_t n, struct str text)
 {
 	struct str value;
-	int64_t n;
-	if (is_gpu_line(text)) {
-		begin_gpu(v, at);
-		v->now.gpu = true;
-		return true;
-	}
-	if (str_behind(text, S("BDF: "), &value) && pci_length(value))
-		str_copy(v->now.pci, sizeof(v->now.pci), str_cut(value, pci_length(value)));
-	else if (str_behind(text, S("NODE_ID: "), &value) && str_number(value, &n))
-		v->now.node = n;
-	else if (str_behind(text, S("DEVICE_ID: "), &value))
-		v->now.chip = first_number(value);
-	else if (str_behind(text, S("TARGET_GRAPHICS_VERSION: "), &value))
-		str_copy(v->now.gfx, sizeof(v->now.gfx), value);
-	else if (str_behind(text, S("TOTAL_UNCORRECTABLE_COUNT: "), &value) && str_number(value, &n))
-		v->now.uncorrectable = n;
-	else
-		return false;
-	return true;
+	for (size_t i = 0; i < n; i++)
+		if (str_behind(text, str_z(list[i].key), &value))
+			return field_take(&v->now, list[i].field, value);
+	return false;
 }
 
 /** rocm-smi: `GPU[0]   : Node ID:  1` */
 static bool old_smi_line(struct inventory *v, struct str text, struct place at)
 {
-	struct str rest, value;
+	struct str rest = str_from(text, 4), index = str_split(&rest, ']');
 	int64_t n;
-	if (!str_starts(text, S("GPU[")))
-		return false;
-	rest = str_from(text, 4);
-	struct str index = str_split(&rest, ']');
-	if (!str_number(index, &n))
+	if (!str_starts(text, S("GPU[")) || !str_number(index, &n))
 		return false;
 	if (!v->open || v->now.index != n) {
 		begin_gpu(v, at);
@@ -173,46 +162,39 @@ static bool old_smi_line(struct inventory *v, struct str text, struct place at)
 		v->now.gpu = true;
 	}
 	str_split(&rest, ':');
-	rest = str_trim(rest);
-	if (str_behind(rest, S("Node ID:"), &value) && str_number(value, &n))
-		v->now.node = n;
-	else if (str_behind(rest, S("PCI Bus:"), &value) && pci_length(value))
-		str_copy(v->now.pci, sizeof(v->now.pci), str_cut(value, pci_length(value)));
-	else if (str_behind(rest, S("GFX Version:"), &value))
-		str_copy(v->now.gfx, sizeof(v->now.gfx), value);
-	else if (str_behind(rest, S("Card Model:"), &value))
-		v->now.chip = first_number(value);
+	fields_line(v, old_smi_keys, ARRAY_SIZE(old_smi_keys), str_trim(rest));
 	return true;
-}
-
-/** A version behind @key, up to a space. */
-static void version(struct str text, const char *key, char *room, size_t size)
-{
-	ptrdiff_t at = str_find(text, str_z(key));
-	if (at < 0)
-		return;
-	struct str rest = str_from(text, (size_t)at + strlen(key)), word = str_word(&rest);
-	if (word.n && char_digit(word.p[0]))
-		str_copy(room, size, word);
 }
 
 static enum taken inventory_line(void *self, const struct logline *line, struct place at)
 {
 	struct inventory *v = self;
-	struct str text = str_trim(line->text);
+	struct str text = str_trim(line->text), version;
+	const struct {
+		struct str key;
+		char *room;
+		size_t size;
+	} versions[] = { { S("ROCm version: "), v->rocm, sizeof(v->rocm) },
+			 { S("amdgpu version: "), v->driver, sizeof(v->driver) },
+			 { S("ROCk module version "), v->driver, sizeof(v->driver) } };
 	if (!v->at.line)
 		v->at = at;
-	version(text, "ROCm version: ", v->rocm, sizeof(v->rocm));
-	version(text, "amdgpu version: ", v->driver, sizeof(v->driver));
-	version(text, "ROCk module version ", v->driver, sizeof(v->driver));
+	for (size_t i = 0; i < ARRAY_SIZE(versions); i++)
+		if (str_after(text, versions[i].key, &version)) {
+			version = str_word(&version);
+			if (version.n && char_digit(version.p[0]))
+				str_copy(versions[i].room, versions[i].size, version);
+		}
 	// The table of amd-smi: `| 0000:ff:00.0 AMD Instinct MI300X VF | 0 % ...`
-	if (str_starts(text, S("| ")) && pci_length(str_from(text, 2)) == 12) {
+	const bool row = str_starts(text, S("| ")) && pci_length(str_from(text, 2)) == 12, gpu = row || is_gpu_line(text);
+	if (gpu || (str_starts(text, S("Agent ")) && text.n < 12)) {
 		begin_gpu(v, at);
-		v->now.gpu = true;
-		str_copy(v->now.pci, sizeof(v->now.pci), str_cut(str_from(text, 2), 12));
+		v->now.gpu = gpu;
+		if (row)
+			str_copy(v->now.pci, sizeof(v->now.pci), str_cut(str_from(text, 2), 12));
 		return true;
 	}
-	if (rocminfo_line(v, text, at) || smi_line(v, text, at) || old_smi_line(v, text, at))
+	if (fields_line(v, keys, ARRAY_SIZE(keys), text) || old_smi_line(v, text, at))
 		return true;
 	// Tables and fields that say nothing that is kept, but are of it: `KEY: value`, rules, rows.
 	bool looks = !text.n || char_among(text.p[0], "=*|+-") || str_find(text, S(":")) > 0 || str_starts(text, S("HSA ")) ||
@@ -223,16 +205,158 @@ static enum taken inventory_line(void *self, const struct logline *line, struct 
 static void inventory_close(void *self)
 {
 	struct inventory *v = self;
-	tell_gpu(v);
-	tell_software(v);
-	free(v);
+	struct event e;
+	_cleanup_arena_ struct arena a = { 0 };
+	inventory_tell_gpu(v);
+	if ((v->rocm[0] || v->driver[0]) && artefact_event(&v->out, "inventory-software", v->at, &e)) {
+		event_add_text(&e, &a, "rocm", str_z(v->rocm));
+		event_add_text(&e, &a, "driver", str_z(v->driver));
+		artefact_tell(&v->out, &e);
+	}
 }
 
-const struct artefact_reader inventory_reader = {
-	.kind = "inventory",
-	.begins = inventory_begins,
-	.open = inventory_open,
-	.line = inventory_line,
-	.close = inventory_close,
+ARTEFACT_READER(inventory, "inventory", 4);
+
+// Files of the driver's debugfs, as people paste them: amdgpu_fence_info and amdgpu_firmware_info. A fence that is not signaled
+// is no hang by itself; one that two looks show at the same number is.
+
+enum { RINGS_MAX = 128 };
+
+struct ring_fences {
+	char name[32];
+	uint64_t signaled, emitted;
+	struct place at;
+	bool stuck;
+};
+
+struct fence_info {
+	struct artefact_output out;
+	struct arena arena;
+	size_t n;
+	struct ring_fences rings[RINGS_MAX];
+	struct ring_fences now;
+	unsigned field; // how many of the ring's numbers were read: signaled, emitted
+};
+
+/** `--- ring 0 (gfx_0.0.0) ---` */
+static bool ring_header(struct str line, struct str *ret_name)
+{
+	struct str rest;
+	if (!str_after(line, S("--- ring "), &rest))
+		return false;
+	str_split(&rest, '(');
+	*ret_name = str_split(&rest, ')');
+	return ret_name->n;
+}
+
+static bool fence_info_begins(struct str line) { return ring_header(line, &(struct str){ 0 }); }
+
+/** The same ring again is a second look. */
+static void inventory_end_ring(struct fence_info *f)
+{
+	if (!f->now.name[0] || f->field < 2)
+		return;
+	for (size_t i = 0; i < f->n; i++) {
+		struct ring_fences *r = &f->rings[i];
+		if (strcmp(r->name, f->now.name))
+			continue;
+		r->stuck = r->signaled == f->now.signaled && f->now.emitted > f->now.signaled && r->emitted > r->signaled;
+		r->emitted = f->now.emitted;
+		r->signaled = f->now.signaled;
+		return;
+	}
+	if (f->n < RINGS_MAX)
+		f->rings[f->n++] = f->now;
+}
+
+static enum taken fence_info_line(void *self, const struct logline *line, struct place at)
+{
+	struct fence_info *f = self;
+	struct str text = str_trim(line->text), name;
+	if (ring_header(text, &name)) {
+		inventory_end_ring(f);
+		f->now = (struct ring_fences){ .at = at };
+		f->field = 0;
+		str_copy(f->now.name, sizeof(f->now.name), name);
+		return true;
+	}
+	if (!str_starts(text, S("Last ")))
+		return !text.n;
+	ptrdiff_t number = str_find(text, S("0x"));
+	uint64_t value;
+	// Only the first two are the ring's own; the trailing fences of preemption follow under the same words.
+	if (number > 0 && str_hex(str_trim(str_from(text, (size_t)number)), &value)) {
+		if (f->field == 0)
+			f->now.signaled = value;
+		else if (f->field == 1)
+			f->now.emitted = value;
+		f->field++;
+	}
+	return true;
+}
+
+static void fence_info_close(void *self)
+{
+	struct fence_info *f = self;
+	struct event e;
+	inventory_end_ring(f);
+	for (size_t i = 0; i < f->n; i++) {
+		const struct ring_fences *r = &f->rings[i];
+		if (r->emitted <= r->signaled ||
+		    !artefact_event(&f->out, r->stuck ? "fence-stuck" : "fence-pending", r->at, &e))
+			continue;
+		event_add_text(&e, &f->arena, "ring", str_z(r->name));
+		event_add_code(&e, &f->arena, "fence_signaled", r->signaled);
+		event_add_code(&e, &f->arena, "fence_emitted", r->emitted);
+		artefact_tell(&f->out, &e);
+	}
+	arena_free(&f->arena);
+}
+
+ARTEFACT_READER(fence_info, "fence-info", 8);
+
+// --- amdgpu_firmware_info ---
+
+void firmware_fact(struct event *e, struct arena *a, struct str engine, uint64_t version)
+{
+	char name[32] = "fw_";
+	for (size_t i = 0; i < engine.n && 3 + i + 1 < sizeof(name); i++)
+		name[3 + i] = engine.p[i] == ' ' ? '_' : char_lower(engine.p[i]);
+	event_add_code(e, a, arena_z(a, str_z(name)), version);
+}
+
+bool firmware_line(const struct artefact_output *out, struct str text, struct place at)
+{
+	ptrdiff_t feature = str_find(text, S(" feature version: "));
+	struct str rest;
+	uint64_t version;
+	struct event e;
+	if (feature <= 0 || feature > 24 ||
+	    !(str_after(text, S("fw version: "), &rest) || str_after(text, S("firmware version: "), &rest)))
+		return false;
+	if (!str_hex(str_word(&rest), &version) || !version || !artefact_event(out, "firmware-info", at, &e))
+		return true;
+	_cleanup_arena_ struct arena arena = { 0 };
+	firmware_fact(&e, &arena, str_cut(text, (size_t)feature), version);
+	artefact_tell(out, &e);
+	return true;
+}
+
+static bool firmware_info_begins(struct str line)
+{
+	return str_find(line, S(" feature version: ")) > 0 && str_find(line, S(", firmware version: 0x")) > 0;
+}
+
+static enum taken firmware_info_line(void *self, const struct logline *line, struct place at)
+{
+	struct str text = str_trim(line->message);
+	return firmware_line(self, text, at) || str_starts(text, S("VBIOS version"));
+}
+
+const struct artefact_reader firmware_info_reader = {
+	.kind = "firmware-info",
+	.begins = firmware_info_begins,
+	.size = sizeof(struct artefact_output),
+	.line = firmware_info_line,
 	.patience = 4,
 };

@@ -38,32 +38,15 @@ struct kernel_api {
 	uint64_t calls;
 };
 
-static const char *const marks[] = { "SGLang Kernel API Call: ", "FlashInfer API Call: " };
-
 static bool find_call(struct str line, struct str *ret_name)
 {
-	for (size_t i = 0; i < 2; i++) {
-		ptrdiff_t at = str_find(line, str_z(marks[i]));
-		if (at >= 0) {
-			*ret_name = str_trim(str_from(line, (size_t)at + strlen(marks[i])));
-			return true;
-		}
-	}
-	return false;
+	if (!str_after(line, S("SGLang Kernel API Call: "), ret_name) && !str_after(line, S("FlashInfer API Call: "), ret_name))
+		return false;
+	*ret_name = str_trim(*ret_name);
+	return true;
 }
 
-static bool kernel_api_begins(struct str line)
-{
-	struct str name;
-	return find_call(line, &name);
-}
-
-static void *kernel_api_open(const struct artefact_output *out)
-{
-	struct kernel_api *k = mem_alloc(sizeof(*k));
-	k->out = *out;
-	return k;
-}
+static bool kernel_api_begins(struct str line) { return find_call(line, &(struct str){ 0 }); }
 
 static void begin_call(struct kernel_api *k, const struct logline *line, struct str name, struct place at)
 {
@@ -80,48 +63,6 @@ static void begin_call(struct kernel_api *k, const struct logline *line, struct 
 	text_clear(&k->shapes);
 }
 
-/** Whether @text is a line of the block that follows a call. */
-static bool is_block_line(struct str text)
-{
-	static const char *const begins[] = { "arg[",
-					      "return",
-					      "Positional input",
-					      "Keyword input",
-					      "Default param",
-					      "Tensor(",
-					      "shape=",
-					      "dtype=",
-					      "device=",
-					      "requires_grad=",
-					      "is_contiguous=",
-					      "stride=",
-					      "min=",
-					      "max=",
-					      "mean=",
-					      "nan_count=",
-					      "inf_count=",
-					      "statistics=",
-					      "repr=",
-					      ")",
-					      "[",
-					      "Output",
-					      "Dumped ",
-					      "====",
-					      "----",
-					      "Warning:",
-					      "<" };
-	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
-		if (str_starts(text, str_z(begins[i])))
-			return true;
-	return !text.n;
-}
-
-static void add_count(int64_t *sum, int64_t n)
-{
-	if (n > 0 && *sum < INT64_MAX - n)
-		*sum += n;
-}
-
 static enum taken kernel_api_line(void *self, const struct logline *line, struct place at)
 {
 	struct kernel_api *k = self;
@@ -135,10 +76,9 @@ static enum taken kernel_api_line(void *self, const struct logline *line, struct
 		begin_call(k, line, rest, at);
 		return true;
 	}
-	ptrdiff_t exception = str_find(text, S("API Exception: "));
-	if (exception >= 0) {
+	if (str_after(text, S("API Exception: "), &rest)) {
 		if (!k->call.exception.n)
-			k->call.exception = arena_str(&k->arena, str_cut(str_from(text, (size_t)exception + 15), 240));
+			k->call.exception = arena_str(&k->arena, str_cut(rest, 240));
 		return true;
 	}
 	if (str_behind(text, S("Output"), &rest)) {
@@ -159,14 +99,20 @@ static enum taken kernel_api_line(void *self, const struct logline *line, struct
 		// Ids and offsets that no table of a model reaches, or that wrapped round.
 		if (low < -1 || top > ODD_INDEX)
 			k->call.odd_range = arena_printf(&k->arena, "%.0f to %.0f", low, top);
-	} else if (str_behind(text, S("nan_count="), &rest) && !k->outputs && str_number(rest, &n)) {
-		add_count(&k->call.nan, n);
-	} else if (str_behind(text, S("inf_count="), &rest) && !k->outputs && str_number(rest, &n)) {
-		add_count(&k->call.inf, n);
+	} else if ((str_behind(text, S("nan_count="), &rest) || str_behind(text, S("inf_count="), &rest)) && !k->outputs &&
+		   str_number(rest, &n)) {
+		int64_t *sum = text.p[0] == 'n' ? &k->call.nan : &k->call.inf;
+		*sum += n > 0 && *sum < INT64_MAX - n ? n : 0;
 	} else if (str_starts(text, S("statistics=[unavailable"))) {
 		k->call.poisoned = true;
 	} else {
-		return is_block_line(text) ? TAKEN_LOOKS_LIKE : TAKEN_NO;
+		// Words with which lines of the block begin that follows a call.
+		const char *words =
+			"arg[|return|Positional input|Keyword input|Default param|Tensor(|shape=|dtype=|device=|requires_grad=|"
+			"is_contiguous=|stride=|min=|max=|mean=|nan_count=|inf_count=|statistics=|repr=|)|[|Output|Dumped "
+			"|====|"
+			"----|Warning:|<";
+		return !text.n || str_among(text, STR_BEGINS, words).n ? TAKEN_LOOKS_LIKE : TAKEN_NO;
 	}
 	return true;
 }
@@ -202,29 +148,11 @@ static void kernel_api_close(void *self)
 	}
 	text_free(&k->shapes);
 	arena_free(&k->arena);
-	free(k);
 }
 
-const struct artefact_reader kernel_api_reader = {
-	.kind = "kernel-api-log",
-	.begins = kernel_api_begins,
-	.open = kernel_api_open,
-	.line = kernel_api_line,
-	.close = kernel_api_close,
-	.patience = UINT32_MAX, // such a log has lines of everything else between its calls
-};
+ARTEFACT_READER(kernel_api, "kernel-api-log", UINT32_MAX); // such a log has lines of everything else between its calls
 
 // --- metadata of a dump ---
-
-/** `[16, 4096]:torch.bfloat16` */
-static void add_shape(struct text *out, const json_t *shape, const char *type)
-{
-	enum { DIMENSIONS_MAX = 16 };
-	text_printf(out, "%s[", out->n ? " " : "");
-	for (size_t n = 0; n < json_array_size(shape) && n < DIMENSIONS_MAX; n++)
-		text_printf(out, "%s%lld", n ? ", " : "", (long long)json_integer_value(json_array_get(shape, n)));
-	text_printf(out, "]:%.40s", type);
-}
 
 static bool kernel_api_document_read(const struct artefact_output *out, const json_t *root)
 {
@@ -236,16 +164,21 @@ static bool kernel_api_document_read(const struct artefact_output *out, const js
 	if (!artefact_event(out, str_is(status, "inputs_saved") ? "api-dump-open" : "api-dump-closed",
 			    (struct place){ out->source, out->line }, &e))
 		return true;
-	struct arena a = { 0 };
-	struct text shapes = { 0 };
+	_cleanup_arena_ struct arena a = { 0 };
+	_cleanup_text_ struct text shapes = { 0 };
 	const char *key;
 	json_t *tensor;
 	json_object_foreach(json_object_get(root, "tensor_details"), key, tensor)
 	{
+		enum { DIMENSIONS_MAX = 16 };
 		const char *type = json_string_value(json_object_get(tensor, "dtype"));
+		const json_t *shape = json_object_get(tensor, "shape");
 		if (shapes.n >= SHAPES_BYTES)
 			break;
-		add_shape(&shapes, json_object_get(tensor, "shape"), type ? type : "?");
+		text_printf(&shapes, "%s[", shapes.n ? " " : ""); // `[16, 4096]:torch.bfloat16`
+		for (size_t n = 0; n < json_array_size(shape) && n < DIMENSIONS_MAX; n++)
+			text_printf(&shapes, "%s%lld", n ? ", " : "", (long long)json_integer_value(json_array_get(shape, n)));
+		text_printf(&shapes, "]:%.40s", type ? type : "?");
 	}
 	add_call(&e, &a, str_cut(name, NAME_BYTES), text_str(&shapes), str_cut(document_text(root, "dump_dir"), 400));
 	event_add_text(&e, &a, "execution_status", status);
@@ -253,8 +186,6 @@ static bool kernel_api_document_read(const struct artefact_output *out, const js
 	if (pid > 0)
 		event_add_number(&e, &a, "pid", pid);
 	artefact_tell(out, &e);
-	text_free(&shapes);
-	arena_free(&a);
 	return true;
 }
 

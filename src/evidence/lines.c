@@ -1,3 +1,5 @@
+// Keeps lines of the evidence beside the events that were read from them. Which lines are wanted is known only when a source was read, so a
+// file is read a second time, of a stream a copy is kept, and of records those before the newest.
 #include "evidence/lines.h"
 
 #include <stdlib.h>
@@ -39,7 +41,7 @@ struct lines *lines_new(unsigned around)
 }
 
 /** Forgets the oldest @n records that were not kept. */
-static void forget(struct lines *l, size_t n)
+static void records_forget(struct lines *l, size_t n)
 {
 	for (size_t k = 0; k < n; k++) {
 		l->before_bytes -= l->before.data[k].n;
@@ -58,12 +60,12 @@ void lines_free(struct lines *l)
 	vec_free(&l->kept);
 	text_free(&l->bytes);
 	text_free(&l->copy);
-	forget(l, l->before.len);
+	records_forget(l, l->before.len);
 	vec_free(&l->before);
 	free(l);
 }
 
-static int by_place(const void *a, const void *b)
+static int evidence_lines_by_place(const void *a, const void *b)
 {
 	const struct place *x = a, *y = b;
 	if (x->source != y->source)
@@ -74,7 +76,7 @@ static int by_place(const void *a, const void *b)
 void lines_want(struct lines *l, struct place at)
 {
 	const struct place *last = l->wanted.len ? &l->wanted.data[l->wanted.len - 1] : NULL;
-	if (at.line && l->wanted.len < WANTED_MAX && !(last && !by_place(last, &at)))
+	if (at.line && l->wanted.len < WANTED_MAX && !(last && !evidence_lines_by_place(last, &at)))
 		vec_push(&l->wanted, at);
 }
 
@@ -98,7 +100,7 @@ struct source *lines_watch(struct lines *l, struct source *s)
 	return &l->watched;
 }
 
-static void keep(struct lines *l, struct place at, struct str text)
+static void evidence_lines_keep(struct lines *l, struct place at, struct str text)
 {
 	text = str_cut(text, LINE_MAX_BYTES);
 	text.n -= str_ends(text, S("\r"));
@@ -131,7 +133,7 @@ static void walk_piece(struct line_walk *w, struct str piece)
 		if (!newline)
 			return;
 		if (wanted)
-			keep(l, at, text_str(&w->part));
+			evidence_lines_keep(l, at, text_str(&w->part));
 		text_clear(&w->part);
 		w->line++;
 		while (w->next < l->wanted.len && l->wanted.data[w->next].line + l->around < w->line)
@@ -142,10 +144,10 @@ static void walk_piece(struct line_walk *w, struct str piece)
 void lines_take(struct lines *l, const struct source *s)
 {
 	struct line_walk w = { .lines = l, .line = 1 };
-	struct uh_error *err = NULL;
+	_cleanup_error_ struct uh_error *err = NULL; // the source was read before: what is missing now is only not shown
 	if (l->wanted.len)
-		qsort(l->wanted.data, l->wanted.len, sizeof(l->wanted.data[0]), by_place);
-	char *room = s->door && l->wanted.len ? mem_large(CHUNK) : NULL;
+		qsort(l->wanted.data, l->wanted.len, sizeof(l->wanted.data[0]), evidence_lines_by_place);
+	_cleanup_free_ char *room = s->door && l->wanted.len ? mem_large(CHUNK) : NULL;
 	uint64_t offset = 0;
 	for (ssize_t n = room ? 1 : 0; n > 0 && w.next < l->wanted.len;) {
 		n = door_read(s->door, offset, room, CHUNK, &err);
@@ -155,30 +157,15 @@ void lines_take(struct lines *l, const struct source *s)
 	if (!s->door)
 		walk_piece(&w, text_str(&l->copy));
 	if (w.next < l->wanted.len && w.part.n) // the last line has no newline
-		keep(l, (struct place){ l->wanted.data[w.next].source, w.line }, text_str(&w.part));
-	uh_error_free(err); // the source was read before: what is missing now is only not shown
-	free(room);
+		evidence_lines_keep(l, (struct place){ l->wanted.data[w.next].source, w.line }, text_str(&w.part));
 	text_free(&w.part);
 	text_free(&l->copy);
 	l->wanted.len = 0;
 }
 
-/** A record that nobody wants yet: one of the next may want it. */
-static void remember(struct lines *l, struct str text)
-{
-	struct text copy = { 0 };
-	if (l->before_bytes > KEPT_MAX)
-		forget(l, l->before.len);
-	else if (l->before.len == l->around)
-		forget(l, 1);
-	text_add(&copy, str_cut(text, LINE_MAX_BYTES));
-	l->before_bytes += copy.n;
-	vec_push(&l->before, copy);
-}
-
 void lines_begin_records(struct lines *l)
 {
-	forget(l, l->before.len);
+	records_forget(l, l->before.len);
 	l->after = 0;
 }
 
@@ -189,20 +176,27 @@ void lines_take_record(struct lines *l, struct str text)
 		const struct place at = l->wanted.data[0];
 		for (size_t n = 0; n < l->before.len; n++)
 			if (at.line > l->before.len - n)
-				keep(l, (struct place){ at.source, at.line - (l->before.len - n) },
-				     text_str(&l->before.data[n]));
+				evidence_lines_keep(l, (struct place){ at.source, at.line - (l->before.len - n) },
+						    text_str(&l->before.data[n]));
 		for (size_t n = 0; n < l->wanted.len; n++)
-			if (!n || by_place(&l->wanted.data[n - 1], &l->wanted.data[n]))
-				keep(l, l->wanted.data[n], text);
+			if (!n || evidence_lines_by_place(&l->wanted.data[n - 1], &l->wanted.data[n]))
+				evidence_lines_keep(l, l->wanted.data[n], text);
 		l->after = l->around;
 	} else if (l->after && last) {
-		keep(l, (struct place){ last->source, last->line + 1 }, text);
+		evidence_lines_keep(l, (struct place){ last->source, last->line + 1 }, text);
 		l->after--;
-	} else if (l->around) {
-		remember(l, text);
+	} else if (l->around) { // nobody wants it yet: one of the next may
+		struct text copy = { 0 };
+		if (l->before_bytes > KEPT_MAX)
+			records_forget(l, l->before.len);
+		else if (l->before.len == l->around)
+			records_forget(l, 1);
+		text_add(&copy, str_cut(text, LINE_MAX_BYTES));
+		l->before_bytes += copy.n;
+		vec_push(&l->before, copy);
 		return;
 	}
-	forget(l, l->before.len);
+	records_forget(l, l->before.len);
 	l->wanted.len = 0;
 }
 
@@ -210,6 +204,7 @@ struct str lines_at(const struct lines *l, struct place at)
 {
 	// Sources are read one after the other, so that the lines are in order.
 	const struct kept_line *k =
-		l && l->kept.len ? bsearch(&at, l->kept.data, l->kept.len, sizeof(l->kept.data[0]), by_place) : NULL;
+		l && l->kept.len ? bsearch(&at, l->kept.data, l->kept.len, sizeof(l->kept.data[0]), evidence_lines_by_place) :
+				   NULL;
 	return k ? (struct str){ l->bytes.p + k->begin, k->n } : (struct str){ 0 };
 }

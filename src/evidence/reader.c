@@ -1,23 +1,155 @@
-// What a source is decides who reads it: a document, a core, or a log. Logs are read in windows: files by log/scan_file.c, streams by stream.c.
+// What a source is decides who reads it: a document, a core, or a log. Logs are read in windows: files by log/scan_file.c, streams here.
 #include "evidence/reader.h"
 
 #include <stdlib.h>
 #include <time.h>
 
 #include "base/command.h"
+#include "base/door/door.h"
 #include "code/object/bundle.h"
 #include "evidence/artefact.h"
 #include "evidence/recording/places.h"
 #include "evidence/recording/tell.h"
 #include "evidence/waves/gpu_core.h"
 #include "evidence/log/scan_file.h"
-#include "evidence/log/words/words.h"
-#include "evidence/documents/pickle.h"
+#include "evidence/log/words.h"
+#include "evidence/documents/document.h"
 #include "evidence/silicon/silicon.h"
-#include "evidence/stream.h"
 #include "evidence/waves/wave_code.h"
 #include "source/file.h"
 #include "source/tape/tape.h"
+
+// --- sources that cannot be mapped: they are read through a room that moves over them ---
+
+/** The head of a source, by which it is recognised, and what comes behind it, window by window. */
+struct reader_stream {
+	struct source *source;
+	char *bytes;
+	size_t room;       // grows with what is read, up to STREAM_ROOM
+	size_t have, from; // read so far; where the next window begins
+	uint64_t offset;   // of bytes[0]
+	bool ended;
+	struct uh_error *err;
+};
+
+enum {
+	DOCUMENT_MAX = 32 << 20,
+	STREAM_BODY = 512 << 10,
+	STREAM_FIRST = 32 << 10,
+	STREAM_ROOM = WINDOW_BEFORE + STREAM_BODY + WINDOW_AFTER,
+	HEAD = 256 << 10,
+};
+
+// So many NULs are passed over; a stream of them may have no end.
+static const uint64_t nuls_of_file = 4ull << 30, nuls_of_stream = 256 << 20;
+
+_Static_assert(HEAD <= STREAM_ROOM, "a stream's room holds its head");
+
+/** Where the next bytes go, and how many of them up to @upto; most sources are short, so that the room is small at first. */
+static struct str stream_room(struct reader_stream *s, size_t upto)
+{
+	if (s->have == s->room) {
+		size_t room = s->room ? 2 * s->room : STREAM_FIRST;
+		room = room < STREAM_ROOM ? room : STREAM_ROOM;
+		s->bytes = mem_grow(s->bytes, s->room, room);
+		s->room = room;
+	}
+	return (struct str){ s->bytes + s->have, (upto < s->room ? upto : s->room) - s->have };
+}
+
+static void stream_fill(struct reader_stream *s, size_t upto)
+{
+	while (!s->ended && s->have < upto) {
+		struct str room = stream_room(s, upto);
+		ssize_t n = s->source->read(s->source, (char *)room.p, room.n, &s->err);
+		if (n <= 0)
+			s->ended = true;
+		else
+			s->have += (size_t)n;
+	}
+}
+
+static void window_free(struct window *w) { vec_free(&w->candidates); }
+
+/** The rest as a log, in windows with what stands before and behind them. */
+static void stream_read(const struct scanner *scanner, struct reader_stream *s, struct log_reader *log)
+{
+	_cleanup_(window_free) struct window w = { 0 };
+	for (;;) {
+		stream_fill(s, s->from + STREAM_BODY + WINDOW_AFTER);
+		w.bytes = s->bytes;
+		w.size = s->have;
+		w.from = s->from;
+		w.to = s->ended && s->have <= s->from + STREAM_BODY + WINDOW_AFTER ? s->have : s->from + STREAM_BODY;
+		scan_window(scanner, &w);
+		log_reader_window(log, &w, s->offset);
+		if (w.to == s->have && s->ended)
+			break;
+		// Keep some of what was read as the context of what comes.
+		size_t keep = w.to < WINDOW_BEFORE ? w.to : WINDOW_BEFORE;
+		memmove(s->bytes, s->bytes + w.to - keep, s->have - w.to + keep);
+		s->offset += w.to - keep;
+		s->have -= w.to - keep;
+		s->from = keep;
+	}
+}
+
+/** The first bytes that are not all NUL. */
+static struct uh_error *fill_head(struct source *s, struct reader_stream *stream)
+{
+	for (;;) {
+		for (ssize_t n = 1; s->door && stream->have < HEAD && n > 0 && !stream->err;) {
+			struct str room = stream_room(stream, HEAD);
+			n = door_read(s->door, stream->offset + stream->have, (char *)room.p, room.n, &stream->err);
+			stream->have += n > 0 ? (size_t)n : 0;
+		}
+		if (s->door)
+			stream->ended = stream->err || s->size <= stream->offset + HEAD;
+		else
+			stream_fill(stream, HEAD);
+		if (s->door && stream->err && !stream->have)
+			return stream->err;
+		// A log whose beginning was never written, after a power cut, begins with NULs: any number of them.
+		const bool nuls =
+			stream->have && !stream->bytes[0] && !memcmp(stream->bytes, stream->bytes + 1, stream->have - 1);
+		if (stream->ended || !nuls || stream->offset >= (s->door ? nuls_of_file : nuls_of_stream))
+			return NULL;
+		stream->offset += stream->have;
+		stream->have = 0;
+	}
+}
+
+/** Fills the head of @stream; what is wrong with it is the result. */
+static struct uh_error *stream_head(struct source *s, struct reader_stream *stream)
+{
+	struct uh_error *err = fill_head(s, stream);
+	if (err)
+		return err;
+	struct str head = { stream->bytes, stream->have };
+	const char *binary = stream->have && !document_begins(head) ? recognise_binary(head) : NULL;
+	if (stream->have && !binary)
+		return NULL;
+	uh_error_free(binary ? stream->err : NULL);
+	return binary      ? uh_error_new("%s: %s, not a log", s->name, binary) :
+	       stream->err ? stream->err :
+			     uh_error_new("%s: there is nothing to read", s->name);
+}
+
+/** The whole of a source whose head is in @stream, as far as a document may be long. */
+static void stream_whole(struct source *s, struct reader_stream *stream, struct text *out)
+{
+	text_add(out, (struct str){ stream->bytes, stream->have });
+	_cleanup_free_ char *room = stream->ended ? NULL : mem_alloc(WINDOW_BODY);
+	while (!stream->ended && out->n < DOCUMENT_MAX) {
+		ssize_t n = s->door ? door_read(s->door, stream->offset + out->n, room, WINDOW_BODY, &stream->err) :
+				      s->read(s, room, WINDOW_BODY, &stream->err);
+		if (n <= 0)
+			break;
+		text_add(out, (struct str){ room, (size_t)n });
+	}
+}
+
+// --- the reader ---
 
 enum {
 	SMALL = 4 << 20,         // what is not larger is matched line by line; of a stream, its head
@@ -97,12 +229,6 @@ struct counted {
 	uint64_t events;
 };
 
-static void take_kinds(struct evidence *e, const struct log_reader *log)
-{
-	e->nkinds = log_reader_kinds(log, e->kinds, EVIDENCE_KINDS);
-	e->kind = e->nkinds ? e->kinds[0] : "text";
-}
-
 static void count_event(void *ctx, const struct event *e)
 {
 	struct counted *c = ctx;
@@ -118,7 +244,10 @@ struct read_ahead {
 	size_t at;
 };
 
-static ssize_t read_again(struct source *source, void *buffer, size_t size, struct uh_error **ret_err)
+static void read_ahead_free(struct read_ahead *a) { text_free(&a->bytes); }
+static void stream_free(struct reader_stream *s) { free(s->bytes); }
+
+static ssize_t reader_read_again(struct source *source, void *buffer, size_t size, struct uh_error **ret_err)
 {
 	struct read_ahead *a = source->ctx;
 	if (a->at >= a->bytes.n)
@@ -144,7 +273,7 @@ static bool read_document(struct evidence_reader *r, struct source *s, struct re
 	if (!kind) {
 		ahead->at = stream->have;
 		ahead->rest = s;
-		ahead->source = (struct source){ .name = s->name, .read = read_again, .ctx = ahead };
+		ahead->source = (struct source){ .name = s->name, .read = reader_read_again, .ctx = ahead };
 		stream->source = &ahead->source;
 		return false;
 	}
@@ -158,38 +287,29 @@ static bool read_document(struct evidence_reader *r, struct source *s, struct re
 
 // --- cores and code objects ---
 
-static bool not_wanted(void *ctx, struct str target)
+static bool gpu_code_wanted(void *ctx, struct str target)
 {
 	(void)target;
 	*(bool *)ctx = true;
 	return false;
 }
 
-static void found_one(void *ctx, const struct code_found *f)
+static void gpu_code_found(void *ctx, const struct code_found *f)
 {
 	(void)f;
 	*(bool *)ctx = true;
 }
 
-static void forget(void *ctx, struct uh_error *err)
+static void gpu_code_error(void *ctx, struct uh_error *err)
 {
 	(void)ctx;
-	uh_error_free(err);
-}
-
-/** Whether an ELF file has code of a GPU in it. */
-static bool has_gpu_code(const struct file *f)
-{
-	bool found = false;
-	const struct code_finder finder = { not_wanted, found_one, forget, &found };
-	code_find(f, &finder);
-	return found;
+	cleanup_error(&err);
 }
 
 /** A recording of the flight recorder is read as a whole. */
 static bool read_recording(struct evidence_reader *r, struct source *s, struct reader_stream *stream, struct uh_error **ret_err)
 {
-	struct text bytes = { 0 };
+	_cleanup_text_ struct text bytes = { 0 };
 	if (!recording_begins((struct str){ stream->bytes, stream->have }))
 		return false;
 	if (!s->door && !s->bytes)
@@ -202,7 +322,6 @@ static bool read_recording(struct evidence_reader *r, struct source *s, struct r
 	e->bytes = s->door ? s->size : whole.n;
 	e->events = c.events;
 	e->kinds[e->nkinds++] = e->kind;
-	text_free(&bytes);
 	return true;
 }
 
@@ -216,7 +335,11 @@ static bool keep_elf(struct evidence_reader *r, struct source *s, struct reader_
 	struct core_source c;
 	if (!core_begins(head)) {
 		const struct file f = { .name = str_z(s->name), .door = s->door, .size = s->size };
-		if (!s->door || !has_gpu_code(&f))
+		bool code = false;
+		const struct code_finder finder = { gpu_code_wanted, gpu_code_found, gpu_code_error, &code };
+		if (s->door)
+			code_find(&f, &finder);
+		if (!code)
 			return false;
 		code_shelf_add(r->code, s->name);
 		evidence_add(r, s->name, "code-object")->bytes = s->size;
@@ -249,43 +372,24 @@ static bool keep_elf(struct evidence_reader *r, struct source *s, struct reader_
 	return true;
 }
 
-static struct uh_error *lost_error(const char *name, uint64_t lost)
-{
-	struct arena room = { 0 };
-	struct str turn = command_str(COMMAND_OF(&room, ": tac ", PIECE_PATH, str_z(name)));
-	struct uh_error *err =
-		uh_error_new("%s: runs backwards, and its %llu oldest events did not fit; reverse it first" STR_FMT, name,
-			     (unsigned long long)lost, STR_ARG(turn));
-	arena_free(&room);
-	return err;
-}
-
 struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 {
-	struct reader_stream stream = { .source = s };
-	struct uh_error *err = stream_head(s, &stream);
+	_cleanup_(stream_free) struct reader_stream stream = { .source = s };
+	_cleanup_error_ struct uh_error *err = stream_head(s, &stream);
 	struct uh_error *elf_err = NULL;
-	if (stream.have && (keep_elf(r, s, &stream, &elf_err) || read_recording(r, s, &stream, &elf_err))) {
-		uh_error_free(err);
-		free(stream.bytes);
+	if (stream.have && (keep_elf(r, s, &stream, &elf_err) || read_recording(r, s, &stream, &elf_err)))
 		return elf_err;
-	}
 	if (!err && (recording_named(str_z(s->name)) || recording_damaged((struct str){ stream.bytes, stream.have })))
 		err = uh_error_new("%s: a recording, but its first bytes are damaged or missing", s->name);
-	if (err) {
-		free(stream.bytes);
-		return err;
-	}
+	if (err)
+		return take_ptr(err);
 	uint64_t nuls = stream.offset;
 	while (nuls - stream.offset < stream.have && !stream.bytes[nuls - stream.offset])
 		nuls++;
 	struct evidence *e = evidence_add(r, s->name, "text");
-	struct read_ahead ahead = { 0 };
-	if (read_document(r, s, &stream, e, &ahead)) {
-		text_free(&ahead.bytes);
-		free(stream.bytes);
+	_cleanup_(read_ahead_free) struct read_ahead ahead = { 0 };
+	if (read_document(r, s, &stream, e, &ahead))
 		return stream.err;
-	}
 	struct log_reader *log = open_log(r, e);
 	// A short text is matched line by line, so that nothing in it needs an anchor.
 	bool differences = log_reader_look(log, (struct str){ stream.bytes, stream.have });
@@ -304,18 +408,21 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 	log_reader_end(log);
 	e->lines = log_reader_lines(log);
 	e->events = log_reader_events(log);
-	take_kinds(e, log);
+	e->nkinds = log_reader_kinds(log, e->kinds, EVIDENCE_KINDS);
+	e->kind = e->nkinds ? e->kinds[0] : "text";
 	if (!err && nuls >= NULS_TOLD)
 		err = uh_error_new("%s: begins with %llu NUL bytes, as after a power cut; the rest was read", s->name,
 				   (unsigned long long)nuls);
 	if (!err && pickle_begins(text_str(&ahead.bytes)))
 		err = uh_error_new("%s: a pickle that cannot be read: it is cut off, damaged, or of another protocol", s->name);
-	if (!err && log_reader_lost(log))
-		err = lost_error(s->name, log_reader_lost(log));
+	if (!err && log_reader_lost(log)) {
+		_cleanup_arena_ struct arena room = { 0 };
+		struct str turn = command_str(COMMAND_OF(&room, ": tac ", PIECE_PATH, str_z(s->name)));
+		err = uh_error_new("%s: runs backwards, and its %llu oldest events did not fit; reverse it first" STR_FMT,
+				   s->name, (unsigned long long)log_reader_lost(log), STR_ARG(turn));
+	}
 	log_reader_free(log);
-	text_free(&ahead.bytes);
-	free(stream.bytes);
-	return err;
+	return take_ptr(err);
 }
 
 static void note_wall(struct evidence *e, double began)

@@ -1,4 +1,6 @@
 // What a text or a file is, by its content.
+#include <stdlib.h>
+
 #include "evidence/artefact.h"
 #include "evidence/reader.h"
 
@@ -23,7 +25,7 @@ static const struct {
 
 const char *recognise_binary(struct str head)
 {
-	for (size_t i = 0; i < sizeof(magics) / sizeof(magics[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(magics); i++)
 		if (str_starts(head, (struct str){ magics[i].bytes, magics[i].size }))
 			return magics[i].what;
 	// A log of a machine that lost power has runs of NULs; other control characters are rare in any text.
@@ -48,10 +50,24 @@ static const struct artefact_reader *const artefacts[] = {
 
 const struct artefact_reader *recognise_artefact(struct str line)
 {
-	for (size_t i = 0; i < sizeof(artefacts) / sizeof(artefacts[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(artefacts); i++)
 		if (artefacts[i]->begins(line))
 			return artefacts[i];
 	return NULL;
+}
+
+void *artefact_open(const struct artefact_reader *r, const struct artefact_output *out)
+{
+	struct artefact_output *self = mem_alloc(r->size);
+	*self = *out;
+	return self;
+}
+
+void artefact_close(const struct artefact_reader *r, void *self)
+{
+	if (r->close)
+		r->close(self);
+	free(self);
 }
 
 bool artefact_event(const struct artefact_output *out, const char *id, struct place at, struct event *ret)
@@ -59,7 +75,8 @@ bool artefact_event(const struct artefact_output *out, const char *id, struct pl
 	ret->signature = know_signature(out->know, str_z(id));
 	ret->time = (struct stamp){ 0 };
 	ret->at = at;
-	ret->device = ret->driver = ret->text = ret->boot_id = ret->host = (struct str){ 0 };
+	ret->device = ret->driver = ret->text = ret->boot_id = ret->host = ret->named = (struct str){ 0 };
+	ret->began = ret->hold = 0;
 	ret->now = ret->unattested = false;
 	ret->dump = (struct dump){ 0 };
 	ret->nfacts = 0;

@@ -10,7 +10,6 @@
 // and what people write of them: `main -> train_step() -> hipStreamSynchronize -> hsa_signal_wait_scacquire`.
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "evidence/artefact.h"
 #include "evidence/documents/document.h"
@@ -29,6 +28,11 @@ struct stacks {
 	struct stamp time;
 	bool background, nvidia;
 	struct str waits_in, peer_in, python_frame;
+	bool locked;                // the thread waits for a lock
+	struct str lock_in;         // the runtime's function that wants the lock
+	char lock_first[FRAME_BYTES], lock_second[FRAME_BYTES]; // two such functions of different threads
+	struct place lock_at;
+	size_t lock_threads, gpu_threads; // that wait for a lock of the runtime, for the GPU
 	size_t frames;
 	size_t told;
 };
@@ -36,16 +40,15 @@ struct stacks {
 /** `Thread 4242 (active+gil)` of py-spy */
 static bool is_pyspy_thread(struct str line, struct str *ret_name)
 {
-	struct str rest = line, number;
-	if (!str_starts(rest, S("Thread ")))
+	struct str rest, number;
+	if (!str_behind(line, S("Thread "), &rest))
 		return false;
-	rest = str_from(rest, 7);
 	number = str_word(&rest);
 	rest = str_trim(rest);
 	if (!number.n || (!char_digit(number.p[0])) || !(str_starts(rest, S("(active")) || str_starts(rest, S("(idle"))))
 		return false;
-	ptrdiff_t open = str_find(rest, S("\""));
-	*ret_name = open < 0 ? (struct str){ 0 } : str_from(rest, (size_t)open + 1);
+	*ret_name = (struct str){ 0 };
+	str_after(rest, S("\""), ret_name);
 	*ret_name = str_split(ret_name, '"');
 	return true;
 }
@@ -65,7 +68,7 @@ static bool is_gdb_thread(struct str line, struct str *ret_name)
 static bool is_gdb_frame(struct str line)
 {
 	size_t n = 1;
-	if (!line.n || line.p[0] != '#')
+	if (!line.n || line.p[0] != '#' || str_find(line, S(" from /boot/")) > 0) // kgdb's are the kernel's, not a thread's
 		return false;
 	while (n < line.n && char_digit(line.p[n]))
 		n++;
@@ -78,7 +81,7 @@ static struct str arrow_frame(struct str *rest)
 	static const char *const arrows[] = { "->", "=>", "\xe2\x86\x92" };
 	ptrdiff_t at = (ptrdiff_t)rest->n;
 	size_t width = 0;
-	for (size_t i = 0; i < sizeof(arrows) / sizeof(arrows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(arrows); i++) {
 		ptrdiff_t found = str_find(*rest, str_z(arrows[i]));
 		if (found >= 0 && found < at) {
 			at = found;
@@ -116,14 +119,36 @@ static bool stacks_begins(struct str line)
 	       (str_starts(text, S("Process ")) && str_find(text, S(": ")) > 0 && char_digit(text.p[8]));
 }
 
-static void *stacks_open(const struct artefact_output *out)
+// --- what is handed on ---
+
+/** Threads that wait for locks of the runtime in different functions, while none waits for the GPU, wait for each other. */
+static void note_lock(struct stacks *s)
 {
-	struct stacks *s = mem_alloc(sizeof(*s));
-	s->out = *out;
-	return s;
+	if (!s->lock_in.n) {
+		s->gpu_threads += s->waits_in.n > 0;
+		return;
+	}
+	s->lock_threads++;
+	if (!s->lock_first[0]) {
+		str_copy(s->lock_first, sizeof(s->lock_first), s->lock_in);
+		s->lock_at = s->at;
+	} else if (!s->lock_second[0] && !str_eq(str_z(s->lock_first), s->lock_in)) {
+		str_copy(s->lock_second, sizeof(s->lock_second), s->lock_in);
+	}
 }
 
-// --- what is handed on ---
+static void tell_locks(struct stacks *s)
+{
+	struct event e;
+	char count[16];
+	if (!s->lock_second[0] || s->gpu_threads || !artefact_event(&s->out, "stack-locks", s->lock_at, &e))
+		return;
+	snprintf(count, sizeof(count), "%zu", s->lock_threads);
+	event_add(&e, S("lock_threads"), str_z(count), FACT_NUMBER);
+	event_add(&e, S("lock_first"), str_z(s->lock_first), FACT_TEXT);
+	event_add(&e, S("lock_second"), str_z(s->lock_second), FACT_TEXT);
+	artefact_tell(&s->out, &e);
+}
 
 static void tell_thread(struct stacks *s)
 {
@@ -141,13 +166,15 @@ static void tell_thread(struct stacks *s)
 		event_add(&e, S("python_frame"), s->python_frame, FACT_TEXT);
 		artefact_tell(&s->out, &e);
 	}
-	s->background = false;
-	s->waits_in = s->peer_in = s->python_frame = s->thread = (struct str){ 0 };
+	if (!s->background)
+		note_lock(s);
+	s->background = s->locked = false;
+	s->waits_in = s->peer_in = s->python_frame = s->thread = s->lock_in = (struct str){ 0 };
 	s->frames = 0;
 	arena_free(&s->arena);
 }
 
-static void begin_thread(struct stacks *s, const struct logline *line, struct str name, struct place at, enum form form)
+static void stacks_begin_thread(struct stacks *s, const struct logline *line, struct str name, struct place at, enum form form)
 {
 	tell_thread(s);
 	s->form = form;
@@ -176,9 +203,30 @@ static struct str function_of(struct str frame)
 	return open > 0 ? str_cut(frame, (size_t)open) : frame;
 }
 
-static void take_frame(struct stacks *s, struct str frame, struct str python)
+static bool frame_is(const struct stacks *s, struct str frame, const char *kind)
+{
+	for (size_t i = 0; i < s->out.know->frames.len; i++)
+		if (str_is(s->out.know->frames.data[i]->head.id, kind) && str_find(frame, s->out.know->frames.data[i]->value) >= 0)
+			return true;
+	return false;
+}
+
+/** From the innermost frame outwards: the lock, then who wants it. */
+static void take_lock_frame(struct stacks *s, struct str frame)
+{
+	if (s->lock_in.n || s->waits_in.n)
+		return;
+	if (frame_is(s, frame, "locks"))
+		s->locked = true;
+	else if (s->locked && frame_is(s, frame, "runtime"))
+		s->lock_in = arena_str(&s->arena, str_cut(function_of(frame), FRAME_BYTES - 1));
+}
+
+static void stacks_take_frame(struct stacks *s, struct str frame, struct str python)
 {
 	s->frames++;
+	if (s->arena.total < KEPT_BYTES)
+		take_lock_frame(s, frame);
 	for (size_t i = 0; i < s->out.know->frames.len && s->arena.total < KEPT_BYTES; i++) {
 		const struct know_row *f = s->out.know->frames.data[i];
 		if (str_find(frame, f->value) < 0)
@@ -204,17 +252,6 @@ static void take_frame(struct stacks *s, struct str frame, struct str python)
 		s->python_frame = arena_str(&s->arena, str_cut(python, FRAME_BYTES));
 }
 
-/** `    synchronize (torch/cuda/__init__.py:954)` */
-static bool pyspy_frame(struct stacks *s, struct str text)
-{
-	ptrdiff_t open = str_find(text, S(" ("));
-	if (open <= 0 || !str_ends(text, S(")")))
-		return false;
-	bool python = str_find(text, S(".py:")) >= 0 || str_find(text, S("<string>")) >= 0;
-	take_frame(s, text, python ? text : (struct str){ 0 });
-	return true;
-}
-
 /** `  File "train.py", line 141 in train_step` */
 static bool faulthandler_frame(struct stacks *s, struct str text)
 {
@@ -235,55 +272,46 @@ static bool faulthandler_frame(struct stacks *s, struct str text)
 	int n = snprintf(room, sizeof(room), STR_FMT " (" STR_FMT ":" STR_FMT ")", STR_ARG(str_cut(name, 80)),
 			 STR_ARG(str_cut(from, 100)), STR_ARG(str_cut(number, 10)));
 	struct str frame = { room, n > 0 ? (size_t)n : 0 };
-	take_frame(s, frame, frame);
-	return true;
-}
-
-static bool process_line(struct stacks *s, struct str text)
-{
-	struct str rest = text;
-	if (!str_starts(text, S("Process ")))
-		return false;
-	rest = str_from(rest, 8);
-	struct str number = str_split(&rest, ':');
-	int64_t pid;
-	if (!str_number(number, &pid) || pid < 1)
-		return false;
-	tell_thread(s);
-	str_copy(s->pid, sizeof(s->pid), number);
-	struct str command = str_trim(rest), name = str_word(&command);
-	const char *slash = memrchr(name.p, '/', name.n);
-	str_copy(s->program, sizeof(s->program), slash ? str_from(name, (size_t)(slash - name.p) + 1) : name);
+	stacks_take_frame(s, frame, frame);
 	return true;
 }
 
 static enum taken stacks_line(void *self, const struct logline *line, struct place at)
 {
 	struct stacks *s = self;
-	struct str text = str_trim(line->message), name;
-	if (process_line(s, text))
+	struct str text = str_trim(line->message), name, rest, number;
+	int64_t pid;
+	if (str_behind(text, S("Process "), &rest) && str_number(number = str_split(&rest, ':'), &pid) && pid > 0) {
+		tell_thread(s);
+		str_copy(s->pid, sizeof(s->pid), number);
+		str_copy(s->program, sizeof(s->program), str_base(str_word(&rest)));
 		return true;
+	}
 	if (is_arrow_stack(text)) {
-		begin_thread(s, line, S(""), at, FORM_ARROWS);
+		stacks_begin_thread(s, line, S(""), at, FORM_ARROWS);
 		while (text.n)
-			take_frame(s, arrow_frame(&text), (struct str){ 0 });
+			stacks_take_frame(s, arrow_frame(&text), (struct str){ 0 });
 	} else if (is_pyspy_thread(text, &name))
-		begin_thread(s, line, name, at, FORM_PYSPY);
+		stacks_begin_thread(s, line, name, at, FORM_PYSPY);
 	else if (is_gdb_thread(text, &name))
-		begin_thread(s, line, name, at, FORM_GDB);
+		stacks_begin_thread(s, line, name, at, FORM_GDB);
 	else if (str_find(text, S("hread 0x")) >= 0 && str_ends(text, S("(most recent call first):")))
-		begin_thread(s, line, str_starts(text, S("Current")) ? S("the current thread") : S("a thread"), at,
-			     FORM_FAULTHANDLER);
+		stacks_begin_thread(s, line, str_starts(text, S("Current")) ? S("the current thread") : S("a thread"), at,
+				    FORM_FAULTHANDLER);
 	else if (is_gdb_frame(text)) {
 		if (s->form != FORM_GDB || (str_starts(text, S("#0 ")) && s->frames))
-			begin_thread(s, line, S(""), at, FORM_GDB);
-		take_frame(s, text, (struct str){ 0 });
-	} else if (s->form == FORM_PYSPY)
-		return pyspy_frame(s, text) || str_starts(text, S("Python v")) || !text.n;
-	else if (s->form == FORM_FAULTHANDLER)
+			stacks_begin_thread(s, line, S(""), at, FORM_GDB);
+		stacks_take_frame(s, text, (struct str){ 0 });
+	} else if (s->form == FORM_PYSPY) { // `    synchronize (torch/cuda/__init__.py:954)`
+		const bool frame = str_find(text, S(" (")) > 0 && str_ends(text, S(")"));
+		const bool python = str_find(text, S(".py:")) >= 0 || str_find(text, S("<string>")) >= 0;
+		if (frame)
+			stacks_take_frame(s, text, python ? text : (struct str){ 0 });
+		return frame || str_starts(text, S("Python v")) || !text.n;
+	} else if (s->form == FORM_FAULTHANDLER)
 		return faulthandler_frame(s, text) || !text.n;
 	else
-		return str_starts(text, S("at ")) || str_starts(text, S("from ")) || str_starts(text, S("Python v")) || !text.n;
+		return !text.n || str_among(text, STR_BEGINS, "at |from |Python v").n;
 	return true;
 }
 
@@ -292,20 +320,13 @@ static void stacks_close(void *self)
 	struct stacks *s = self;
 	struct event e;
 	tell_thread(s);
+	tell_locks(s);
 	if (s->nvidia && artefact_event(&s->out, "stack-nvidia", s->at, &e))
 		artefact_tell(&s->out, &e);
 	arena_free(&s->arena);
-	free(s);
 }
 
-const struct artefact_reader stacks_reader = {
-	.kind = "stacks",
-	.begins = stacks_begins,
-	.open = stacks_open,
-	.line = stacks_line,
-	.close = stacks_close,
-	.patience = 12,
-};
+ARTEFACT_READER(stacks, "stacks", 12);
 
 // --- py-spy dump --json ---
 
@@ -320,7 +341,7 @@ static void json_frame(struct stacks *s, const json_t *frame)
 	int n = snprintf(room, sizeof(room), STR_FMT " (" STR_FMT ":%lld)", STR_ARG(str_cut(name, 120)),
 			 STR_ARG(str_cut(file, 120)), (long long)json_integer_value(json_object_get(frame, "line")));
 	struct str text = { room, n > 0 && n < (int)sizeof(room) ? (size_t)n : 0 };
-	take_frame(s, text, str_find(text, S(".py:")) >= 0 ? text : (struct str){ 0 });
+	stacks_take_frame(s, text, str_find(text, S(".py:")) >= 0 ? text : (struct str){ 0 });
 }
 
 static bool py_spy_read(const struct artefact_output *out, const json_t *root)
@@ -328,17 +349,17 @@ static bool py_spy_read(const struct artefact_output *out, const json_t *root)
 	const json_t *first = json_array_get(root, 0);
 	if (!json_is_array(json_object_get(first, "frames")) || !json_object_get(first, "thread_id"))
 		return false;
-	struct stacks *s = stacks_open(out);
+	struct stacks *s = artefact_open(&stacks_reader, out);
 	struct logline none = { 0 };
 	for (size_t t = 0; t < json_array_size(root); t++) {
 		const json_t *thread = json_array_get(root, t), *frames = json_object_get(thread, "frames");
-		begin_thread(s, &none, document_text(thread, "thread_name"), (struct place){ out->source, out->line },
-			     FORM_PYSPY);
+		stacks_begin_thread(s, &none, document_text(thread, "thread_name"), (struct place){ out->source, out->line },
+				    FORM_PYSPY);
 		snprintf(s->pid, sizeof(s->pid), "%lld", (long long)json_integer_value(json_object_get(thread, "pid")));
 		for (size_t f = 0; f < json_array_size(frames); f++)
 			json_frame(s, json_array_get(frames, f));
 	}
-	stacks_close(s);
+	artefact_close(&stacks_reader, s);
 	return true;
 }
 

@@ -1,7 +1,5 @@
 // Messages of the kernel about devices (uevents): as the watch hears them, and as `udevadm monitor --property` prints them. Those that say
 // that a GPU is wedged are events.
-#include <stdlib.h>
-
 #include "evidence/artefact.h"
 #include "evidence/reader.h"
 
@@ -10,9 +8,9 @@ void uevent_take(struct uevent *u, struct str key, struct str value)
 	const struct {
 		const char *key;
 		struct str *value;
-	} keys[] = { { "ACTION", &u->action }, { "DEVPATH", &u->path },  { "SUBSYSTEM", &u->subsystem },
+	} keys[] = { { "ACTION", &u->action }, { "DEVPATH", &u->path }, { "SUBSYSTEM", &u->subsystem },
 		     { "WEDGED", &u->wedged }, { "TASK", &u->process }, { "PID", &u->pid } };
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
 		if (str_is(key, keys[i].key))
 			*keys[i].value = value;
 }
@@ -65,13 +63,6 @@ static bool udev_monitor_begins(struct str line)
 	return (str_starts(line, S("KERNEL[")) || str_starts(line, S("UDEV  ["))) && str_find(line, S(" /devices/")) >= 0;
 }
 
-static void *udev_monitor_open(const struct artefact_output *out)
-{
-	struct udev_monitor *m = mem_alloc(sizeof(*m));
-	m->out = *out;
-	return m;
-}
-
 static void udev_monitor_tell(struct udev_monitor *m)
 {
 	struct event e;
@@ -105,17 +96,28 @@ static enum taken udev_monitor_line(void *self, const struct logline *line, stru
 	return TAKEN_YES;
 }
 
-static void udev_monitor_close(void *self)
-{
-	udev_monitor_tell(self);
-	free(self);
-}
+static void udev_monitor_close(void *self) { udev_monitor_tell(self); }
 
-const struct artefact_reader udev_monitor_reader = {
-	.kind = "udev-monitor",
-	.begins = udev_monitor_begins,
-	.open = udev_monitor_open,
-	.line = udev_monitor_line,
-	.close = udev_monitor_close,
-	.patience = 0,
-};
+ARTEFACT_READER(udev_monitor, "udev-monitor", 0);
+
+// --- What KFD told the watch, as an event like those of the log ---
+
+bool kfd_told_event(const struct know *k, const struct kfd_told *t, struct arena *a, struct event *ret)
+{
+	const struct artefact_output out = { .know = k };
+	const bool fault = t->event.kind == KFD_PAGE_FAULT;
+	if (!artefact_event(&out, fault ? "kfd-page-fault" : "kfd-reset-begin", (struct place){ 0 }, ret))
+		return false;
+	ret->device = t->pci;
+	ret->driver = S("amdgpu");
+	if (fault) {
+		event_add_text(ret, a, "process", t->process);
+		event_add_number(ret, a, "pid", t->pid);
+		event_add_text(ret, a, "thread", t->event.text);
+		event_add_number(ret, a, "tid", (int64_t)t->event.number);
+	}
+	ret->text =
+		arena_printf(a, fault ? "KFD: page fault of thread %llu (" STR_FMT ")" : "KFD: reset %llu begins (" STR_FMT ")",
+			     (unsigned long long)t->event.number, STR_ARG(t->event.text));
+	return true;
+}

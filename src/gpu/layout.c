@@ -1,67 +1,15 @@
+// Makes a `save-area` block of knowledge, with those that it is like and the part's `wave-words`, ready for use. A block says only what is
+// other than in the one that it is like; so all lines are collected first, the furthest block's before, and names of registers are looked
+// up when the last block has said which registers there are.
 #include "gpu/layout.h"
 
 #include "base/bytes.h"
 
 enum { LIKE_MAX = 8 };
 
-static const char *const number_names[NUMBERS] = {
-	[NUMBER_PADDING] = "padding",
-	[NUMBER_STATE_WORDS] = "state-words",
-	[NUMBER_VGPR_UNIT] = "vgpr-unit",
-	[NUMBER_VGPR_UNIT_32] = "vgpr-unit-32",
-	[NUMBER_ACC_UNIT] = "acc-unit",
-	[NUMBER_ACC_LIKE_VGPR] = "acc-like-vgprs",
-	[NUMBER_SGPRS] = "sgprs",
-	[NUMBER_SGPR_UNIT] = "sgpr-unit",
-	[NUMBER_SGPR_UNSAVED] = "sgprs-unsaved",
-	[NUMBER_LDS_UNIT] = "lds-unit",
-	[NUMBER_SHARED_UNIT] = "shared-unit",
-	[NUMBER_SGPRS_NAMED] = "sgprs-named",
-	[NUMBER_PARKED_SINCE] = "parked-since",
-	[NUMBER_LDS_WHOLE] = "lds-whole",
-	[NUMBER_TRAP_INSTRUCTION] = "trap-instruction",
-};
-
-static const char *const bits_names[LAYOUT_BITS] = {
-	[LAYOUT_VGPRS] = "vgprs",
-	[LAYOUT_ACCS] = "accs",
-	[LAYOUT_SGPRS] = "sgprs",
-	[LAYOUT_LDS] = "lds",
-	[LAYOUT_LDS_WHOLE] = "lds-whole",
-	[LAYOUT_WAVE32] = "wave32",
-	[LAYOUT_SHARED] = "shared-vgprs",
-	[LAYOUT_FIRST] = "first",
-	[LAYOUT_LAST] = "last",
-	[LAYOUT_SCRATCH] = "scratch",
-	[LAYOUT_SE] = "se",
-	[LAYOUT_PACKET] = "packet",
-	[LAYOUT_WAVE_IN_GROUP] = "wave-in-group",
-	[LAYOUT_X] = "x",
-	[LAYOUT_Y] = "y",
-	[LAYOUT_Z] = "z",
-	[LAYOUT_YZ_VALID] = "yz-valid",
-	[LAYOUT_NO_TTMPS] = "no-ttmps",
-	[LAYOUT_MARK] = "mark",
-	[LAYOUT_TRAP] = "trap",
-	[LAYOUT_HALTED] = "halted",
-	[LAYOUT_SAVED_HALT] = "saved-halt",
-	[LAYOUT_STOPPED] = "stopped",
-	[LAYOUT_IN_BARRIER] = "in-barrier",
-	[LAYOUT_SKIP_EXPORT] = "skip-export",
-	[LAYOUT_FATAL_HALT] = "fatal-halt",
-	[LAYOUT_NO_VGPRS] = "no-vgprs",
-	[LAYOUT_PARKED_LOW] = "parked-low",
-	[LAYOUT_PARKED_HIGH] = "parked-high",
-	[LAYOUT_VALID] = "valid",
-	[LAYOUT_IDLE] = "idle",
-	[LAYOUT_IN_TRAP] = "in-trap",
-	[LAYOUT_TRAP_PENDING] = "trap-pending",
-	[LAYOUT_WAVE64] = "wave64",
-	[LAYOUT_VMID] = "vmid",
-	[LAYOUT_ME] = "me",
-	[LAYOUT_PIPE] = "pipe",
-	[LAYOUT_QUEUE] = "queue",
-};
+#define LAYOUT_NAME(which, name) [which] = name,
+static const char *const number_names[NUMBERS] = { LAYOUT_NUMBER_LIST(LAYOUT_NAME) };
+static const char *const bits_names[LAYOUT_BITS] = { LAYOUT_BITS_LIST(LAYOUT_NAME) };
 
 static int find_name(const char *const *names, int n, struct str name)
 {
@@ -101,7 +49,7 @@ static bool take_bits(const struct wave_layout *l, struct str *text, struct bits
 	return ret->of;
 }
 
-static struct uh_error *wrong(const struct know_head *h, const char *key, const struct know_pair *p)
+static struct uh_error *layout_wrong(const struct know_head *h, const char *key, const struct know_pair *p)
 {
 	return uh_error_new("%s:%u: " STR_FMT ": '%s " STR_FMT " " STR_FMT "' is not understood", h->file, h->line,
 			    STR_ARG(h->id), key, STR_ARG(p->name), STR_ARG(p->value));
@@ -122,23 +70,20 @@ static bool read_stop(const struct wave_layout *l, const struct know_pair *p, st
 	return true;
 }
 
-static const struct know_save_area *find_block(const struct know *k, struct str id)
+static const struct know_save_area *layout_find_block(const struct know *k, struct str id)
 {
-	for (size_t i = 0; i < k->save_areas.len; i++)
-		if (str_eq(k->save_areas.data[i]->head.id, id))
-			return k->save_areas.data[i];
-	return NULL;
+	return list_find_of(k->save_areas.data, k->save_areas.len, it, str_eq(it->head.id, id));
 }
 
 /** The block and those that it is like, the furthest first; the number of them, or 0. */
 static size_t ancestry(const struct know *k, const struct know_save_area *b, const struct know_save_area *ret[static LIKE_MAX])
 {
 	size_t n = 0;
-	for (; b && n < LIKE_MAX; b = b->like.n ? find_block(k, b->like) : NULL) {
+	for (; b && n < LIKE_MAX; b = b->like.n ? layout_find_block(k, b->like) : NULL) {
 		memmove(ret + 1, ret, n * sizeof(*ret));
 		ret[0] = b;
 		n++;
-		if (b->like.n && !find_block(k, b->like))
+		if (b->like.n && !layout_find_block(k, b->like))
 			return 0;
 	}
 	return b ? 0 : n;
@@ -154,7 +99,7 @@ static struct uh_error *take_stops(struct arena *a, const struct know_save_area 
 	l->nstops = n;
 	for (const struct know_pair *p = k->stops; p; p = p->next)
 		if (!read_stop(l, p, stops++))
-			return wrong(&k->head, "stop", p);
+			return layout_wrong(&k->head, "stop", p);
 	return NULL;
 }
 
@@ -174,16 +119,14 @@ static struct uh_error *take_lines(const struct know_head *h, const struct know_
 	for (const struct know_pair *p = numbers; p; p = p->next) {
 		int64_t n;
 		int i = find_name(number_names, NUMBERS, p->name);
-		if (i < 0 || !str_number(p->value, &n) || n < 0 || n > 1 << 20)
-			return wrong(h, "number", p);
-		if (i == NUMBER_STATE_WORDS && (n < 1 || n > 2))
-			return wrong(h, "number", p);
+		if (i < 0 || !str_number(p->value, &n) || n < 0 || n > 1 << 20 || (i == NUMBER_STATE_WORDS && (n < 1 || n > 2)))
+			return layout_wrong(h, "number", p);
 		l->numbers[i] = (uint64_t)n;
 	}
 	for (const struct know_pair *p = bits; p; p = p->next) {
 		int i = find_name(bits_names, LAYOUT_BITS, p->name);
 		if (i < 0)
-			return wrong(h, "bits", p);
+			return layout_wrong(h, "bits", p);
 		said->bits[i] = str_is(p->value, "none") ? NULL : p;
 	}
 	return NULL;
@@ -195,7 +138,7 @@ static struct uh_error *take_said(const struct know_head *h, const struct layout
 	for (size_t i = 0; i < LAYOUT_BITS; i++) {
 		struct str rest = said->bits[i] ? said->bits[i]->value : (struct str){ 0 };
 		if (said->bits[i] && !take_bits(l, &rest, &l->bits[i]))
-			return wrong(h, "bits", said->bits[i]);
+			return layout_wrong(h, "bits", said->bits[i]);
 	}
 	l->pc_lo = layout_register(l, S("pc_lo"));
 	l->pc_hi = layout_register(l, S("pc_hi"));
@@ -208,8 +151,8 @@ static struct uh_error *take_said(const struct know_head *h, const struct layout
 }
 
 /** The block @k and those that it is like, then @words, where it is not NULL. */
-static struct uh_error *make(struct arena *a, const struct know *know, const struct know_save_area *k,
-			     const struct know_wave_words *words, struct wave_layout *l)
+static struct uh_error *layout_make(struct arena *a, const struct know *know, const struct know_save_area *k,
+				    const struct know_wave_words *words, struct wave_layout *l)
 {
 	const struct know_save_area *blocks[LIKE_MAX];
 	struct layout_said said = { 0 };
@@ -232,67 +175,32 @@ static struct uh_error *make(struct arena *a, const struct know *know, const str
 	return err ? err : take_stops(a, stops, l);
 }
 
-static bool has_part(const struct know_list *parts, struct str gfx)
-{
-	for (; parts; parts = parts->next)
-		if (str_glob(parts->text, gfx))
-			return true;
-	return false;
-}
-
 const struct know_wave_words *wave_words_block(const struct know *k, struct str gfx)
 {
-	for (size_t i = 0; i < k->wave_words.len; i++)
-		if (has_part(k->wave_words.data[i]->parts, gfx))
-			return k->wave_words.data[i];
-	return NULL;
+	return list_find_of(k->wave_words.data, k->wave_words.len, it, patterns_fit(it->parts, gfx));
 }
 
-static struct uh_error *make_for(struct arena *a, const struct know *k, struct str gfx, const struct know_wave_words *words,
-				 const struct wave_layout **ret)
+static struct uh_error *layout_make_for(struct arena *a, const struct know *k, struct str gfx,
+					const struct know_wave_words *words, const struct wave_layout **ret)
 {
-	*ret = NULL;
-	for (size_t i = 0; i < k->save_areas.len; i++) {
-		if (!has_part(k->save_areas.data[i]->parts, gfx))
-			continue;
-		struct wave_layout *l = arena_alloc(a, sizeof(*l));
-		struct uh_error *err = make(a, k, k->save_areas.data[i], words, l);
-		if (!err)
-			*ret = l;
-		return err;
-	}
-	return NULL;
+	const struct know_save_area *block =
+		list_find_of(k->save_areas.data, k->save_areas.len, it, patterns_fit(it->parts, gfx));
+	struct wave_layout *l = block ? arena_alloc(a, sizeof(*l)) : NULL;
+	struct uh_error *err = block ? layout_make(a, k, block, words, l) : NULL;
+	*ret = err ? NULL : l;
+	return err;
 }
 
 struct uh_error *layout_for(struct arena *a, const struct know *k, struct str gfx, const struct wave_layout **ret)
 {
-	return make_for(a, k, gfx, NULL, ret);
+	return layout_make_for(a, k, gfx, NULL, ret);
 }
 
 struct uh_error *layout_for_words(struct arena *a, const struct know *k, struct str gfx, const struct wave_layout **ret)
 {
 	const struct know_wave_words *words = wave_words_block(k, gfx);
 	*ret = NULL;
-	return words ? make_for(a, k, gfx, words, ret) : NULL;
-}
-
-static size_t count_words(const struct know_wave_words *w, const struct str *names, size_t n)
-{
-	size_t found = 0;
-	for (size_t i = 0; i < n; i++)
-		for (const struct know_list *l = w->words; l; l = l->next)
-			found += str_eq(l->text, names[i]);
-	return found;
-}
-
-/** A part of the block that a save area is known of; the block's own may be patterns. */
-static struct str part_with_area(const struct know *k, const struct know_wave_words *w)
-{
-	for (size_t i = 0; i < k->save_areas.len; i++)
-		for (const struct know_list *p = k->save_areas.data[i]->parts; p; p = p->next)
-			if (has_part(w->parts, p->text))
-				return p->text;
-	return (struct str){ 0 };
+	return words ? layout_make_for(a, k, gfx, words, ret) : NULL;
 }
 
 struct uh_error *layout_for_registers(struct arena *a, const struct know *k, const struct str *names, size_t n,
@@ -301,14 +209,22 @@ struct uh_error *layout_for_registers(struct arena *a, const struct know *k, con
 	const struct know_wave_words *best = NULL;
 	size_t most = 0;
 	for (size_t i = 0; i < k->wave_words.len; i++) {
-		size_t found = count_words(k->wave_words.data[i], names, n);
+		size_t found = 0;
+		for (size_t m = 0; m < n; m++)
+			for (const struct know_list *l = k->wave_words.data[i]->words; l; l = l->next)
+				found += str_eq(l->text, names[m]);
 		if (found > most) {
 			best = k->wave_words.data[i];
 			most = found;
 		}
 	}
 	*ret = NULL;
-	return best ? make_for(a, k, part_with_area(k, best), best, ret) : NULL;
+	// A part of the block that a save area is known of; the block's own may be patterns.
+	for (size_t i = 0; best && i < k->save_areas.len; i++)
+		for (const struct know_list *p = k->save_areas.data[i]->parts; p; p = p->next)
+			if (patterns_fit(best->parts, p->text))
+				return layout_make_for(a, k, p->text, best, ret);
+	return NULL;
 }
 
 const struct bits *layout_bits_named(const struct wave_layout *l, struct str name)

@@ -17,67 +17,41 @@ struct layout_stop {
 	struct bits bit, enabled, unless;
 };
 
-enum layout_number {
-	NUMBER_PADDING,       // bytes above each wave
-	NUMBER_STATE_WORDS,   // of the control stack that describe a state
-	NUMBER_VGPR_UNIT,     // VGPRs are allocated in multiples of this
-	NUMBER_VGPR_UNIT_32,  // the same for waves with 32 lanes
-	NUMBER_ACC_UNIT,      // the same for VGPRs and ACC VGPRs together; 0: there are no ACC VGPRs
-	NUMBER_ACC_LIKE_VGPR, // as many ACC VGPRs as VGPRs
-	NUMBER_SGPRS,         // the number of SGPRs, if it is always the same
-	NUMBER_SGPR_UNIT,
-	NUMBER_SGPR_UNSAVED, // how many of those allocated are not saved
-	NUMBER_LDS_UNIT,     // bytes
-	NUMBER_SHARED_UNIT,
-	NUMBER_SGPRS_NAMED,      // the most saved SGPRs that are a wave's own; VCC is in the last two
-	NUMBER_PARKED_SINCE,     // version of the runtime's debugger interface
-	NUMBER_LDS_WHOLE,        // bytes, where the wave has all of it
-	NUMBER_TRAP_INSTRUCTION, // upper half of s_trap; the lower is the trap's id
-	NUMBERS
-};
+/** Numbers of a layout, by their names in knowledge.
+ * VGPRs are allocated in multiples of vgpr-unit, in waves with 32 lanes of vgpr-unit-32, VGPRs and ACC VGPRs together of acc-unit (0: there
+ * are no ACC VGPRs; acc-like-vgprs: as many as VGPRs). sgprs: their number, if it is always the same; sgprs-unsaved: how many of those
+ * allocated are not saved; sgprs-named: the most saved ones that are a wave's own, VCC in the last two. */
+#define LAYOUT_NUMBER_LIST(row)                                                                                                \
+	row(NUMBER_PADDING, "padding")                 /* bytes above each wave */                                             \
+		row(NUMBER_STATE_WORDS, "state-words") /* of the control stack that describe a state */                        \
+		row(NUMBER_VGPR_UNIT, "vgpr-unit") row(NUMBER_VGPR_UNIT_32, "vgpr-unit-32") row(NUMBER_ACC_UNIT, "acc-unit")   \
+			row(NUMBER_ACC_LIKE_VGPR, "acc-like-vgprs") row(NUMBER_SGPRS, "sgprs")                                 \
+				row(NUMBER_SGPR_UNIT, "sgpr-unit") row(NUMBER_SGPR_UNSAVED, "sgprs-unsaved")                   \
+					row(NUMBER_LDS_UNIT, "lds-unit") /* bytes */                                           \
+		row(NUMBER_SHARED_UNIT, "shared-unit") row(NUMBER_SGPRS_NAMED, "sgprs-named")                                  \
+			row(NUMBER_PARKED_SINCE, "parked-since") /* version of the runtime's debugger interface */             \
+		row(NUMBER_LDS_WHOLE, "lds-whole")               /* bytes, where the wave has all of it */                     \
+		row(NUMBER_TRAP_INSTRUCTION, "trap-instruction") /* upper half of s_trap; the lower is the trap's id */
+enum layout_number { LAYOUT_NUMBER_LIST(ENUMERATOR) NUMBERS };
 
-enum layout_bits {
-	LAYOUT_VGPRS,
-	LAYOUT_ACCS,
-	LAYOUT_SGPRS,
-	LAYOUT_LDS,
-	LAYOUT_LDS_WHOLE,
-	LAYOUT_WAVE32,
-	LAYOUT_SHARED,
-	LAYOUT_FIRST,
-	LAYOUT_LAST,
-	LAYOUT_SCRATCH,
-	LAYOUT_SE,
-	LAYOUT_PACKET,
-	LAYOUT_WAVE_IN_GROUP,
-	LAYOUT_X,
-	LAYOUT_Y,
-	LAYOUT_Z,
-	LAYOUT_YZ_VALID,
-	LAYOUT_NO_TTMPS,
-	LAYOUT_MARK,
-	LAYOUT_TRAP,
-	LAYOUT_HALTED,
-	LAYOUT_SAVED_HALT,
-	LAYOUT_STOPPED,
-	LAYOUT_IN_BARRIER,
-	LAYOUT_SKIP_EXPORT,
-	LAYOUT_FATAL_HALT,
-	LAYOUT_NO_VGPRS,
-	LAYOUT_PARKED_LOW,
-	LAYOUT_PARKED_HIGH,
-	// of waves on the GPU
-	LAYOUT_VALID, // there is one in the slot
-	LAYOUT_IDLE,
-	LAYOUT_IN_TRAP,
-	LAYOUT_TRAP_PENDING,
-	LAYOUT_WAVE64,
-	LAYOUT_VMID,
-	LAYOUT_ME,
-	LAYOUT_PIPE,
-	LAYOUT_QUEUE,
-	LAYOUT_BITS
-};
+/** Where values lie, by their names in knowledge; from `valid` on of waves on the GPU. */
+#define LAYOUT_BITS_LIST(row)                                                                                                  \
+	row(LAYOUT_VGPRS, "vgprs") row(LAYOUT_ACCS, "accs") row(LAYOUT_SGPRS, "sgprs") row(LAYOUT_LDS, "lds") row(             \
+		LAYOUT_LDS_WHOLE, "lds-whole") row(LAYOUT_WAVE32, "wave32") row(LAYOUT_SHARED, "shared-vgprs")                 \
+		row(LAYOUT_FIRST, "first") row(LAYOUT_LAST, "last") row(LAYOUT_SCRATCH, "scratch") row(LAYOUT_SE, "se") row(   \
+			LAYOUT_PACKET, "packet") row(LAYOUT_WAVE_IN_GROUP,                                                     \
+						     "wave-in-group") row(LAYOUT_X, "x") row(LAYOUT_Y, "y") row(LAYOUT_Z, "z") \
+			row(LAYOUT_YZ_VALID, "yz-valid") row(LAYOUT_NO_TTMPS, "no-ttmps") row(LAYOUT_MARK, "mark")             \
+				row(LAYOUT_TRAP, "trap") row(LAYOUT_HALTED, "halted") row(LAYOUT_SAVED_HALT, "saved-halt")     \
+					row(LAYOUT_STOPPED, "stopped") row(LAYOUT_IN_BARRIER, "in-barrier")                    \
+						row(LAYOUT_SKIP_EXPORT, "skip-export") row(LAYOUT_FATAL_HALT, "fatal-halt")    \
+							row(LAYOUT_NO_VGPRS, "no-vgprs") row(LAYOUT_PARKED_LOW, "parked-low")  \
+								row(LAYOUT_PARKED_HIGH, "parked-high") row(                    \
+									LAYOUT_VALID, "valid") /* there is one in the slot */  \
+		row(LAYOUT_IDLE, "idle") row(LAYOUT_IN_TRAP, "in-trap") row(LAYOUT_TRAP_PENDING, "trap-pending")               \
+			row(LAYOUT_WAVE64, "wave64") row(LAYOUT_VMID, "vmid") row(LAYOUT_ME, "me") row(LAYOUT_PIPE, "pipe")    \
+				row(LAYOUT_QUEUE, "queue")
+enum layout_bits { LAYOUT_BITS_LIST(ENUMERATOR) LAYOUT_BITS };
 
 struct wave_layout {
 	const struct know_save_area *know;

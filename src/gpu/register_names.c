@@ -1,3 +1,4 @@
+// What a user who types the name of a register may mean: of which block, of which part, or which name near it.
 #include "gpu/register_names.h"
 
 #include <stdio.h>
@@ -10,24 +11,11 @@ enum { NEAR_SHOWN = 6, NAME_MOST = 64 };
 
 bool register_acts(const struct reg *r)
 {
-	static const char *const patterns[] = {
-		"*_SEM",       "*SEMAPHORE*", "*MUTEX*",   // a read takes it (gmc_v9_0.c, gmc_v10_0.c)
-		"*UCODE_DATA", "*RAM_DATA",   "*IND_DATA", // a read moves the index on
-		"*FIFO_DATA",  "*_RD_DATA",
-	};
-	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++)
-		if (str_like(str_z(patterns[i]), r->name))
-			return true;
-	return false;
+	// A read takes the first three (gmc_v9_0.c, gmc_v10_0.c), and moves the index of the others on.
+	return str_among(r->name, STR_LIKE, "*_SEM|*SEMAPHORE*|*MUTEX*|*UCODE_DATA|*RAM_DATA|*IND_DATA|*FIFO_DATA|*_RD_DATA").n;
 }
 
 // --- parts ---
-
-static void add_table(struct part_tables *p, struct named_block block, const struct register_table *t)
-{
-	__typeof__(*p->data) row = { block, t };
-	vec_push(p, row);
-}
 
 /** A table by its name, or the relative of one that there is not: mmhub_3_0_4. */
 static const struct register_table *table_named(struct str name)
@@ -55,12 +43,12 @@ struct uh_error *part_tables_of(const struct know *k, struct str part, struct pa
 		return uh_error_new("there are no registers of '" STR_FMT "'; it is a GPU such as gfx1100, or a table such as "
 				    "mmhub_3_0_0",
 				    STR_ARG(part));
-	add_table(ret, (struct named_block){ register_table_ip(t), register_table_ip(t), 0 }, t);
+	vec_push(ret, ((struct part_table){ { register_table_ip(t), register_table_ip(t), 0 }, t }));
 	return NULL;
 }
 
 /** Its name says which of several it is: mmhub1. */
-static struct named_block block_of(struct arena *a, const struct device *d, const struct ip *ip)
+static struct named_block register_names_block_of(struct arena *a, const struct device *d, const struct ip *ip)
 {
 	size_t same = 0;
 	for (size_t i = 0; i < d->nips; i++)
@@ -77,7 +65,7 @@ void part_tables_of_device(struct arena *a, const struct device *d, struct part_
 			register_table_for(ip->name, ip->version[0], ip->version[1], ip->version[2], NULL);
 		// Copy engines whose registers stand in the table of another block are found there.
 		if (t && (!register_table_from(t).n || str_eq(register_table_from(t), ip->name)))
-			add_table(ret, block_of(a, d, ip), t);
+			vec_push(ret, ((struct part_table){ register_names_block_of(a, d, ip), t }));
 	}
 }
 
@@ -127,8 +115,8 @@ size_t named_device_registers(struct arena *a, const struct device *d, struct st
 	_cleanup_free_ struct device_register *found = mem_alloc(n * sizeof(*found) + 1);
 	n = device_registers(d, name, found, n);
 	for (size_t i = 0; i < n; i++) {
-		const struct named_register r = { block_of(a, d, found[i].ip), found[i].reg, true, found[i].address };
-		vec_push(to, r);
+		const struct named_block block = register_names_block_of(a, d, found[i].ip);
+		vec_push(to, ((struct named_register){ block, found[i].reg, true, found[i].address }));
 	}
 	return n;
 }
@@ -136,30 +124,9 @@ size_t named_device_registers(struct arena *a, const struct device *d, struct st
 // --- near names ---
 
 struct near {
-	unsigned distance;
+	size_t distance; // letters that differ; 1 where one name has the other in it
 	struct str name;
 };
-
-/** How many characters differ; a name that has the other in it is near. */
-static unsigned distance(struct str a, struct str b)
-{
-	unsigned row[NAME_MOST + 1];
-	if (a.n > NAME_MOST || b.n > NAME_MOST)
-		return UINT32_MAX;
-	for (unsigned i = 0; i <= a.n; i++)
-		row[i] = i;
-	for (unsigned k = 1; k <= b.n; k++) {
-		unsigned corner = row[0];
-		row[0] = k;
-		for (unsigned i = 1; i <= a.n; i++) {
-			unsigned change = corner + (a.p[i - 1] != b.p[k - 1]);
-			unsigned skip = 1 + (row[i] < row[i - 1] ? row[i] : row[i - 1]);
-			corner = row[i];
-			row[i] = change < skip ? change : skip;
-		}
-	}
-	return row[a.n];
-}
 
 static int by_distance(const void *a, const void *b)
 {
@@ -170,19 +137,16 @@ static int by_distance(const void *a, const void *b)
 /** The tables of a block that @all has nothing of, because the version of a part's is not known. */
 static struct str tables_of(struct arena *a, const struct named_registers *all, struct str block)
 {
-	struct text out = { 0 };
-	for (size_t i = 0; i < all->len; i++)
-		if (str_like(block, all->data[i].block.name) || str_like(block, all->data[i].block.ip))
-			return (struct str){ 0 };
+	_cleanup_text_ struct text out = { 0 };
+	if (list_find(all->data, all->len, it, str_like(block, it->block.name) || str_like(block, it->block.ip)))
+		return (struct str){ 0 };
 	for (size_t i = 0; i < register_tables(); i++) {
 		const struct register_table *t = register_table_at(i);
 		if (str_like(block, register_table_ip(t)))
 			text_printf(&out, "%s" STR_FMT, out.n ? ", " : "; its version is not known here: name one of ",
 				    STR_ARG(register_table_name(t)));
 	}
-	struct str s = arena_str(a, text_str(&out));
-	text_free(&out);
-	return s;
+	return arena_str(a, text_str(&out));
 }
 
 struct str near_names(struct arena *a, const struct named_registers *all, struct str name)
@@ -195,24 +159,20 @@ struct str near_names(struct arena *a, const struct named_registers *all, struct
 	for (char *c = upper; *c; c++)
 		*c = *c >= 'a' && *c <= 'z' ? (char)(*c - 32) : *c;
 	struct str asked = str_z(upper);
-	VEC(struct near) found = { 0 };
+	_cleanup_vec_ VEC(struct near) found = { 0 };
+	const size_t most = 2 + asked.n / 5;
 	for (size_t i = 0; i < all->len; i++) {
-		struct near n = { distance(asked, all->data[i].reg.name), all->data[i].reg.name };
-		bool inside = asked.n > 2 && str_find(n.name, asked) >= 0;
-		if (inside)
-			n.distance = 1;
-		if (n.distance <= 2 + asked.n / 5)
+		struct str known = all->data[i].reg.name;
+		struct near n = { asked.n > 2 && str_find(known, asked) >= 0 ? 1 : str_typos(asked, known, most), known };
+		if (n.distance <= most)
 			vec_push(&found, n);
 	}
 	if (found.len)
 		qsort(found.data, found.len, sizeof(*found.data), by_distance);
-	struct text out = { 0 };
+	_cleanup_text_ struct text out = { 0 };
 	size_t shown = 0;
 	for (size_t i = 0; i < found.len && shown < NEAR_SHOWN; i++)
 		if (!i || !str_eq(found.data[i].name, found.data[i - 1].name))
 			text_printf(&out, "%s" STR_FMT, shown++ ? ", " : "; near it: ", STR_ARG(found.data[i].name));
-	struct str s = arena_str(a, text_str(&out));
-	text_free(&out);
-	vec_free(&found);
-	return s;
+	return arena_str(a, text_str(&out));
 }

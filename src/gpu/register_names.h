@@ -26,7 +26,7 @@ struct named_registers {
 
 /** The register tables of a part. */
 struct part_tables {
-	struct {
+	struct part_table {
 		struct named_block block;
 		const struct register_table *table;
 	} * data;

@@ -32,21 +32,18 @@ struct packed_register {
 static const void *part(enum part p) { return register_data + register_data[2 + 2 * p]; }
 static size_t part_count(enum part p) { return register_data[3 + 2 * p]; }
 
-static struct str string(uint32_t at)
+static struct str table_string(uint32_t at)
 {
 	const unsigned char *s = (const unsigned char *)part(PART_STRINGS) + at;
-
 	return (struct str){ (const char *)s + 1, *s };
 }
 
-static unsigned char lower(char c) { return c >= 'A' && c <= 'Z' ? c | 0x20 : c; }
-
 /** In the order of the table, which knows no capital letters. */
-static int compare(struct str a, struct str b)
+static int compare_names(struct str a, struct str b)
 {
 	for (size_t i = 0; i < a.n && i < b.n; i++)
-		if (lower(a.p[i]) != lower(b.p[i]))
-			return lower(a.p[i]) < lower(b.p[i]) ? -1 : 1;
+		if (char_lower(a.p[i]) != char_lower(b.p[i]))
+			return (unsigned char)char_lower(a.p[i]) < (unsigned char)char_lower(b.p[i]) ? -1 : 1;
 	return a.n < b.n ? -1 : a.n > b.n;
 }
 
@@ -57,75 +54,45 @@ const struct register_table *register_table_at(size_t index)
 	return (const struct register_table *)part(PART_TABLES) + index;
 }
 
-struct str register_table_name(const struct register_table *t) { return string(t->name); }
-struct str register_table_ip(const struct register_table *t) { return string(t->ip); }
-struct str register_table_from(const struct register_table *t) { return string(t->from); }
-
-void register_table_version(const struct register_table *t, unsigned ret[3])
-{
-	ret[0] = t->version >> 16;
-	ret[1] = t->version >> 8 & 0xff;
-	ret[2] = t->version & 0xff;
-}
-
-static struct str ip_of_name(struct str name)
-{
-	const struct ip_name *names = part(PART_NAMES);
-
-	for (size_t i = 0; i < part_count(PART_NAMES); i++)
-		if (!compare(string(names[i].name), name))
-			return string(names[i].ip);
-	return name;
-}
-
-static const struct register_table *relative_of(struct str ip, uint32_t version, bool *ret_own)
-{
-	const struct relative *r = part(PART_RELATIVES);
-
-	for (size_t i = 0; i < part_count(PART_RELATIVES); i++) {
-		if (version < r[i].from || version > r[i].to || compare(string(r[i].ip), ip))
-			continue;
-		*ret_own = r[i].own;
-		return register_table_at(r[i].table);
-	}
-	return NULL;
-}
-
-/** The newest of the same major version that is not newer. */
-static const struct register_table *nearest(struct str ip, uint32_t version)
-{
-	const struct register_table *best = NULL;
-
-	for (size_t i = 0; i < register_tables(); i++) {
-		const struct register_table *t = register_table_at(i);
-
-		if (t->version >> 16 == version >> 16 && t->version <= version && (!best || t->version > best->version) &&
-		    !compare(string(t->ip), ip))
-			best = t;
-	}
-	return best;
-}
-
-static uint32_t at_most_255(unsigned n) { return n < 255 ? n : 255; }
+struct str register_table_name(const struct register_table *t) { return table_string(t->name); }
+struct str register_table_ip(const struct register_table *t) { return table_string(t->ip); }
+struct str register_table_from(const struct register_table *t) { return table_string(t->from); }
 
 const struct register_table *register_table_for(struct str ip, unsigned major, unsigned minor, unsigned revision,
 						bool *ret_exact)
 {
-	uint32_t version = at_most_255(major) << 16 | at_most_255(minor) << 8 | at_most_255(revision);
-	struct str own_ip = ip_of_name(ip);
-	const struct register_table *t = nearest(own_ip, version), *relative;
-	bool exact = t && t->version == version;
-
-	if (!exact) {
-		relative = relative_of(own_ip, version, &exact);
-		if (!relative)
-			exact = t && t->numbers == 2 && t->version >> 8 == version >> 8;
-		else
-			t = relative;
+	const unsigned numbers[] = { major, minor, revision };
+	const struct ip_name *names = part(PART_NAMES);
+	const struct relative *r = part(PART_RELATIVES);
+	const struct register_table *best = NULL;
+	uint32_t version = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+		version = version << 8 | (numbers[i] < 255 ? numbers[i] : 255);
+	for (size_t i = 0; i < part_count(PART_NAMES); i++)
+		if (!compare_names(table_string(names[i].name), ip)) {
+			ip = table_string(names[i].ip);
+			break;
+		}
+	// The newest of the same major version that is not newer.
+	for (size_t i = 0; i < register_tables(); i++) {
+		const struct register_table *t = register_table_at(i);
+		if (t->version >> 16 == version >> 16 && t->version <= version && (!best || t->version > best->version) &&
+		    !compare_names(table_string(t->ip), ip))
+			best = t;
 	}
+	bool exact = best && best->version == version, related = exact;
+	for (size_t i = 0; i < part_count(PART_RELATIVES) && !related; i++) {
+		related = version >= r[i].from && version <= r[i].to && !compare_names(table_string(r[i].ip), ip);
+		if (related) {
+			exact = r[i].own;
+			best = register_table_at(r[i].table);
+		}
+	}
+	if (!related)
+		exact = best && best->numbers == 2 && best->version >> 8 == version >> 8;
 	if (ret_exact)
 		*ret_exact = exact;
-	return t;
+	return best;
 }
 
 size_t registers_count(const struct register_table *t) { return t->count; }
@@ -133,9 +100,8 @@ size_t registers_count(const struct register_table *t) { return t->count; }
 struct reg register_at(const struct register_table *t, size_t index)
 {
 	const struct packed_register *r = (const struct packed_register *)part(PART_REGISTERS) + t->first + index;
-
 	return (struct reg){
-		.name = string(r->name),
+		.name = table_string(r->name),
 		.kind = r->rest >> 16 ? REGISTER_INDEX : REGISTER_MMIO,
 		.offset = r->offset,
 		.base = r->rest >> 8 & 0xff,
@@ -149,11 +115,9 @@ bool register_find(const struct register_table *t, struct str name, struct reg *
 {
 	const struct packed_register *r = (const struct packed_register *)part(PART_REGISTERS) + t->first;
 	size_t from = 0, to = t->count;
-
 	while (from < to) {
 		size_t middle = from + (to - from) / 2;
-		int order = compare(string(r[middle].name), name);
-
+		int order = compare_names(table_string(r[middle].name), name);
 		if (!order) {
 			*ret = register_at(t, middle);
 			return true;
@@ -169,15 +133,14 @@ bool register_find(const struct register_table *t, struct str name, struct reg *
 struct reg_field register_field(const struct reg *r, size_t index)
 {
 	uint32_t f = ((const uint32_t *)part(PART_FIELDS))[r->first + index];
-
-	return (struct reg_field){ .name = string(f >> 10), .low = f >> 5 & 0x1f, .bits = (f & 0x1f) + 1 };
+	return (struct reg_field){ .name = table_string(f >> 10), .low = f >> 5 & 0x1f, .bits = (f & 0x1f) + 1 };
 }
 
 bool register_field_find(const struct reg *r, struct str name, struct reg_field *ret)
 {
 	for (size_t i = 0; i < r->nfields; i++) {
 		*ret = register_field(r, i);
-		if (!compare(ret->name, name))
+		if (!compare_names(ret->name, name))
 			return true;
 	}
 	return false;

@@ -40,7 +40,6 @@ struct str register_table_ip(const struct register_table *t);
 /** The block whose bases the offsets count from, whichever block the table serves (`gc`, where SDMA's registers are in its table); empty:
  * the block that the table was asked for. */
 struct str register_table_from(const struct register_table *t);
-void register_table_version(const struct register_table *t, unsigned ret[3]);
 /** The table for a block, by its version and its name, which is that of ip_discovery or that of the tables, in upper or lower case. If it
  * has none of its own: the one that knowledge/registers/relatives names, or the newest older one of the same major version. NULL: there
  * is none. *@ret_exact, which may be NULL: it is its own. */

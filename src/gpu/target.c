@@ -1,3 +1,4 @@
+// What all targets have in common: requests for one thing at a time, packets of queues, and the names of what happened.
 #include "gpu/target.h"
 
 #include <stdio.h>
@@ -5,24 +6,9 @@
 #include "base/bytes.h"
 
 static const char *const stop_reasons[STOP_REASONS] = {
-	[STOP_BREAKPOINT] = "BREAKPOINT",
-	[STOP_WATCHPOINT] = "WATCHPOINT",
-	[STOP_SINGLE_STEP] = "SINGLE_STEP",
-	[STOP_FP_INPUT_DENORMAL] = "FP_INPUT_DENORMAL",
-	[STOP_FP_DIVIDE_BY_0] = "FP_DIVIDE_BY_0",
-	[STOP_FP_OVERFLOW] = "FP_OVERFLOW",
-	[STOP_FP_UNDERFLOW] = "FP_UNDERFLOW",
-	[STOP_FP_INEXACT] = "FP_INEXACT",
-	[STOP_FP_INVALID_OPERATION] = "FP_INVALID_OPERATION",
-	[STOP_INT_DIVIDE_BY_0] = "INT_DIVIDE_BY_0",
-	[STOP_DEBUG_TRAP] = "DEBUG_TRAP",
-	[STOP_ASSERT_TRAP] = "ASSERT_TRAP",
-	[STOP_TRAP] = "TRAP",
-	[STOP_MEMORY_VIOLATION] = "MEMORY_VIOLATION",
-	[STOP_ADDRESS_ERROR] = "ADDRESS_ERROR",
-	[STOP_ILLEGAL_INSTRUCTION] = "ILLEGAL_INSTRUCTION",
-	[STOP_ECC_ERROR] = "ECC_ERROR",
-	[STOP_FATAL_HALT] = "FATAL_HALT",
+#define STOP_NAME(reason, name) [reason] = name,
+	STOP_REASON_LIST(STOP_NAME)
+#undef STOP_NAME
 };
 
 const char *stop_reason_name(enum stop_reason reason) { return stop_reasons[reason]; }
@@ -39,13 +25,11 @@ bool stop_reason_of(struct str name, enum stop_reason *ret)
 
 struct str stop_reasons_text(struct arena *a, uint32_t reasons)
 {
-	struct text out = { 0 };
+	_cleanup_text_ struct text out = { 0 };
 	for (int i = 0; i < STOP_REASONS; i++)
 		if (reasons >> i & 1)
 			text_printf(&out, "%s%s", out.n ? "|" : "", stop_reasons[i]);
-	struct str s = arena_str(a, text_str(&out));
-	text_free(&out);
-	return s;
+	return arena_str(a, text_str(&out));
 }
 
 struct str agent_pci(const struct agent *g, char room[static 24])
@@ -65,6 +49,13 @@ size_t exception_names(const struct know *k, uint64_t status, struct str ret[sta
 			ret[n++] = name;
 	}
 	return n;
+}
+
+bool patterns_fit(const struct know_list *patterns, struct str name)
+{
+	while (patterns && !str_glob(patterns->text, name))
+		patterns = patterns->next;
+	return patterns;
 }
 
 enum answer target_ask(struct target *t, struct request *r)

@@ -53,7 +53,7 @@ struct queue {
 	bool active_known, active; // the GPU works on it, or would
 	uint64_t doorbell;
 	int64_t watched_ms; // milliseconds between the first and the last look at the read index; 0: one look. It may have stood still before
-	bool moved;         // it had changed
+	bool moved; // it had changed
 };
 
 /** What a dispatch packet asks for. */
@@ -190,12 +190,16 @@ struct target {
 	void (*close)(struct target *t);
 };
 
+/** Whether a name fits one of the patterns that knowledge lists: of parts, of rings. */
+bool patterns_fit(const struct know_list *patterns, struct str name);
 /** One request. */
 enum answer target_ask(struct target *t, struct request *r);
 bool target_memory(struct target *t, uint64_t address, void *to, size_t size);
 /** The same for what a program works on: arguments, buffers. */
 bool target_contents(struct target *t, uint64_t address, void *to, size_t size);
 void target_close(struct target *t);
+static inline void cleanup_target(struct target **t) { target_close(*t); }
+#define _cleanup_target_ _cleanup_(cleanup_target)
 
 /** The registers of a block, 32 bits each: @count SGPRs, or @count registers of @lanes lanes each. false where they are not at hand. */
 bool wave_registers(struct target *t, const struct wave_block *b, unsigned lanes, uint32_t *ret);

@@ -1,3 +1,7 @@
+// The code that the waves of a target ran, and the arguments of their kernels.
+//
+// A file on the disk may be of another build than what was loaded. So a file is taken only if everything of it that memory has besides the
+// code is equal; code that differs then is told, because something has overwritten it. What no file has is taken from memory itself.
 #include "gpu/target_code.h"
 
 #include <elf.h>
@@ -5,7 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/cleanup.h"
-#include "code/object/uri.h"
+#include "code/names.h"
 
 enum {
 	OBJECT_MOST = 1 << 30,
@@ -39,7 +43,7 @@ struct comparison {
 };
 
 /** Holds the segments of an object, code or the rest, against the target's memory. */
-static void compare_segments(struct target *t, const struct loaded *l, bool code, struct comparison *c)
+static void target_code_compare_segments(struct target *t, const struct loaded *l, bool code, struct comparison *c)
 {
 	_cleanup_free_ char *memory = mem_alloc(COMPARE_CHUNK);
 	for (size_t i = 0; i < l->object->nsegments; i++) {
@@ -118,58 +122,47 @@ struct code_taking {
 	bool guess; // nothing but the bytes shows that this is the right file
 };
 
-static void note_difference(struct target_code *c, const struct loaded *l, const struct comparison *text)
-{
-	vec_push(&c->differences,
-		 ((struct code_difference){ l, l->base + text->first, text->different, text->expected, text->found }));
-}
-
 /** A file belongs to the loaded object if everything around the code is equal. Then the code should be equal too. */
-static bool take_file(void *ctx, struct str name, char *bytes, size_t size)
+static bool target_code_take_file(void *ctx, struct str name, char *bytes, size_t size)
 {
 	struct code_taking *t = ctx;
 	struct target_code *c = t->code;
 	size_t before = c->set.problems.n;
-	if (t->loaded) {
-		free(bytes);
+	_cleanup_free_ char *unused = t->loaded ? bytes : NULL;
+	if (unused)
 		return true;
-	}
 	struct loaded *l = code_set_take(&c->set, name, bytes, size, t->base);
 	if (!l) {
 		c->set.problems.n = before; // other candidates may do
 		return false;
 	}
 	struct comparison rest = { 0 }, text = { 0 };
-	compare_segments(c->target, l, false, &rest);
-	compare_segments(c->target, l, true, &text);
+	target_code_compare_segments(c->target, l, false, &rest);
+	target_code_compare_segments(c->target, l, true, &text);
 	if (rest.different || (t->guess && !rest.compared && !text.compared)) {
 		t->another_build |= rest.different;
 		code_set_drop(&c->set, l);
 		return false;
 	}
 	if (text.different)
-		note_difference(c, l, &text);
+		vec_push(&c->differences,
+			 ((struct code_difference){ l, l->base + text.first, text.different, text.expected, text.found }));
 	t->loaded = l;
 	return true;
 }
 
 static bool take_memory_uri(struct code_taking *t, struct str uri)
 {
-	struct arena arena = { 0 };
+	_cleanup_arena_ struct arena arena = { 0 };
+	struct target *target = t->code->target;
 	struct code_uri u;
-	bool taken = false;
 	char last;
 	// The last byte first: no room is made for a size that the core does not have.
-	if (code_uri_parse(&arena, uri, &u) && u.memory && u.has_range && u.size && u.size <= OBJECT_MOST &&
-	    target_memory(t->code->target, u.offset + u.size - 1, &last, 1)) {
-		char *bytes = mem_alloc(u.size + 1);
-		if (target_memory(t->code->target, u.offset, bytes, u.size))
-			taken = take_file(t, uri, bytes, u.size);
-		else
-			free(bytes);
-	}
-	arena_free(&arena);
-	return taken;
+	if (!code_uri_parse(&arena, uri, &u) || !u.memory || !u.has_range || !u.size || u.size > OBJECT_MOST ||
+	    !target_memory(target, u.offset + u.size - 1, &last, 1))
+		return false;
+	_cleanup_free_ char *bytes = mem_alloc(u.size + 1);
+	return target_memory(target, u.offset, bytes, u.size) && target_code_take_file(t, uri, take_ptr(bytes), u.size);
 }
 
 static struct loaded *take_image(struct target_code *c, uint64_t base, struct str name)
@@ -185,7 +178,7 @@ static struct loaded *take_image(struct target_code *c, uint64_t base, struct st
 static void load_object(struct target_code *c, const struct loaded_code *code)
 {
 	struct code_taking t = { .code = c, .base = code->base };
-	struct code_taker taker = { take_file, &t };
+	struct code_taker taker = { target_code_take_file, &t };
 	if (take_memory_uri(&t, code->uri) || code_places_find(c->places, code->uri, &taker))
 		return;
 	t.guess = true;
@@ -209,7 +202,7 @@ static void search_object(struct target_code *c, uint64_t address)
 		if (memcmp(magic, ELFMAG, SELFMAG))
 			continue;
 		struct code_taking t = { .code = c, .base = page, .guess = true };
-		struct code_taker taker = { take_file, &t };
+		struct code_taker taker = { target_code_take_file, &t };
 		struct loaded *image = take_image(c, page, S("code in memory"));
 		if (!image)
 			return;
@@ -222,33 +215,18 @@ static void search_object(struct target_code *c, uint64_t address)
 	}
 }
 
-/** Of the runtime's list the last object that begins at or before @address, or NULL. */
-static const struct loaded_code *code_before(struct target *t, uint64_t address)
-{
-	struct request r = { .kind = REQUEST_CODE };
-	target_ask(t, &r);
-	size_t low = 0, high = r.n;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (r.code[middle].base <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low ? &r.code[low - 1] : NULL;
-}
-
 struct loaded *target_code_need(struct target_code *c, uint64_t address)
 {
 	struct loaded *l = code_set_find(&c->set, address);
 	if (l || !address)
 		return l;
-	const struct loaded_code *best = code_before(c->target, address);
+	// Of the runtime's list the last object that begins at or before the address.
+	struct request r = { .kind = REQUEST_CODE };
+	target_ask(c->target, &r);
+	const size_t before = sorted_upto(r.code, r.n, base, address);
+	const struct loaded_code *best = before ? &r.code[before - 1] : NULL;
 	uint64_t key = best ? best->base : address & ~(PAGE - 1ull);
-	for (size_t i = 0; i < c->tried.len; i++)
-		if (c->tried.data[i] == key)
-			return NULL;
-	if (c->tried.len >= (best ? OBJECTS_MOST : SEARCHES_MOST))
+	if (list_find(c->tried.data, c->tried.len, it, *it == key) || c->tried.len >= (best ? OBJECTS_MOST : SEARCHES_MOST))
 		return NULL;
 	vec_push(&c->tried, key);
 	if (c->tried.len == OBJECTS_MOST)
@@ -263,16 +241,7 @@ struct loaded *target_code_need(struct target_code *c, uint64_t address)
 const struct code_kernel *target_code_kernel(struct target_code *c, uint64_t kernel_object)
 {
 	struct loaded *l = target_code_need(c, kernel_object);
-	for (size_t i = 0; l && i < l->object->nkernels; i++)
-		if (l->base + l->object->kernels[i].descriptor == kernel_object)
-			return &l->object->kernels[i];
-	return NULL;
-}
-
-static int compare_pcs(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-	return *x < *y ? -1 : *x > *y;
+	return l ? list_find(l->object->kernels, l->object->nkernels, it, l->base + it->descriptor == kernel_object) : NULL;
 }
 
 const struct where **target_code_waves(struct target_code *c, const struct wave *waves, size_t n, int context)
@@ -282,7 +251,7 @@ const struct where **target_code_waves(struct target_code *c, const struct wave 
 	size_t distinct = 0;
 	for (size_t i = 0; i < n; i++)
 		pcs[i] = waves[i].at;
-	qsort(pcs, n, sizeof(*pcs), compare_pcs);
+	qsort(pcs, n, sizeof(*pcs), compare_numbers);
 	for (size_t i = 0; i < n; i++)
 		if (!i || pcs[i] != pcs[distinct - 1])
 			pcs[distinct++] = pcs[i];
@@ -291,7 +260,7 @@ const struct where **target_code_waves(struct target_code *c, const struct wave 
 	struct where *found = arena_alloc(&c->set.arena, distinct * sizeof(*found) + 1);
 	code_where(&c->set, pcs, distinct, context, found);
 	for (size_t i = 0; i < n; i++)
-		ret[i] = found + ((uint64_t *)bsearch(&waves[i].at, pcs, distinct, sizeof(*pcs), compare_pcs) - pcs);
+		ret[i] = found + ((uint64_t *)bsearch(&waves[i].at, pcs, distinct, sizeof(*pcs), compare_numbers) - pcs);
 	return ret;
 }
 
@@ -319,4 +288,59 @@ void code_difference_say(const struct code_difference *d, struct text *out)
 		text_printf(out, " (" STR_FMT " +0x%llx)", STR_ARG(f->name),
 			    (unsigned long long)(d->address - l->base - f->address));
 	text_printf(out, ": 0x%08x instead of 0x%08x", d->found, d->expected);
+}
+
+enum { SEGMENT_MOST = 64 << 10, HEX_FROM = 1 << 24 };
+
+size_t dispatch_arguments(struct target *t, const struct code_kernel *k, const struct dispatch *d, struct kernel_argument *ret,
+			  size_t most)
+{
+	size_t n = 0;
+	for (size_t i = 0; k && i < k->narguments && n < most; i++) {
+		const struct code_argument *a = &k->arguments[i];
+		if (str_starts(a->value_kind, S("hidden_")))
+			continue;
+		struct kernel_argument *x = &ret[n++];
+		size_t size = a->size < ARGUMENT_BYTES ? a->size : ARGUMENT_BYTES;
+		*x = (struct kernel_argument){ .what = a };
+		x->pointer = a->size == 8 &&
+			     (str_is(a->value_kind, "global_buffer") || str_is(a->value_kind, "dynamic_shared_pointer"));
+		x->known = a->offset < SEGMENT_MOST && d->kernarg && target_contents(t, d->kernarg + a->offset, x->bytes, size);
+		uint8_t word[8] = { 0 };
+		memcpy(word, x->bytes, size < 8 ? size : 8);
+		x->value = get_u64(word);
+	}
+	return n;
+}
+
+static void say_value(struct text *out, struct arena *a, const struct kernel_argument *x, const struct address_range *map,
+		      size_t nmap)
+{
+	if (!x->known) {
+		text_add(out, S("?"));
+	} else if (x->pointer) {
+		struct map_place p = nmap ? map_locate(map, nmap, x->value) : (struct map_place){ 0 };
+		text_printf(out, "0x%llx", (unsigned long long)x->value);
+		if (nmap && (p.relation != MAP_INSIDE || p.distance))
+			text_printf(out, " (" STR_FMT ")", STR_ARG(map_say(a, &p)));
+		else if (nmap)
+			text_printf(out, " (a buffer of " STR_FMT ")", STR_ARG(map_size_say(a, p.range.end - p.range.begin)));
+	} else if (x->what->size > 8) {
+		text_printf(out, "%u bytes", x->what->size);
+	} else {
+		text_printf(out, x->value < HEX_FROM ? "%llu" : "0x%llx", (unsigned long long)x->value);
+	}
+}
+
+struct str arguments_say(struct arena *a, const struct kernel_argument *args, size_t n, const struct address_range *map,
+			 size_t nmap)
+{
+	_cleanup_text_ struct text out = { 0 };
+	for (size_t i = 0; i < n; i++) {
+		text_printf(&out, "%s", i ? ", " : "");
+		if (args[i].what->name.n)
+			text_printf(&out, STR_FMT " = ", STR_ARG(args[i].what->name));
+		say_value(&out, a, &args[i], map, nmap);
+	}
+	return arena_str(a, text_str(&out));
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "code/places.h"
+#include "gpu/memory/map.h"
 #include "gpu/target.h"
 
 /** A difference between code in memory and the file that it came from. */
@@ -36,3 +37,22 @@ const struct where **target_code_waves(struct target_code *c, const struct wave 
 struct str target_code_kernel_name(struct target_code *c, const struct wave *w, const struct where *at);
 /** What a difference between memory and file means, in one line. */
 void code_difference_say(const struct code_difference *d, struct text *out);
+
+// --- The arguments that a kernel was started with ---
+
+enum { ARGUMENT_BYTES = 16 };
+
+struct kernel_argument {
+	const struct code_argument *what;
+	bool known; // its bytes are in the target
+	bool pointer;
+	uint64_t value;                // if it has at most 8 bytes
+	uint8_t bytes[ARGUMENT_BYTES]; // its first bytes
+};
+
+/** The arguments that the program gave to the dispatch, without those that the compiler added. Returns how many, at most @most. */
+size_t dispatch_arguments(struct target *t, const struct code_kernel *k, const struct dispatch *d, struct kernel_argument *ret,
+			  size_t most);
+/** x = 0x7f0000000000 (4 MiB buffer), n = 4096, ...; @map may be NULL. */
+struct str arguments_say(struct arena *a, const struct kernel_argument *args, size_t n, const struct address_range *map,
+			 size_t nmap);

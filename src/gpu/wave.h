@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/arena.h"
+#include "gpu/target.h"
 
 struct queue;
 struct target;
@@ -106,27 +107,21 @@ struct wave {
 	struct str source; // k.hip:12
 };
 
-enum stop_reason {
-	STOP_BREAKPOINT,
-	STOP_WATCHPOINT,
-	STOP_SINGLE_STEP,
-	STOP_FP_INPUT_DENORMAL,
-	STOP_FP_DIVIDE_BY_0,
-	STOP_FP_OVERFLOW,
-	STOP_FP_UNDERFLOW,
-	STOP_FP_INEXACT,
-	STOP_FP_INVALID_OPERATION,
-	STOP_INT_DIVIDE_BY_0,
-	STOP_DEBUG_TRAP,
-	STOP_ASSERT_TRAP,
-	STOP_TRAP,
-	STOP_MEMORY_VIOLATION,
-	STOP_ADDRESS_ERROR,
-	STOP_ILLEGAL_INSTRUCTION,
-	STOP_ECC_ERROR,
-	STOP_FATAL_HALT,
-	STOP_REASONS
-};
+/** Why a wave stopped, and how AMD's debugger calls that. */
+#define STOP_REASON_LIST(row)                                                                                                  \
+	row(STOP_BREAKPOINT, "BREAKPOINT") row(STOP_WATCHPOINT, "WATCHPOINT") row(STOP_SINGLE_STEP, "SINGLE_STEP")             \
+		row(STOP_FP_INPUT_DENORMAL, "FP_INPUT_DENORMAL") row(STOP_FP_DIVIDE_BY_0, "FP_DIVIDE_BY_0")                    \
+			row(STOP_FP_OVERFLOW, "FP_OVERFLOW") row(STOP_FP_UNDERFLOW, "FP_UNDERFLOW")                            \
+				row(STOP_FP_INEXACT, "FP_INEXACT") row(STOP_FP_INVALID_OPERATION, "FP_INVALID_OPERATION")      \
+					row(STOP_INT_DIVIDE_BY_0, "INT_DIVIDE_BY_0") row(STOP_DEBUG_TRAP, "DEBUG_TRAP")        \
+						row(STOP_ASSERT_TRAP, "ASSERT_TRAP") row(STOP_TRAP, "TRAP")                    \
+							row(STOP_MEMORY_VIOLATION, "MEMORY_VIOLATION")                         \
+								row(STOP_ADDRESS_ERROR, "ADDRESS_ERROR")                       \
+									row(STOP_ILLEGAL_INSTRUCTION, "ILLEGAL_INSTRUCTION")   \
+										row(STOP_ECC_ERROR, "ECC_ERROR")               \
+											row(STOP_FATAL_HALT, "FATAL_HALT")
+#define ENUMERATOR(name, text) name,
+enum stop_reason { STOP_REASON_LIST(ENUMERATOR) STOP_REASONS };
 
 /** As AMD's debugger names it. */
 const char *stop_reason_name(enum stop_reason reason);
@@ -151,3 +146,29 @@ struct wave_access {
 	enum access_trust trust;
 	uint64_t addresses[WAVE_LANES]; // UINT64_MAX: the lane has none, or it is not known
 };
+
+// --- Groups of waves that are at the same place for the same reason. People look at such a group as one ---
+
+struct wave_group {
+	size_t first; // index of one of them
+	size_t count;
+};
+
+/** Groups of waves with the same pc, kernel, stop reasons and, on the GPU, state; stopped ones first, then the larger. @ret has room for @n. */
+size_t wave_groups(const struct wave *waves, const struct str *kernels, size_t n, struct wave_group *ret);
+
+/** The same for waves that come one after the other, from a text. */
+struct wave_place {
+	const struct wave *first;
+	size_t count, halted;
+};
+
+struct wave_places {
+	struct wave_place *data;
+	size_t len, cap;
+};
+
+/** The place of waves with the same pc, kernel, reason and source line; NULL where @w is the first. */
+struct wave_place *wave_place_of(const struct wave_places *p, const struct wave *w);
+/** Sorts as wave_groups() does; among equals, the place whose first wave has the lower id comes first. */
+void wave_places_sort(struct wave_places *p);

@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "base/door/door.h"
 #include "host/host.h"
-#include "source/clerk/clerk.h"
+#include "source/privileged/privileged.h"
 #include "source/source.h"
 #include "source/tape/tape.h"
 
@@ -36,19 +36,8 @@ struct container_looked {
 	struct probe files[FILES];
 };
 
-static struct str text_of(const struct container_looked *l, enum file f) { return probe_text(&l->files[f]); }
+static struct str host_container_text_of(const struct container_looked *l, enum file f) { return probe_text(&l->files[f]); }
 static struct str where_of(const struct container_looked *l, enum file f) { return str_z(l->files[f].path); }
-
-/** The rest of the line that begins with @key. */
-static struct str line_behind(struct str text, struct str key)
-{
-	while (text.n) {
-		struct str rest, line = str_split(&text, '\n');
-		if (str_behind(line, key, &rest))
-			return rest;
-	}
-	return (struct str){ 0 };
-}
 
 static const struct {
 	enum file file;
@@ -69,9 +58,9 @@ static const struct {
 };
 
 /** A host's /proc/1/mountinfo may name a kubelet too: only other signs make it a container. */
-static const char *kind_of(const struct container_looked *l, bool known, struct str *ret_where)
+static const char *host_container_kind_of(const struct container_looked *l, bool known, struct str *ret_where)
 {
-	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(signs); i++) {
 		const struct probe *p = &l->files[signs[i].file];
 		bool is = signs[i].word ? str_find(probe_text(p), str_z(signs[i].word)) >= 0 : p->end == PROBE_GOOD;
 		if (!is || (signs[i].file == FILE_MOUNTS && !known))
@@ -82,31 +71,12 @@ static const char *kind_of(const struct container_looked *l, bool known, struct 
 	return NULL;
 }
 
-/** Process 1 at the root of its control groups: its view of them is its own. */
-static bool own_cgroups(const struct container_looked *l) { return str_is(text_of(l, FILE_CGROUP), "0::/"); }
-
-static void note_container(struct container_looked *l)
-{
-	struct str where = where_of(l, FILE_CGROUP);
-	bool contained = !l->h->root && tape_number(l->h->tape, "container", source_in_container()) > 0;
-	bool said = !l->h->root && tape_said(l->h->tape, &l->h->arena, "UNHANG_CONTAINER", str_z(getenv("UNHANG_CONTAINER"))).n;
-	bool is = own_cgroups(l) || contained;
-	const char *kind = kind_of(l, is, &where);
-	is = said ? contained : is || kind;
-	if (!is && l->h->root && l->files[FILE_CGROUP].end != PROBE_GOOD)
-		return;
-	host_note(l->h, l->m, "container", is ? S("yes") : S("no"), is ? where : where_of(l, FILE_CGROUP));
-	if (is && kind)
-		host_note(l->h, l->m, "container_kind", str_z(kind), where);
-}
-
 /** `size=65536k` among the options of the file system that is mounted at /dev/shm; false where the file has none. */
 static bool note_shared_memory(struct container_looked *l, enum file file)
 {
-	struct str text = text_of(l, file);
+	struct str text = host_container_text_of(l, file);
 	int64_t kb, last = -1;
-	while (text.n) {
-		struct str line = str_split(&text, '\n');
+	str_each (line, text, '\n') {
 		ptrdiff_t at = str_find(line, S("size="));
 		size_t digits = 0;
 		if (str_find(line, S(" /dev/shm ")) < 0 || at < 0)
@@ -122,33 +92,12 @@ static bool note_shared_memory(struct container_looked *l, enum file file)
 	return last >= 0;
 }
 
-static void note_limits(struct container_looked *l)
-{
-	struct str memory = text_of(l, FILE_MEMORY), status = text_of(l, FILE_STATUS);
-	struct str locked = line_behind(text_of(l, FILE_LIMITS), S("Max locked memory"));
-	struct str seccomp = line_behind(status, S("Seccomp:")), caps = line_behind(status, S("CapEff:"));
-	int64_t bytes;
-	uint64_t bits;
-	locked = str_word(&locked);
-	if (str_number(locked, &bytes))
-		host_note_number(l->h, l->m, "memlock_kb", bytes >> 10, where_of(l, FILE_LIMITS));
-	else if (str_is(locked, "unlimited"))
-		host_note(l->h, l->m, "memlock_kb", locked, where_of(l, FILE_LIMITS));
-	if (str_number(memory, &bytes))
-		host_note_number(l->h, l->m, "memory_limit_mb", bytes >> 20, where_of(l, FILE_MEMORY));
-	if (seccomp.n)
-		host_note(l->h, l->m, "seccomp", str_is(seccomp, "0") ? S("no") : S("yes"), where_of(l, FILE_STATUS));
-	if (str_hex(caps, &bits))
-		host_note(l->h, l->m, "ptrace", bits >> SYS_PTRACE & 1 ? S("yes") : S("no"), where_of(l, FILE_STATUS));
-}
-
 /** A tree may hold a part of /dev: what is not there counts only where the usual is. */
 static void note_nodes(struct container_looked *l)
 {
-	struct str names = text_of(l, FILE_DEV), renders = text_of(l, FILE_DRI);
+	struct str names = host_container_text_of(l, FILE_DEV), renders = host_container_text_of(l, FILE_DRI);
 	bool kfd = false, dri = false, whole = false, nvidia = false;
-	while (names.n) {
-		struct str name = str_split(&names, '\n');
+	str_each (name, names, '\n') {
 		kfd |= str_is(name, "kfd");
 		dri |= str_is(name, "dri");
 		whole |= str_is(name, "null");
@@ -169,8 +118,8 @@ static void note_nodes(struct container_looked *l)
 /** `render:x:105:alice,bob` of @gid; empty where the file has none. */
 static struct str group_line(struct str text, int64_t gid)
 {
-	while (text.n) {
-		struct str line = str_split(&text, '\n'), rest = line;
+	str_each (line, text, '\n') {
+		struct str rest = line;
 		int64_t number;
 		str_split(&rest, ':');
 		str_split(&rest, ':');
@@ -180,12 +129,12 @@ static struct str group_line(struct str text, int64_t gid)
 	return (struct str){ 0 };
 }
 
-static bool is_member(struct str line, struct str user)
+static bool host_container_is_member(struct str line, struct str user)
 {
 	for (size_t i = 0; i < 3; i++)
 		str_split(&line, ':');
-	while (line.n)
-		if (str_eq(str_trim(str_split(&line, ',')), user))
+	str_each (name, line, ',')
+		if (str_eq(str_trim(name), user))
 			return true;
 	return false;
 }
@@ -194,7 +143,7 @@ static bool is_member(struct str line, struct str user)
 static struct str who(void)
 {
 	static const char *const names[] = { "SUDO_USER", "LOGNAME", "USER" };
-	for (size_t i = clerk_uid() ? 1 : 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = privileged_uid() ? 1 : 0; i < ARRAY_SIZE(names); i++) {
 		const char *name = getenv(names[i]);
 		if (name && *name)
 			return str_z(name);
@@ -207,7 +156,7 @@ static const char kfd[] = "/dev/kfd";
 /** Returns the line of its group. */
 static struct str note_kfd(struct container_looked *l, const struct stat *st)
 {
-	struct str line = group_line(text_of(l, FILE_GROUPS), (int64_t)st->st_gid), name = line;
+	struct str line = group_line(host_container_text_of(l, FILE_GROUPS), (int64_t)st->st_gid), name = line;
 	host_note(l->h, l->m, "kfd_mode", arena_printf(&l->h->arena, "%04o", (unsigned)st->st_mode & 07777), S(kfd));
 	host_note_number(l->h, l->m, "kfd_gid", (int64_t)st->st_gid, S(kfd));
 	host_note(l->h, l->m, "kfd_group", str_split(&name, ':'), where_of(l, FILE_GROUPS));
@@ -225,17 +174,11 @@ static bool status_has(struct str status, struct str key, int64_t id)
 	return false;
 }
 
-/** There root is no root of the machine: it may open what everybody may. */
-static bool in_user_namespace(const struct container_looked *l)
-{
-	return str_is(host_value(l->h, l->m, "user_namespace"), "yes");
-}
-
 /** The node of a tree is not opened either. A copy that is not root's has not kept its owner, so that its permissions say nothing; a file
  * in the place of the node that belongs to group 0 may not have kept its group. */
 static void note_recorded_permissions(struct container_looked *l)
 {
-	struct str status = text_of(l, FILE_STATUS);
+	struct str status = host_container_text_of(l, FILE_STATUS);
 	struct opened what = { 0 };
 	door_forget(host_answers(l->h, kfd) ? door_look(&(struct named){ .path = kfd, .root = l->h->root }, &what) : NULL);
 	const struct stat st = what.st;
@@ -244,7 +187,8 @@ static void note_recorded_permissions(struct container_looked *l)
 	note_kfd(l, &st);
 	if ((!S_ISCHR(st.st_mode) && !st.st_gid) || !line_behind(status, S("Uid:")).n || !line_behind(status, S("Groups:")).n)
 		return;
-	bool root = status_has(status, S("Uid:"), 0) && !in_user_namespace(l),
+	// There root is no root of the machine: it may open what everybody may.
+	bool root = status_has(status, S("Uid:"), 0) && !str_is(host_value(l->h, l->m, "user_namespace"), "yes"),
 	     member = status_has(status, S("Gid:"), (int64_t)st.st_gid) || status_has(status, S("Groups:"), (int64_t)st.st_gid);
 	unsigned bits = member ? st.st_mode >> 3 & 7 : st.st_mode & 7;
 	host_note(l->h, l->m, "user_is_root", root ? S("yes") : S("no"), where_of(l, FILE_STATUS));
@@ -256,39 +200,37 @@ static int64_t may_open(struct host *h, struct str path)
 {
 	struct stat st;
 	struct str name = arena_printf(&h->arena, "access " STR_FMT, STR_ARG(path));
-	return tape_number(h->tape, name.p, stat(path.p, &st) ? -1 : !clerk_uid() || !access(path.p, R_OK | W_OK));
+	return tape_number(h->tape, name.p, stat(path.p, &st) ? -1 : !privileged_uid() || !access(path.p, R_OK | W_OK));
 }
 
-/** Mode and group of /dev/kfd; false where there is none. */
-static bool look_at_kfd(struct host *h, struct stat *ret)
-{
-	bool there = !stat(kfd, ret);
-	int64_t mode = tape_number(h->tape, "mode /dev/kfd", there ? (int64_t)ret->st_mode : -1);
-	int64_t group = tape_number(h->tape, "group /dev/kfd", there ? (int64_t)ret->st_gid : -1);
-	ret->st_mode = (mode_t)mode;
-	ret->st_gid = (gid_t)group;
-	return mode >= 0;
-}
-
+/** Who may open the GPU, by mode, owner and groups of /dev/kfd: opening it to find out would create a process there. */
 static void note_permissions(struct container_looked *l)
 {
 	struct host *h = l->h;
 	struct stat st;
 	struct str user = tape_said(h->tape, &h->arena, "user", who()), where = S(kfd);
 	host_note(h, l->m, "user", user, (struct str){ 0 });
-	host_note(h, l->m, "user_is_root", tape_number(h->tape, "euid", clerk_uid()) ? S("no") : S("yes"), (struct str){ 0 });
+	host_note(h, l->m, "user_is_root", tape_number(h->tape, "euid", privileged_uid()) ? S("no") : S("yes"),
+		  (struct str){ 0 });
 	for (size_t d = 0; d < h->devices.n; d++) {
 		struct str path = arena_printf(&h->arena, "/dev/dri/renderD%d", h->devices.list[d].render);
 		int64_t may = h->devices.list[d].render >= 0 ? may_open(h, path) : -1;
 		if (may >= 0)
 			host_note(h, host_gpu(h, &h->devices.list[d]), "render_access", may ? S("yes") : S("no"), path);
 	}
-	if (!look_at_kfd(h, &st))
+	// Mode and group of /dev/kfd; there may be none.
+	bool there = !stat(kfd, &st);
+	int64_t mode = tape_number(h->tape, "mode /dev/kfd", there ? (int64_t)st.st_mode : -1);
+	int64_t group = tape_number(h->tape, "group /dev/kfd", there ? (int64_t)st.st_gid : -1);
+	st.st_mode = (mode_t)mode;
+	st.st_gid = (gid_t)group;
+	if (mode < 0)
 		return;
 	struct str line = note_kfd(l, &st);
 	host_note(h, l->m, "kfd_access", may_open(h, where) > 0 ? S("yes") : S("no"), where);
 	if (line.n && user.n)
-		host_note(h, l->m, "user_in_render", is_member(line, user) ? S("yes") : S("no"), where_of(l, FILE_GROUPS));
+		host_note(h, l->m, "user_in_render", host_container_is_member(line, user) ? S("yes") : S("no"),
+			  where_of(l, FILE_GROUPS));
 }
 
 void host_read_container(struct host *h)
@@ -311,10 +253,37 @@ void host_read_container(struct host *h)
 					      [FILE_DRI] = { .kind = PROBE_LIST, .path = "/dev/dri" },
 				      } };
 	host_probe(h, l.files, FILES);
-	note_container(&l);
+	struct str where = where_of(&l, FILE_CGROUP);
+	bool contained = !l.h->root && tape_number(l.h->tape, "container", source_in_container()) > 0;
+	bool said = !l.h->root && tape_said(l.h->tape, &l.h->arena, "UNHANG_CONTAINER", str_z(getenv("UNHANG_CONTAINER"))).n;
+	// Process 1 at the root of its control groups: its view of them is its own.
+	bool is = str_is(host_container_text_of(&l, FILE_CGROUP), "0::/") || contained;
+	const char *kind = host_container_kind_of(&l, is, &where);
+	is = said ? contained : is || kind;
+	if (is || !l.h->root || l.files[FILE_CGROUP].end == PROBE_GOOD) {
+		host_note(l.h, l.m, "container", is ? S("yes") : S("no"), is ? where : where_of(&l, FILE_CGROUP));
+		if (is && kind)
+			host_note(l.h, l.m, "container_kind", str_z(kind), where);
+	}
 	for (enum file f = FILE_MOUNTS; f <= FILE_ALL_MOUNTS && !note_shared_memory(&l, f); f++)
 		;
-	note_limits(&l);
+	// Limits that make ROCm fail inside of a container.
+	struct str memory = host_container_text_of(&l, FILE_MEMORY), status = host_container_text_of(&l, FILE_STATUS);
+	struct str locked = line_behind(host_container_text_of(&l, FILE_LIMITS), S("Max locked memory"));
+	struct str seccomp = line_behind(status, S("Seccomp:")), caps = line_behind(status, S("CapEff:"));
+	int64_t bytes;
+	uint64_t bits;
+	locked = str_word(&locked);
+	if (str_number(locked, &bytes))
+		host_note_number(l.h, l.m, "memlock_kb", bytes >> 10, where_of(&l, FILE_LIMITS));
+	else if (str_is(locked, "unlimited"))
+		host_note(l.h, l.m, "memlock_kb", locked, where_of(&l, FILE_LIMITS));
+	if (str_number(memory, &bytes))
+		host_note_number(l.h, l.m, "memory_limit_mb", bytes >> 20, where_of(&l, FILE_MEMORY));
+	if (seccomp.n)
+		host_note(l.h, l.m, "seccomp", str_is(seccomp, "0") ? S("no") : S("yes"), where_of(&l, FILE_STATUS));
+	if (str_hex(caps, &bits))
+		host_note(l.h, l.m, "ptrace", bits >> SYS_PTRACE & 1 ? S("yes") : S("no"), where_of(&l, FILE_STATUS));
 	note_nodes(&l);
 	if (h->root)
 		note_recorded_permissions(&l);

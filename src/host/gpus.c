@@ -1,4 +1,5 @@
-// What is known of each GPU, as facts.
+// What is known of each GPU, as facts. All files of a round are asked for first and read by one child for each GPU, so that a GPU that
+// hangs costs only its own facts; the second round asks for what the first one named.
 #include "host/gpus.h"
 
 #include <stdlib.h>
@@ -7,8 +8,7 @@ enum { ASK_MS = 700, FIRMWARE_SIZE = 1 << 14, MB = 1 << 20 };
 
 size_t ask(struct asks *to, enum probe_kind kind, struct str path, size_t size)
 {
-	struct probe p = { .kind = kind, .path = path.p, .size = size };
-	vec_push(&to->probes, p);
+	vec_push(&to->probes, ((struct probe){ .kind = kind, .path = path.p, .size = size }));
 	return to->probes.len - 1;
 }
 
@@ -63,26 +63,12 @@ static void run_asks(struct gpu_looks *l)
 
 /** Sets the doubt for the facts that follow: facts of the machine, of one GPU, or of all GPUs together. */
 static void of_machine(struct gpu_looks *l) { l->h->doubt = l->doubt; }
-static void of_gpu(struct gpu_looks *l, const struct gpu_look *g) { l->h->doubt = l->doubt || g->doubt; }
+static void gpus_of_gpu(struct gpu_looks *l, const struct gpu_look *g) { l->h->doubt = l->doubt || g->doubt; }
 static void of_all(struct gpu_looks *l)
 {
 	of_machine(l);
 	for (size_t n = 0; n < l->n; n++)
 		l->h->doubt |= l->list[n].doubt;
-}
-
-static void clear_asks(struct gpu_looks *l)
-{
-	l->machine.probes.len = 0;
-	for (size_t n = 0; n < l->n; n++)
-		l->list[n].asks.probes.len = 0;
-}
-
-static void free_asks(struct gpu_looks *l)
-{
-	vec_free(&l->machine.probes);
-	for (size_t n = 0; n < l->n; n++)
-		vec_free(&l->list[n].asks.probes);
 }
 
 // --- what a file says is a fact ---
@@ -98,7 +84,7 @@ static const struct {
 	{ "power_dpm_force_performance_level", "dpm_level" },
 };
 enum {
-	PLAIN = sizeof(plain) / sizeof(plain[0]),
+	PLAIN = ARRAY_SIZE(plain),
 	AT_GROUP = 0,
 	AT_TYPE,
 	AT_CARD,
@@ -110,6 +96,7 @@ enum {
 	AT_PLAIN,
 };
 
+/** Files whose names are known. What a directory names is asked for in the second round. */
 static void ask_first(struct gpu_looks *l, struct gpu_look *g)
 {
 	struct arena *a = &l->h->arena;
@@ -138,13 +125,6 @@ static void note_text(struct gpu_looks *l, struct gpu_look *g, const char *fact,
 		       arena_printf(&l->h->arena, STR_FMT "/%s", STR_ARG(g->d->sysfs), file));
 }
 
-static void note_plain(struct gpu_looks *l, struct gpu_look *g)
-{
-	for (size_t n = 0; n < PLAIN && AT_PLAIN + n < g->asks.probes.len; n++)
-		host_note_said(l->h, g->item, plain[n].fact, answer_text(&g->asks, AT_PLAIN + n),
-			       answer_place(&g->asks, AT_PLAIN + n));
-}
-
 // --- the aperture ---
 
 /** The largest of the first six lines `START END FLAGS` that is memory which may be read ahead. */
@@ -165,22 +145,6 @@ static int64_t largest_bar(struct str resource)
 	return most && most < INT64_MAX ? (int64_t)most + 1 : -1;
 }
 
-/** Not of an APU: its memory is the machine's own. */
-static void note_bar(struct gpu_looks *l, struct gpu_look *g)
-{
-	const struct device *d = g->d;
-	int64_t visible = answer_number(&g->asks, AT_VISIBLE);
-	size_t from = visible > 0 ? AT_VISIBLE : AT_RESOURCE;
-	visible = visible > 0 ? visible : largest_bar(answer_text(&g->asks, AT_RESOURCE));
-	if (d->vram_total > 0)
-		note_text(l, g, "vram_mb", arena_printf(&l->h->arena, "%lld", (long long)d->vram_total / MB),
-			  "mem_info_vram_total");
-	if (d->apu || d->off_bus || visible <= 0 || d->vram_total <= 0)
-		return;
-	host_note_number(l->h, g->item, "bar_visible_mb", visible / MB, answer_place(&g->asks, from));
-	host_note(l->h, g->item, "bar", visible >= d->vram_total ? S("full") : S("small"), answer_place(&g->asks, from));
-}
-
 // --- firmware ---
 
 /** `RLC SRLC` is fw_rlc_srlc; what the driver calls SMC, its messages and everybody else call SMU. */
@@ -196,35 +160,9 @@ static void note_firmware(struct gpu_looks *l, struct gpu_look *g, struct str en
 		host_note_said(l->h, g->item, name, arena_printf(a, "0x%x", version), where);
 }
 
-/** `SMC feature version: 0, program: 4, firmware version: 0x00525600 (82.86.0)`. */
-static void note_firmware_info(struct gpu_looks *l, struct gpu_look *g)
-{
-	struct str text = answer_text(&g->asks, AT_FIRMWARE);
-	while (text.n) {
-		struct str line = str_split(&text, '\n'), rest;
-		ptrdiff_t name = str_find(line, S(" feature version:")), version = str_find(line, S("firmware version: "));
-		int64_t number;
-		if (name <= 0 || name > 32 || version < name ||
-		    !str_behind(str_from(line, (size_t)version), S("firmware version:"), &rest))
-			continue;
-		if (str_number(str_word(&rest), &number) && number > 0 && number <= UINT32_MAX)
-			note_firmware(l, g, str_cut(line, (size_t)name), (uint32_t)number, answer_place(&g->asks, AT_FIRMWARE));
-	}
-}
-
 // --- the GPU itself ---
 
-static void note_driver(struct gpu_looks *l, struct gpu_look *g)
-{
-	const struct device *d = g->d;
-	if (d->driver_known && !str_is(d->driver, "amdgpu") && d->card < 0 && d->kfd_node < 0 && d->vram_total < 0 &&
-	    !d->nfirmware)
-		host_note(l->h, g->item, "unbound", d->driver.n ? d->driver : S("none"),
-			  arena_printf(&l->h->arena, STR_FMT "/driver", STR_ARG(d->sysfs)));
-	if (str_is(d->driver, "amdgpu") && l->h->devices.kfd_known)
-		host_note(l->h, g->item, "kfd", d->kfd_node < 0 ? S("no") : S("yes"), S("/sys/class/kfd/kfd/topology/nodes"));
-}
-
+/** What was found when the GPUs were listed is a fact as well; here it gets its place. */
 static void note_device(struct gpu_looks *l, struct gpu_look *g)
 {
 	const struct device *d = g->d;
@@ -247,17 +185,46 @@ static void note_device(struct gpu_looks *l, struct gpu_look *g)
 		note_text(l, g, "gpu_busy", arena_printf(&h->arena, "%lld", (long long)d->busy), "gpu_busy_percent");
 	if (d->off_bus)
 		note_text(l, g, "off_bus", S("yes"), "config");
-	note_driver(l, g);
+	// Bound to nothing, or to another driver: then nothing else of it can be read.
+	if (d->driver_known && !str_is(d->driver, "amdgpu") && d->card < 0 && d->kfd_node < 0 && d->vram_total < 0 &&
+	    !d->nfirmware)
+		host_note(l->h, g->item, "unbound", d->driver.n ? d->driver : S("none"),
+			  arena_printf(&l->h->arena, STR_FMT "/driver", STR_ARG(d->sysfs)));
+	if (str_is(d->driver, "amdgpu") && l->h->devices.kfd_known)
+		host_note(l->h, g->item, "kfd", d->kfd_node < 0 ? S("no") : S("yes"), S("/sys/class/kfd/kfd/topology/nodes"));
 }
 
 static void note_first(struct gpu_looks *l, struct gpu_look *g)
 {
 	const struct device *d = g->d;
-	of_gpu(l, g);
+	gpus_of_gpu(l, g);
 	note_device(l, g);
-	note_plain(l, g);
-	note_bar(l, g);
-	note_firmware_info(l, g);
+	for (size_t n = 0; n < PLAIN && AT_PLAIN + n < g->asks.probes.len; n++)
+		host_note_said(l->h, g->item, plain[n].fact, answer_text(&g->asks, AT_PLAIN + n),
+			       answer_place(&g->asks, AT_PLAIN + n));
+	// Not of an APU: its memory is the machine's own.
+	int64_t visible = answer_number(&g->asks, AT_VISIBLE);
+	size_t from = visible > 0 ? AT_VISIBLE : AT_RESOURCE;
+	visible = visible > 0 ? visible : largest_bar(answer_text(&g->asks, AT_RESOURCE));
+	if (d->vram_total > 0)
+		note_text(l, g, "vram_mb", arena_printf(&l->h->arena, "%lld", (long long)d->vram_total / MB),
+			  "mem_info_vram_total");
+	if (!d->apu && !d->off_bus && visible > 0 && d->vram_total > 0) {
+		host_note_number(l->h, g->item, "bar_visible_mb", visible / MB, answer_place(&g->asks, from));
+		host_note(l->h, g->item, "bar", visible >= d->vram_total ? S("full") : S("small"),
+			  answer_place(&g->asks, from));
+	}
+	// `SMC feature version: 0, program: 4, firmware version: 0x00525600 (82.86.0)`.
+	str_each (line, answer_text(&g->asks, AT_FIRMWARE), '\n') {
+		struct str rest;
+		ptrdiff_t name = str_find(line, S(" feature version:")), version = str_find(line, S("firmware version: "));
+		int64_t number;
+		if (name <= 0 || name > 32 || version < name ||
+		    !str_behind(str_from(line, (size_t)version), S("firmware version:"), &rest))
+			continue;
+		if (str_number(str_word(&rest), &number) && number > 0 && number <= UINT32_MAX)
+			note_firmware(l, g, str_cut(line, (size_t)name), (uint32_t)number, answer_place(&g->asks, AT_FIRMWARE));
+	}
 	for (size_t n = 0; n < d->nfirmware; n++)
 		note_firmware(l, g, d->firmware[n].name, d->firmware[n].version,
 			      arena_printf(&l->h->arena, STR_FMT "/fw_version", STR_ARG(d->sysfs)));
@@ -268,49 +235,11 @@ static void note_first(struct gpu_looks *l, struct gpu_look *g)
 	g->links = d->kfd_node < 0 ? (struct str){ 0 } : answer_text(&g->asks, AT_LINKS);
 }
 
-static void note_counts(struct gpu_looks *l)
-{
-	struct host_item *m = host_machine(l->h);
-	struct str where = S("/sys/bus/pci/devices");
-	int64_t apus = 0;
-	for (size_t n = 0; n < l->n; n++)
-		apus += l->list[n].d->apu;
-	host_note_number(l->h, m, "gpus", (int64_t)l->n, where);
-	host_note_number(l->h, m, "apus", apus, where);
-	host_note_number(l->h, m, "dgpus", (int64_t)l->n - apus, where);
-	if (apus && apus < (int64_t)l->n)
-		host_note(l->h, m, "igpu_and_dgpu", S("yes"), where);
-}
-
 /** `SPX/NPS1`. */
 static struct str mode_of(struct gpu_looks *l, const struct device *d)
 {
 	struct str mode = str_trim(d->compute_partition), memory = str_trim(d->memory_partition);
 	return mode.n && memory.n ? arena_printf(&l->h->arena, STR_FMT "/" STR_FMT, STR_ARG(mode), STR_ARG(memory)) : mode;
-}
-
-/** The mode that most are in, and which GPUs are in another. */
-static void note_odd_modes(struct gpu_looks *l, const struct str *modes)
-{
-	struct text odd = { 0 };
-	size_t best = 0, most = 0;
-	for (size_t n = 0; n < l->n; n++) {
-		size_t same = 0;
-		for (size_t o = 0; o < l->n; o++)
-			same += modes[n].n && str_eq(modes[o], modes[n]);
-		if (same > most) {
-			most = same;
-			best = n;
-		}
-	}
-	for (size_t n = 0; n < l->n; n++)
-		if (modes[n].n && !str_eq(modes[n], modes[best]))
-			text_printf(&odd, "%s" STR_FMT " is in " STR_FMT, odd.n ? ", " : "", STR_ARG(l->list[n].d->pci),
-				    STR_ARG(modes[n]));
-	if (odd.n)
-		host_note(l->h, host_machine(l->h), "partition_usual", modes[best], l->list[best].d->sysfs);
-	host_note(l->h, host_machine(l->h), "partition_odd", text_str(&odd), S("/sys/bus/pci/devices"));
-	text_free(&odd);
 }
 
 /** Modes that GPUs are in, each once, and how many there are. */
@@ -330,20 +259,33 @@ static void note_modes(struct gpu_looks *l)
 	}
 	if (count)
 		host_note_number(l->h, m, "partition_mode_count", count, S("/sys/bus/pci/devices"));
-	note_odd_modes(l, modes);
+	// The mode that most are in, and which GPUs are in another.
+	_cleanup_text_ struct text odd = { 0 };
+	size_t best = 0, most = 0;
+	for (size_t n = 0; n < l->n; n++) {
+		size_t same = 0;
+		for (size_t o = 0; o < l->n; o++)
+			same += modes[n].n && str_eq(modes[o], modes[n]);
+		if (same > most) {
+			most = same;
+			best = n;
+		}
+	}
+	for (size_t n = 0; n < l->n; n++)
+		if (modes[n].n && !str_eq(modes[n], modes[best]))
+			text_printf(&odd, "%s" STR_FMT " is in " STR_FMT, odd.n ? ", " : "", STR_ARG(l->list[n].d->pci),
+				    STR_ARG(modes[n]));
+	if (odd.n)
+		host_note(l->h, host_machine(l->h), "partition_usual", modes[best], l->list[best].d->sysfs);
+	host_note(l->h, host_machine(l->h), "partition_odd", text_str(&odd), S("/sys/bus/pci/devices"));
 }
 
-/** Notes the file that does not answer, and the kernel function in which its reader waits. */
-static void note_stuck(struct gpu_looks *l, struct gpu_look *g)
-{
-	struct str stack = g->stuck.stack, inner = str_split(&stack, '\n');
-	host_note_said(l->h, g->item, "stuck", g->stuck.at, g->stuck.at);
-	host_note_said(l->h, g->item, "stuck_in", inner.n ? inner : g->stuck.wchan, g->stuck.at);
-}
-
+/** Files that the first round named: those of connectors, of counters and of the way to the root complex. */
 static void second_round(struct gpu_looks *l)
 {
-	clear_asks(l);
+	l->machine.probes.len = 0;
+	for (size_t n = 0; n < l->n; n++)
+		l->list[n].asks.probes.len = 0;
 	for (size_t n = 0; n < l->n; n++) {
 		struct gpu_look *g = &l->list[n];
 		displays_ask(l, g);
@@ -358,12 +300,15 @@ static void second_round(struct gpu_looks *l)
 	xgmi_note(l);
 	for (size_t n = 0; n < l->n; n++) {
 		struct gpu_look *g = &l->list[n];
-		of_gpu(l, g);
+		gpus_of_gpu(l, g);
 		g->item->doubt |= l->h->doubt;
 		displays_note(l, g);
 		errors_note(l, g);
 		links_note(l, g);
-		note_stuck(l, g);
+		// Notes the file that does not answer, and the kernel function in which its reader waits.
+		struct str stack = g->stuck.stack, inner = str_split(&stack, '\n');
+		host_note_said(l->h, g->item, "stuck", g->stuck.at, g->stuck.at);
+		host_note_said(l->h, g->item, "stuck_in", inner.n ? inner : g->stuck.wchan, g->stuck.at);
 	}
 }
 
@@ -377,11 +322,20 @@ static void note_all(struct gpu_looks *l)
 					     "display_on",    "iommu",
 					     "vram_gb",       "partition_mode_count" };
 	of_all(l);
-	note_counts(l);
+	struct host_item *m = host_machine(l->h);
+	struct str where = S("/sys/bus/pci/devices");
+	int64_t apus = 0;
+	for (size_t n = 0; n < l->n; n++)
+		apus += l->list[n].d->apu;
+	host_note_number(l->h, m, "gpus", (int64_t)l->n, where);
+	host_note_number(l->h, m, "apus", apus, where);
+	host_note_number(l->h, m, "dgpus", (int64_t)l->n - apus, where);
+	if (apus && apus < (int64_t)l->n)
+		host_note(l->h, m, "igpu_and_dgpu", S("yes"), where);
 	note_modes(l);
 	displays_note_machine(l);
 	iommu_note_machine(l);
-	for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++)
+	for (size_t n = 0; n < ARRAY_SIZE(names); n++)
 		host_note_doubt(l->h, host_machine(l->h), names[n]);
 	for (size_t n = 0; n < l->n; n++) {
 		host_note_doubt(l->h, l->list[n].item, "xgmi_links");
@@ -424,5 +378,7 @@ void host_read_gpus(struct host *h)
 		note_first(&l, &l.list[n]);
 	second_round(&l);
 	note_all(&l);
-	free_asks(&l);
+	vec_free(&l.machine.probes);
+	for (size_t n = 0; n < l.n; n++)
+		vec_free(&l.list[n].asks.probes);
 }

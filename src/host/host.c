@@ -1,3 +1,5 @@
+// The machine as facts: who looks in which order, and what a fact is. A reader that could not read something puts all that it derives
+// from then on in doubt, and a doubtful fact never makes a finding: that is why readers note facts only through the functions here.
 #include "host/host.h"
 
 #include <errno.h>
@@ -6,6 +8,42 @@
 #include "base/child.h"
 #include "base/door/door.h"
 #include "source/tape/tape.h"
+
+bool word_next(struct str *rest, struct str *ret)
+{
+	*rest = str_trim(*rest);
+	size_t n = 0;
+	for (bool quoted = false; n < rest->n && (quoted || !char_space(rest->p[n])); n++)
+		quoted ^= rest->p[n] == '"';
+	*ret = str_cut(*rest, n);
+	*rest = str_from(*rest, n);
+	return ret->n;
+}
+
+static struct str without_end_quote(struct str s) { return str_ends(s, S("\"")) ? str_cut(s, s.n - 1) : s; }
+
+bool word_split(struct str word, struct str *ret_name, struct str *ret_value)
+{
+	if (str_starts(word, S("\"")))
+		word = without_end_quote(str_from(word, 1));
+	struct str value = word;
+	*ret_name = str_split(&value, '=');
+	bool has = ret_name->n < word.n;
+	if (str_starts(value, S("\"")))
+		value = without_end_quote(str_from(value, 1));
+	*ret_value = has ? value : S("");
+	return has;
+}
+
+struct str word_plain(struct arena *a, struct str name)
+{
+	char *plain = arena_z(a, name);
+	for (size_t i = 0; i < name.n; i++)
+		plain[i] = plain[i] == '-' ? '_' : plain[i];
+	return (struct str){ plain, name.n };
+}
+
+// --- facts and items ---
 
 enum { ASK_MS = 700, LATE_NAMED = 64, BESIDE_MS = 10000 };
 
@@ -20,7 +58,7 @@ struct host_item *host_add(struct host *h, const char *kind, struct host_item *o
 	return i;
 }
 
-static void add_fact(struct host *h, struct host_item *i, struct host_fact fact)
+static void host_add_fact(struct host *h, struct host_item *i, struct host_fact fact)
 {
 	struct host_fact *f = arena_alloc(&h->arena, sizeof(*f));
 	*f = (struct host_fact){ arena_str(&h->arena, fact.name), arena_str(&h->arena, fact.value),
@@ -31,25 +69,25 @@ static void add_fact(struct host *h, struct host_item *i, struct host_fact fact)
 void host_note(struct host *h, struct host_item *i, const char *name, struct str value, struct str where)
 {
 	if (value.n)
-		add_fact(h, i, (struct host_fact){ str_z(name), value, where, NULL, h->doubt });
+		host_add_fact(h, i, (struct host_fact){ str_z(name), value, where, NULL, h->doubt });
 }
 
 void host_note_command(struct host *h, struct host_item *i, const char *name, const struct command *c, struct str where)
 {
 	if (c)
-		add_fact(h, i, (struct host_fact){ str_z(name), command_str(c), where, c, h->doubt });
+		host_add_fact(h, i, (struct host_fact){ str_z(name), command_str(c), where, c, h->doubt });
 }
 
 void host_note_said(struct host *h, struct host_item *i, const char *name, struct str value, struct str where)
 {
 	if (value.n)
-		add_fact(h, i, (struct host_fact){ str_z(name), value, where, NULL, false });
+		host_add_fact(h, i, (struct host_fact){ str_z(name), value, where, NULL, false });
 }
 
 void host_note_doubt(struct host *h, struct host_item *i, const char *name)
 {
 	if (h->doubt && !host_says(i, name, (struct str){ 0 }))
-		add_fact(h, i, (struct host_fact){ .name = str_z(name), .doubt = true });
+		host_add_fact(h, i, (struct host_fact){ .name = str_z(name), .doubt = true });
 }
 
 void host_note_number(struct host *h, struct host_item *i, const char *name, int64_t value, struct str where)
@@ -61,18 +99,12 @@ struct host_item *host_machine(const struct host *h) { return h->items.data[0]; 
 
 struct host_item *host_gpu(const struct host *h, const struct device *d)
 {
-	for (size_t n = 0; n < h->items.len; n++)
-		if (str_is(h->items.data[n]->kind, "gpu") && h->items.data[n]->gpu == d)
-			return h->items.data[n];
-	return NULL;
+	return list_find_of(h->items.data, h->items.len, it, str_is(it->kind, "gpu") && it->gpu == d);
 }
 
 static const struct host_fact *own(const struct host_item *i, struct str name, size_t index)
 {
-	for (size_t n = 0; i && n < i->facts.len; n++)
-		if (i->facts.data[n]->value.n && str_eq(i->facts.data[n]->name, name) && index-- == 0)
-			return i->facts.data[n];
-	return NULL;
+	return i ? list_find_of(i->facts.data, i->facts.len, f, f->value.n && str_eq(f->name, name) && index-- == 0) : NULL;
 }
 
 const struct host_fact *host_fact(const struct host *h, const struct host_item *i, struct str name, size_t index)
@@ -91,12 +123,8 @@ struct str host_value(const struct host *h, const struct host_item *i, const cha
 
 bool host_says(const struct host_item *i, const char *name, struct str value)
 {
-	for (size_t n = 0; n < i->facts.len; n++) {
-		const struct host_fact *f = i->facts.data[n];
-		if (f->value.n && str_is(f->name, name) && (!value.n || str_eq(f->value, value)))
-			return true;
-	}
-	return false;
+	return list_find_of(i->facts.data, i->facts.len, f,
+			    f->value.n && str_is(f->name, name) && (!value.n || str_eq(f->value, value)));
 }
 
 bool host_get(const void *scope, struct str name, size_t index, struct str *ret)
@@ -110,7 +138,8 @@ bool host_get(const void *scope, struct str name, size_t index, struct str *ret)
 	return ret->n;
 }
 
-const struct command *host_get_command(const void *scope, struct str name)
+/** As fact_view.command(). */
+static const struct command *host_get_command(const void *scope, struct str name)
 {
 	const struct host_scope *s = scope;
 	const struct host_fact *f = host_fact(s->host, s->item, name, 0);
@@ -129,7 +158,8 @@ static bool has(const struct host_item *i, struct str name, bool *ret_doubt)
 	return there;
 }
 
-bool host_unread(const void *scope, struct str name)
+/** Whether what host_get() says about it may be wrong. */
+static bool host_unread(const void *scope, struct str name)
 {
 	const struct host_scope *s = scope;
 	const struct host_item *m = host_machine(s->host);
@@ -165,7 +195,7 @@ static const struct {
 
 static void note_refused(struct host *h, struct str path)
 {
-	for (size_t i = 0; i < sizeof(important) / sizeof(important[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(important); i++)
 		if (str_glob(str_z(important[i].pattern), path))
 			host_note_unread(h, important[i].what, path);
 }
@@ -218,19 +248,8 @@ bool host_answers(struct host *h, const char *path)
 
 static void note_paths(struct host *h, struct str paths, void (*note)(struct host *h, struct str path))
 {
-	while (paths.n)
-		note(h, str_split(&paths, '\n'));
-}
-
-static void note_devices_unread(struct host *h)
-{
-	const struct devices *d = &h->devices;
-	note_paths(h, d->unread.paths, note_late);
-	for (size_t n = 0; n < d->n; n++) {
-		note_paths(h, d->list[n].refused, note_refused);
-		note_paths(h, d->list[n].unread.paths, note_late);
-	}
-	note_paths(h, d->processes_unread.paths, note_late);
+	str_each (path, paths, '\n')
+		note(h, path);
 }
 
 struct str host_text(struct host *h, const char *path, size_t most)
@@ -260,8 +279,14 @@ void host_look_with(const struct know *k, struct machine_at at, const struct dev
 	ret->doubt = ret->devices.unread.n;
 	for (size_t n = 0; n < ret->devices.n; n++)
 		host_add(ret, "gpu", NULL)->gpu = &ret->devices.list[n];
-	note_devices_unread(ret);
-	for (size_t n = 0; n < sizeof(readers) / sizeof(readers[0]); n++) {
+	const struct devices *d = &ret->devices;
+	note_paths(ret, d->unread.paths, note_late);
+	for (size_t n = 0; n < d->n; n++) {
+		note_paths(ret, d->list[n].refused, note_refused);
+		note_paths(ret, d->list[n].unread.paths, note_late);
+	}
+	note_paths(ret, d->processes_unread.paths, note_late);
+	for (size_t n = 0; n < ARRAY_SIZE(readers); n++) {
 		readers[n](ret);
 		host_machine(ret)->doubt |= ret->doubt;
 	}
@@ -278,7 +303,7 @@ void host_look_beside(const struct know *k, struct tape *tape, struct host *ret)
 	host_add(ret, "machine", NULL);
 	ret->count.patience = arena_alloc(&ret->arena, sizeof(*ret->count.patience));
 	*ret->count.patience = (struct probe_patience){ BESIDE_MS, tape };
-	host_probe(ret, probes, sizeof(probes) / sizeof(probes[0]));
+	host_probe(ret, probes, ARRAY_SIZE(probes));
 	ret->devices.kernel = str_trim(probe_text(&probes[0]));
 	ret->devices.driver_version = str_trim(probe_text(&probes[1]));
 	host_read_kernel(ret);

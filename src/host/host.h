@@ -8,6 +8,7 @@
 // until host_free().
 #pragma once
 
+#include "base/arena.h"
 #include "base/command.h"
 #include "gpu/find/device.h"
 #include "knowledge/know.h"
@@ -66,10 +67,6 @@ struct host_scope {
 	const struct host_item *item;
 };
 bool host_get(const void *scope, struct str name, size_t index, struct str *ret);
-/** As fact_view.command(). */
-const struct command *host_get_command(const void *scope, struct str name);
-/** Whether what host_get() says about it may be wrong. */
-bool host_unread(const void *scope, struct str name);
 /** All of these as one view, for conditions and steps. */
 struct fact_view host_view(const struct host_scope *scope);
 
@@ -109,3 +106,33 @@ void host_read_container(struct host *h);   // of host_read_platform(): containe
 void host_read_software(struct host *h);    // ROCm, frameworks, debugging tools
 void host_read_environment(struct host *h); // variables
 void host_read_processes(struct host *h);   // who holds a GPU
+
+// Words of a command line and of module options, as the kernel splits them.
+/** A word and where it stands. */
+struct placed_word {
+	struct str text;
+	struct str where; // a path, with `:LINE` where it has lines
+};
+
+/** Takes the next word off @rest; quotes hold white space together. false at the end. */
+bool word_next(struct str *rest, struct str *ret);
+/** `name=value` without the quotes around the value or the whole. false: it has no value. */
+bool word_split(struct str word, struct str *ret_name, struct str *ret_value);
+/** The name as the kernel takes it: - is _. */
+struct str word_plain(struct arena *a, struct str name);
+
+// What the readers of software share.
+/** A directory whose names were read. */
+struct host_listing {
+	struct str path;
+	struct host_item *rocm; // whose directory it is; NULL: the system's
+	struct str names;
+};
+
+enum { HOST_PACKAGES = 5 };
+
+/** The files that tell the versions of linux-firmware and of a distribution's ROCm. host_note_packages() notes what they say. */
+void host_ask_packages(struct probe ret[static HOST_PACKAGES]);
+void host_note_packages(struct host *h, const struct probe asked[static HOST_PACKAGES]);
+/** The version of the ROCm that Debian or Ubuntu packaged; empty. */
+struct str host_rocm_package(const struct probe asked[static HOST_PACKAGES]);

@@ -1,27 +1,31 @@
-// Cores of the job's processes, which --cores keep asks for. The kernel writes them where core_pattern says. Of a plain name that is the
-// directory of the process, which is mostly ours: from there they are brought to the other files of the try.
+// Files that the job leaves: cores, which --cores keep asks for, and checkpoints. The kernel writes cores where core_pattern says. Of a plain
+// name that is the directory of the process, which is mostly ours: from there they are brought to the other files of the try.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
-#include "job/parts.h"
+#include "job/supervisor.h"
+
+// Cores of the job's processes, which --cores keep asks for. The kernel writes them where core_pattern says. Of a plain name that is the
+// directory of the process, which is mostly ours: from there they are brought to the other files of the try.
 
 enum { CORE_SHARE = 4 }; // of what is free, a core may have at most the fourth part
 
 uint64_t cores_most(const struct supervisor *s)
 {
 	struct statvfs fs;
-	if (s->options->cores == CORES_OFF)
+	if (s->options->cores == UH_CORES_OFF)
 		return 0;
 	return statvfs(s->directory, &fs) ? UINT64_MAX : (uint64_t)fs.f_bavail * fs.f_frsize / CORE_SHARE;
 }
 
 /** The name that the kernel gives to the core of a process; empty: it goes to a program, to another place, or has a name that only the
  * kernel can fill in. */
-static struct str name_of(struct arena *a, pid_t pid)
+static struct str core_name(struct arena *a, pid_t pid)
 {
 	char room[256], uses[8];
 	struct str pattern = str_trim(small_file("/proc/sys/kernel/core_pattern", room, sizeof(room)));
@@ -40,8 +44,8 @@ static struct str name_of(struct arena *a, pid_t pid)
 void cores_collect(const struct supervisor *s, struct job_try *a)
 {
 	struct stat st;
-	for (size_t i = 0; s->options->cores == CORES_KEEP && i < a->dumped.n; i++) {
-		const struct str from = name_of(s->arena, (pid_t)a->dumped.list[i]);
+	for (size_t i = 0; s->options->cores == UH_CORES_KEEP && i < a->dumped.n; i++) {
+		const struct str from = core_name(s->arena, (pid_t)a->dumped.list[i]);
 		const char *to =
 			arena_printf(s->arena, "%s/" JOB_PROCESS_CORE "%lld", a->directory, (long long)a->dumped.list[i]).p;
 		// One that lay there before the job is none of ours.
@@ -53,10 +57,34 @@ void cores_collect(const struct supervisor *s, struct job_try *a)
 
 void cores_drop(const struct supervisor *s, const struct job_try *a)
 {
-	DIR *d = s->options->cores == CORES_KEEP ? NULL : opendir(a->directory);
-	for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
-		if (!strncmp(e->d_name, JOB_CORE, strlen(JOB_CORE)))
-			unlinkat(dirfd(d), e->d_name, 0);
-	if (d)
-		closedir(d);
+	_cleanup_dir_ DIR *d = s->options->cores == UH_CORES_KEEP ? NULL : opendir(a->directory);
+	for (const char *name; (name = dir_next(d));)
+		if (str_starts(str_z(name), S(JOB_CORE)))
+			unlinkat(dirfd(d), name, 0);
+}
+
+// The checkpoint that the next try would go on from, and what the work since then was worth.
+
+void checkpoint_find(const char *pattern, struct arena *a, struct run_try *t)
+{
+	glob_t found;
+	int64_t best = -1;
+	if (!pattern || glob(pattern, GLOB_NOSORT, NULL, &found))
+		return;
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		struct stat st;
+		if (stat(found.gl_pathv[i], &st))
+			continue;
+		const int64_t written = (int64_t)st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000;
+		if (written <= best)
+			continue;
+		best = written;
+		t->checkpoint = arena_str(a, str_z(found.gl_pathv[i]));
+	}
+	globfree(&found);
+	if (best < 0 || t->ran_ms < 0)
+		return;
+	// One that is older than the try: all of the try was lost.
+	const int64_t since = t->began + t->ran_ms - best;
+	t->lost_ms = since < 0 ? 0 : since < t->ran_ms ? since : t->ran_ms;
 }

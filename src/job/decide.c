@@ -1,13 +1,26 @@
-#include "job/decide.h"
+// What comes after a failed try: the rows of the table `escalation` (knowledge) are held against how the try ended and how often that
+// happened before. The first that fits says whether to try again, with which changes and at which level of recording.
+#include "job/job.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { LEVEL_USUAL_MOST = 5, LEVEL_MOST = 10, FILTER_MOST = 250 };
 
-int64_t job_level(const struct job_options *o, int64_t level)
+/** The user's own setting of the recorder, in the job's environment: no level makes it record then. */
+static bool means_unrecorded(const struct uh_run_options *o)
 {
-	const int64_t most = o->unrecorded ? 0 : o->allow_inputs ? LEVEL_MOST : LEVEL_USUAL_MOST;
+	const char *set = getenv("UNHANG_RECORDING");
+	struct str value = str_z(set ? set : "");
+	for (size_t i = 0; i < o->nenv; i++)
+		str_behind(str_z(o->env[i]), S("UNHANG_RECORDING="), &value);
+	return str_is(value, "off") || str_is(value, "0") || str_is(value, "/dev/null");
+}
+
+int64_t job_level(const struct uh_run_options *o, int64_t level)
+{
+	const int64_t most = means_unrecorded(o) ? 0 : o->allow_inputs ? LEVEL_MOST : LEVEL_USUAL_MOST;
 	return level < most ? level : most;
 }
 
@@ -24,13 +37,13 @@ struct str job_size_say(struct arena *a, int64_t bytes)
 				 arena_printf(a, "%.1f GiB", (double)bytes / (1 << 30));
 }
 
-static bool get(const void *ctx, struct str name, size_t index, struct str *ret)
+static bool decide_get(const void *ctx, struct str name, size_t index, struct str *ret)
 {
 	const struct escalation_facts *f = ctx;
 	const struct {
 		const char *name;
 		struct str value;
-	} all[] = { { "ended", f->of->ended },
+	} all[] = { { "ended", str_of_list(run_ended_words, f->of->ended) },
 		    { "class", f->of->class },
 		    { "fault", f->of->fault },
 		    { "kernel", f->of->kernel },
@@ -49,7 +62,7 @@ static bool get(const void *ctx, struct str name, size_t index, struct str *ret)
 		    { "at", f->at },
 		    { "memory_peak", f->peak },
 		    { "memory_limit", f->limit } };
-	for (size_t i = 0; !index && i < sizeof(all) / sizeof(all[0]); i++)
+	for (size_t i = 0; !index && i < ARRAY_SIZE(all); i++)
 		if (str_is(name, all[i].name) && all[i].value.n) {
 			*ret = all[i].value;
 			return true;
@@ -66,9 +79,9 @@ static void set_fingerprint(struct arena *a, struct run_try *t)
 			t->launches > 0 ? arena_printf(a, "after %lld packets", (long long)t->launches) :
 					  (struct str){ 0 };
 	// What a look makes of a hang depends on how long it stood.
-	const struct str class = str_is(t->ended, "gpu-hang") && t->kernel.n ? (struct str){ 0 } : t->class;
+	const struct str class = t->ended == RUN_GPU_HANG && t->kernel.n ? (struct str){ 0 } : t->class;
 	t->kind =
-		arena_printf(a, STR_FMT "/%lld/" STR_FMT "/" STR_FMT, STR_ARG(t->ended),
+		arena_printf(a, STR_FMT "/%lld/" STR_FMT "/" STR_FMT, STR_ARG(str_of_list(run_ended_words, t->ended)),
 			     (long long)(t->signal >= 0 ? 128 + t->signal : t->exit_code), STR_ARG(class), STR_ARG(t->kernel));
 	t->fingerprint = at.n ? arena_printf(a, STR_FMT "/" STR_FMT, STR_ARG(t->kind), STR_ARG(at)) : (struct str){ 0 };
 }
@@ -81,9 +94,9 @@ static bool same_place(const struct run_try *a, const struct run_try *b)
 
 /** Two failures at one launch may be chance: a kernel that is launched often fails there often. Three are not. A program that ends by itself
  * with an error decides that itself. */
-static void compare(const struct run_told *r, const struct run_try *t, struct arena *a, struct escalation_facts *f)
+static void decide_compare(const struct run_told *r, const struct run_try *t, struct arena *a, struct escalation_facts *f)
 {
-	const unsigned enough = str_is(t->ended, "exit") ? 2 : 3;
+	const unsigned enough = t->ended == RUN_EXIT ? 2 : 3;
 	const struct run_try *same = NULL, *kind = NULL;
 	bool exactly = false;
 	unsigned times = 1;
@@ -108,27 +121,27 @@ static void compare(const struct run_told *r, const struct run_try *t, struct ar
 	f->earlier = earlier ? arena_printf(a, "%lld", (long long)earlier->number) : (struct str){ 0 };
 }
 
-static struct str number(struct arena *a, int64_t n) { return arena_printf(a, "%lld", (long long)n); }
+static struct str decide_number(struct arena *a, int64_t n) { return arena_printf(a, "%lld", (long long)n); }
 
 static struct escalation_facts facts_of(const struct job_study *s, struct arena *a, const struct run_try *t)
 {
-	const struct job_options *o = s->options;
+	const struct uh_run_options *o = s->options;
 	const int64_t allowed = job_level(o, LEVEL_MOST);
 	const int64_t left = (int64_t)o->restarts - (t->number - 1);
 	const char *name = t->signal >= 0 ? sigabbrev_np((int)t->signal) : NULL;
 	struct escalation_facts f = { .of = t,
-				      .level = number(a, t->level),
-				      .allowed = number(a, allowed),
+				      .level = decide_number(a, t->level),
+				      .allowed = decide_number(a, allowed),
 				      .at_top = t->level >= allowed ? S("yes") : S("no"),
-				      .agent = o->agent && !str_is(t->changes, CHANGE_AGENT) ? S("yes") : S("no"),
-				      .on_repeat = o->non_repeat && !str_is(t->changes, CHANGE_REPEAT) ? S("yes") : S("no"),
-				      .tries_left = number(a, left > 0 ? left : 0),
-				      .launches = t->launches >= 0 ? number(a, t->launches) : (struct str){ 0 },
+				      .agent = o->agent && t->changes != RUN_WITH_AGENT ? S("yes") : S("no"),
+				      .on_repeat = o->non_repeat && t->changes != RUN_ON_REPEAT ? S("yes") : S("no"),
+				      .tries_left = decide_number(a, left > 0 ? left : 0),
+				      .launches = t->launches >= 0 ? decide_number(a, t->launches) : (struct str){ 0 },
 				      .signal = str_z(name ? name : ""),
 				      .peak = job_size_say(a, t->memory_peak),
 				      .limit = job_size_say(a, t->memory_limit) };
-	f.at = t->launch >= 0 ? number(a, t->launch) : (struct str){ 0 };
-	compare(s->run, t, a, &f);
+	f.at = t->launch >= 0 ? decide_number(a, t->launch) : (struct str){ 0 };
+	decide_compare(s->run, t, a, &f);
 	return f;
 }
 
@@ -143,23 +156,21 @@ static struct str filter_of(const struct run_try *t)
 
 static struct str filled(struct arena *a, struct str text, const struct fact_view *view)
 {
-	struct text t = { 0 };
+	_cleanup_text_ struct text t = { 0 };
 	if (text.n)
 		phrase_fill(&t, text, view);
-	struct str kept = arena_str(a, text_str(&t));
-	text_free(&t);
-	return kept;
+	return arena_str(a, text_str(&t));
 }
 
 /** Nothing follows where no try is left: what would have followed is proposed. */
 static void propose_instead(struct arena *a, const struct job_study *s, struct run_try *t)
 {
-	const struct job_options *o = s->options;
+	const struct uh_run_options *o = s->options;
 	const bool one_rank = s->run->rank >= 0 && s->run->world > 1; // which may not restart
 	struct str what = t->next_level > t->level ?
 				  arena_printf(a, "Run it again with --level %lld", (long long)t->next_level) :
 				  S("Run it again");
-	t->act = S("stop");
+	t->act = RUN_STOP;
 	t->propose = arena_printf(a, STR_FMT "%s" STR_FMT ", or let unhang do that: --restart N%s.", STR_ARG(t->propose),
 				  t->propose.n ? " " : "", STR_ARG(what), one_rank ? ", around the launcher" : "");
 	t->reason = o->restarts ? arena_printf(a, "All tries of --restart %u are used up.", o->restarts) :
@@ -170,22 +181,22 @@ void job_decide(const struct know *k, const struct job_study *s, struct arena *a
 {
 	set_fingerprint(a, t);
 	const struct escalation_facts f = facts_of(s, a, t);
-	const struct fact_view view = { .get = get, .ctx = &f };
+	const struct fact_view view = { .get = decide_get, .ctx = &f };
 	const struct know_escalation *row = NULL;
 	for (size_t i = 0; i < k->escalations.len && !row; i++)
 		if (condition_eval(k->escalations.data[i]->when, &view) == TRUTH_YES)
 			row = k->escalations.data[i];
 	if (!row) {
-		t->act = S("stop");
+		t->act = RUN_STOP;
 		t->reason = S("No row of the table fits.");
 		return;
 	}
 	t->row = row->head.id;
-	t->act = row->action == FOLLOW_RESTART ? S("restart") : S("stop");
+	t->act = row->action == FOLLOW_RESTART ? RUN_RESTART : RUN_STOP;
 	t->next_level = job_level(s->options, row->level > t->level ? row->level : t->level);
 	t->reason = filled(a, row->reason, &view);
 	t->propose = filled(a, row->propose, &view);
-	t->next_changes = row->agent ? S(CHANGE_AGENT) : row->repeat ? S(CHANGE_REPEAT) : (struct str){ 0 };
+	t->next_changes = row->agent ? RUN_WITH_AGENT : row->repeat ? RUN_ON_REPEAT : RUN_SAME;
 	t->next_filter = row->filter ? filter_of(t) : t->filter;
 	if (row->action == FOLLOW_RESTART && str_is(f.tries_left, "0"))
 		propose_instead(a, s, t);

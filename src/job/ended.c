@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
-#include "job/parts.h"
+#include "job/supervisor.h"
 
 int ended_status(const struct job_try *a)
 {
@@ -26,7 +26,7 @@ bool ended_oom(struct arena *a, struct run_try *t, const struct oom_figures *now
 	if (!kills_since(t, now))
 		return false;
 	t->oom_kills = kills_since(t, now);
-	t->ended = S("oom");
+	t->ended = RUN_OOM;
 	t->memory_peak = now->peak;
 	t->memory_limit = now->limit;
 	t->because = arena_printf(a,
@@ -53,51 +53,51 @@ static const char *passed_on(struct arena *a, int status)
 }
 
 /** What comes after the command has ended is no reason for its end. But a scheduler that tells all processes may tell the job first. */
-static bool was_asked(const struct supervisor *s, const struct job_try *a)
+static bool ended_was_asked(const struct supervisor *s, const struct job_try *a)
 {
-	return s->asked && (!a->asked_late || ended_status(a) == 128 + s->asked);
+	return s->asked && (s->life.asked != ASKED_LATE || ended_status(a) == 128 + s->asked);
 }
 
 /** Why the recordings do not have all that the job launched, as half a sentence; NULL: they do, as far as is known. */
 static const char *not_recorded(const struct job_try *a)
 {
-	return a->votes.gap                           ? "there was no room to record a queue" :
-	       a->votes.lost                          ? "a process could not be recorded, or its recording was changed" :
-	       a->votes.removed                       ? "there was no room for the recordings of all of its processes" :
-	       !a->votes.recordings && a->strangers.n ? "processes of it could not be recorded" :
-							NULL;
+	return a->votes.seen.gap                           ? "there was no room to record a queue" :
+	       a->votes.seen.lost                          ? "a process could not be recorded, or its recording was changed" :
+	       a->votes.seen.removed                       ? "there was no room for the recordings of all of its processes" :
+	       !a->votes.seen.recordings && a->strangers.n ? "processes of it could not be recorded" :
+							     NULL;
 }
 
 /** By itself: the status tells. */
 static void judge_status(const struct supervisor *s, struct job_try *a)
 {
 	struct run_try *t = a->told;
-	if (t->ended.n)
+	if (t->ended)
 		return; // while a fault held it, the recording told
-	if (a->status && was_asked(s, a)) {
-		t->ended = S("stopped");
+	if (a->status && ended_was_asked(s, a)) {
+		t->ended = RUN_STOPPED;
 		t->because = arena_printf(s->arena, "It ended after " STR_FMT ", which the user or a scheduler sent.%s",
 					  STR_ARG(signal_say(s->arena, s->asked)), stood_say(s->arena, a));
 		return;
 	}
 	if (WIFSIGNALED(a->status)) {
-		t->ended = WTERMSIG(a->status) == SIGINT ? S("stopped") : S("signal");
+		t->ended = WTERMSIG(a->status) == SIGINT ? RUN_STOPPED : RUN_SIGNAL;
 		t->because = arena_printf(s->arena, STR_FMT " ended it%s.", STR_ARG(signal_say(s->arena, WTERMSIG(a->status))),
 					  a->own_signal == WTERMSIG(a->status) ? ", which a process of the job sent" : "");
 		return;
 	}
-	t->ended = WEXITSTATUS(a->status) ? S("exit") : S("done");
+	t->ended = WEXITSTATUS(a->status) ? RUN_EXIT : RUN_DONE;
 	t->because = arena_printf(s->arena, "It ended by itself with status %d%s.", WEXITSTATUS(a->status),
 				  passed_on(s->arena, WEXITSTATUS(a->status)));
-	if (WEXITSTATUS(a->status) || !s->options->recorder || !t->level || a->votes.packets)
+	if (WEXITSTATUS(a->status) || !s->options->recorder || !t->level || a->votes.seen.packets)
 		return;
 	const char *unknown = not_recorded(a);
 	if (unknown) {
 		t->because =
 			arena_printf(s->arena, "It ended by itself with status 0. What it launched is not known: %s.", unknown);
 	} else {
-		t->ended = S("no-launch");
-		t->because = a->votes.recordings ?
+		t->ended = RUN_NO_LAUNCH;
+		t->because = a->votes.seen.recordings ?
 				     S("It ended with status 0, but launched nothing on a GPU.") :
 				     S("It ended with status 0, but no process of it used ROCm with the recorder.");
 	}
@@ -106,38 +106,38 @@ static void judge_status(const struct supervisor *s, struct job_try *a)
 static void judge_why(const struct supervisor *s, struct job_try *a)
 {
 	struct run_try *t = a->told;
-	switch (a->why) {
+	switch (s->life.why) {
 	case WHY_ITSELF:
 		judge_status(s, a);
 		break;
 	case WHY_ASKED:
-		t->ended = S("stopped");
-		t->because = arena_printf(s->arena, "unhang got " STR_FMT " and passed it on.%s%s",
-					  STR_ARG(signal_say(s->arena, s->asked)), stood_say(s->arena, a),
-					  a->outlived ? " The job did not end within --grace and was killed." : "");
+	case WHY_OUTLIVED:
+		t->ended = RUN_STOPPED;
+		t->because =
+			arena_printf(s->arena, "unhang got " STR_FMT " and passed it on.%s%s",
+				     STR_ARG(signal_say(s->arena, s->asked)), stood_say(s->arena, a),
+				     s->life.why == WHY_OUTLIVED ? " The job did not end within --grace and was killed." : "");
 		break;
 	case WHY_HANG:
-		t->ended = S("gpu-hang"); // and why is said by who looked
+		t->ended = RUN_GPU_HANG; // and why is said by who looked
 		break;
 	case WHY_CALL:
-		t->ended = S("runtime-hang"); // as that
+		t->ended = RUN_RUNTIME_HANG; // as that
 		break;
 	case WHY_SILENT:
-		t->ended = S("silent");
-		t->because = arena_printf(s->arena, "It wrote nothing for %lld s (--timeout-silent).",
-					  (long long)s->options->silent_ms / 1000);
+		t->ended = RUN_SILENT;
+		t->because = arena_printf(s->arena, "It wrote nothing for %u s (--timeout-silent).", s->options->silent);
 		break;
 	case WHY_DEADLINE:
-		t->ended = S("deadline");
-		t->because = arena_printf(s->arena, "It still ran at the deadline of %lld s (--deadline).",
-					  (long long)s->options->deadline_ms / 1000);
+		t->ended = RUN_DEADLINE;
+		t->because = arena_printf(s->arena, "It still ran at the deadline of %u s (--deadline).", s->options->deadline);
 		break;
 	}
 }
 
 void ended_waiting(const struct supervisor *s, struct run_try *t)
 {
-	t->act = S("stop");
+	t->act = RUN_STOP;
 	t->reason = arena_printf(s->arena, "unhang got " STR_FMT " and stopped before try %lld.",
 				 STR_ARG(signal_say(s->arena, s->asked)), (long long)t->number + 1);
 	disk_save(s);
@@ -155,7 +155,7 @@ void ended_starved(const struct supervisor *s, struct job_try *a)
 	const int64_t kills = kills_since(t, &a->starved);
 	if (!kills)
 		return;
-	if (str_is(t->ended, "oom"))
+	if (t->ended == RUN_OOM)
 		ended_oom(s->arena, t, &a->starved, more_of(a));
 	else
 		t->beside = arena_printf(s->arena,
@@ -171,9 +171,9 @@ void ended_judge(const struct supervisor *s, struct job_try *a)
 	oom_read(&a->group, s->arena, &now);
 	t->exit_code = WIFEXITED(a->status) ? WEXITSTATUS(a->status) : -1;
 	t->signal = WIFSIGNALED(a->status) ? WTERMSIG(a->status) : -1;
-	t->recordings = s->options->recorder && t->level ? (int64_t)a->votes.recordings : -1;
+	t->recordings = s->options->recorder && t->level ? (int64_t)a->votes.seen.recordings : -1;
 	if (t->launches < 0 && s->options->recorder && t->level) // else it is known which of its processes failed
-		t->launches = (int64_t)a->votes.packets;
+		t->launches = (int64_t)a->votes.seen.packets;
 	if (!t->recordings && a->strangers.n)
 		t->lacking = arena_printf(s->arena,
 					  "No process of the job ran with the recorder: " STR_FMT
@@ -190,7 +190,7 @@ void ended_judge(const struct supervisor *s, struct job_try *a)
 		t->lacking = S("The job was not recorded: libunhang-recorder.so is neither beside unhang nor where it was "
 			       "installed.");
 	// Others may share our control group: then the job must have failed, too, and one of its processes must have been killed.
-	const bool failed = a->status && a->why == WHY_ITSELF;
+	const bool failed = a->status && s->life.why == WHY_ITSELF;
 	if (failed && !now.own && !a->killed && kills_since(t, &now))
 		a->starved = now;
 	else if (failed && ended_oom(s->arena, t, &now, more_of(a)))

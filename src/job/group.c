@@ -8,7 +8,7 @@
 #include <sys/vfs.h>
 
 #include "base/save.h"
-#include "job/parts.h"
+#include "job/supervisor.h"
 
 #define GROUP_BEGINS "unhang-"
 enum { FILE_ROOM = 64 << 10, SMALL = 4096, DEPTH_MOST = 32 };
@@ -22,21 +22,7 @@ static const struct group_version versions[] = {
 	{ "cgroup2", NULL, "memory.events", "memory.peak", "memory.max" },
 	{ "cgroup", "memory", "memory.oom_control", "memory.max_usage_in_bytes", "memory.limit_in_bytes" },
 };
-enum { VERSIONS = sizeof(versions) / sizeof(versions[0]) };
-
-/** Our path in the hierarchy: behind `0::`, or behind `N:...,memory,...:`. */
-static struct str own_path(const struct group_version *v, struct str groups)
-{
-	while (groups.n) {
-		struct str line = str_split(&groups, '\n'), number = str_split(&line, ':'), names = str_split(&line, ':');
-		if (!v->option && str_is(number, "0") && !names.n)
-			return line;
-		while (v->option && names.n)
-			if (str_is(str_split(&names, ','), v->option))
-				return line;
-	}
-	return (struct str){ 0 };
-}
+enum { VERSIONS = ARRAY_SIZE(versions) };
 
 static bool has_option(struct str options, const char *name)
 {
@@ -46,13 +32,24 @@ static bool has_option(struct str options, const char *name)
 	return false;
 }
 
+/** Our path in the hierarchy: behind `0::`, or behind `N:...,memory,...:`. */
+static struct str own_path(const struct group_version *v, struct str groups)
+{
+	while (groups.n) {
+		struct str line = str_split(&groups, '\n'), number = str_split(&line, ':'), names = str_split(&line, ':');
+		if (v->option ? has_option(names, v->option) : str_is(number, "0") && !names.n)
+			return line;
+	}
+	return (struct str){ 0 };
+}
+
 /** A group as a directory: the path of its mount, and all of it. */
 struct group_place {
 	struct str mount, directory;
 };
 
 /** The directory of a path of the hierarchy, from /proc/self/mountinfo. */
-static struct group_place place_of(struct arena *a, const struct group_version *v, struct str mounts, struct str path)
+static struct group_place group_place_of(struct arena *a, const struct group_version *v, struct str mounts, struct str path)
 {
 	while (mounts.n) {
 		struct str line = str_split(&mounts, '\n'), root, at;
@@ -79,14 +76,12 @@ static struct group_place place_of(struct arena *a, const struct group_version *
 /** Where this process is in the hierarchy of a version; an empty directory: nowhere. */
 static struct group_place own_place(struct arena *a, const struct group_version *v)
 {
-	char *groups_room = mem_large(FILE_ROOM), *mounts_room = mem_large(FILE_ROOM);
+	_cleanup_free_ char *groups_room = mem_large(FILE_ROOM), *mounts_room = mem_large(FILE_ROOM);
 	struct str path = own_path(v, small_file("/proc/self/cgroup", groups_room, FILE_ROOM));
 	struct group_place p = { 0 };
 	if (path.n)
-		p = place_of(a, v, small_file("/proc/self/mountinfo", mounts_room, FILE_ROOM), path);
+		p = group_place_of(a, v, small_file("/proc/self/mountinfo", mounts_room, FILE_ROOM), path);
 	p.mount = arena_str(a, p.mount);
-	free(groups_room);
-	free(mounts_room);
 	return p;
 }
 
@@ -136,33 +131,24 @@ static bool read_place(const struct group_version *v, const struct group_place *
 	return true;
 }
 
-/** Where a group of either version may be: the first that counts. */
-static void read_first(struct arena *a, const struct group_place *places, struct oom_figures *ret)
-{
-	for (size_t i = 0; i < VERSIONS; i++)
-		if (read_place(&versions[i], &places[i], a, ret))
-			return;
-}
-
 void oom_read(const struct job_group *g, struct arena *a, struct oom_figures *ret)
 {
 	const struct group_place own = { g->mount, g->path };
-	struct group_place places[VERSIONS];
 	*ret = (struct oom_figures){ .kills = -1, .peak = -1, .limit = -1 };
-	// Without the memory controller in it, the job's group is counted with ours.
 	ret->own = read_place(&versions[0], &own, a, ret);
-	if (ret->own)
-		return;
-	for (size_t i = 0; i < VERSIONS; i++)
-		places[i] = own_place(a, &versions[i]);
-	read_first(a, places, ret);
+	// Without the memory controller in it, the job's group is counted with ours.
+	for (size_t i = 0; i < VERSIONS && ret->kills < 0; i++) {
+		const struct group_place ours = own_place(a, &versions[i]);
+		read_place(&versions[i], &ours, a, ret);
+	}
 }
 
 void oom_read_left(struct str group, struct arena *a, struct oom_figures *ret)
 {
-	const struct group_place places[VERSIONS] = { { group, group }, { group, group } };
+	const struct group_place noted = { group, group };
 	*ret = (struct oom_figures){ .kills = -1, .peak = -1, .limit = -1 };
-	read_first(a, places, ret);
+	for (size_t i = 0; i < VERSIONS && ret->kills < 0; i++)
+		read_place(&versions[i], &noted, a, ret);
 }
 
 // --- a group of the job's own ---
@@ -185,7 +171,7 @@ void group_begin(struct job_group *g, struct arena *a, struct str name)
 
 void group_list(const struct job_group *g, struct pid_list *to)
 {
-	char *room = mem_large(FILE_ROOM);
+	_cleanup_free_ char *room = mem_large(FILE_ROOM);
 	_cleanup_close_ int fd = g->fd < 0 ? -1 : openat(g->fd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
 	const ssize_t n = fd < 0 ? -1 : read(fd, room, FILE_ROOM);
 	struct str text = { room, n > 0 ? (size_t)n : 0 };
@@ -194,7 +180,6 @@ void group_list(const struct job_group *g, struct pid_list *to)
 		if (str_number(str_split(&text, '\n'), &pid) && pid > 0) // 0: a process of another namespace
 			to->list[to->n++] = pid;
 	}
-	free(room);
 }
 
 void group_kill(const struct job_group *g)
@@ -228,7 +213,6 @@ void group_remove_noted(struct str path, struct str run_id)
 void group_end(struct job_group *g)
 {
 	remove_group(g->path, false);
-	if (g->fd >= 0)
-		close(g->fd);
+	cleanup_close(&g->fd);
 	*g = (struct job_group){ .fd = -1 };
 }

@@ -1,5 +1,5 @@
 // The helper: a child that reads evidence, knowledge and files for the supervisor, which meanwhile goes on to forward signals.
-#include "job/parts.h"
+#include "job/supervisor.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,14 +8,19 @@
 
 enum { ANSWER_MOST = 1 << 20, KILL_MS = 500 };
 
-static void work(int fd, const void *ctx)
+struct helper_task {
+	const struct job_hands *hands;
+	enum helper_kind kind;
+	const void *about;
+};
+
+static void helper_work(int fd, const void *ctx)
 {
 	const struct helper_task *t = ctx;
 	sigset_t none;
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	signal(SIGPIPE, SIG_DFL);
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_CHILD_SUBREAPER, 1); // what it leaves behind is not the job's
 	setsid();                         // what the terminal sends is for the job; and by their session its children are known
 	child_keep_only(fd);
@@ -24,19 +29,19 @@ static void work(int fd, const void *ctx)
 		return;
 	switch (t->kind) {
 	case HELPER_LOOK:
-		t->hands->look(t->hands->ctx, t->look, to);
+		t->hands->look(t->hands->ctx, t->about, to);
 		break;
 	case HELPER_STUDY:
-		t->hands->study(t->hands->ctx, t->study, to);
+		t->hands->study(t->hands->ctx, t->about, to);
 		break;
 	case HELPER_DECIDE:
-		t->hands->decide(t->hands->ctx, t->study, to);
+		t->hands->decide(t->hands->ctx, t->about, to);
 		break;
 	case HELPER_PROFILE:
-		t->hands->profile(t->hands->ctx, t->path, to);
+		t->hands->profile(t->hands->ctx, t->about, to);
 		break;
 	case HELPER_FINISH:
-		t->hands->finish(t->hands->ctx, t->study, to);
+		t->hands->finish(t->hands->ctx, t->about, to);
 		break;
 	case HELPER_NONE:
 		break;
@@ -44,17 +49,19 @@ static void work(int fd, const void *ctx)
 	fclose(to);
 }
 
-bool helper_begin(struct helper *h, const struct helper_task *task, int64_t milliseconds)
+bool helper_begin(struct helper *h, const struct job_hands *hands, enum helper_kind kind, const void *about,
+		  int64_t milliseconds)
 {
+	const struct helper_task task = { hands, kind, about };
 	helper_end(h);
 	text_clear(&h->answer);
 	h->gone = false;
 	h->deadline = now_ms() + milliseconds;
-	if (!child_begin_free(work, task, &h->child))
+	if (!child_start(CHILD_RUN_HELPER, helper_work, &task, &h->child))
 		return false;
 	fcntl(h->child.fd, F_SETFD, FD_CLOEXEC);
 	fcntl(h->child.fd, F_SETFL, O_NONBLOCK);
-	h->kind = task->kind;
+	h->kind = kind;
 	h->sessions[h->nsessions++ % HELPERS_KEPT] = h->child.pid;
 	return true;
 }
@@ -78,8 +85,7 @@ void helper_end(struct helper *h)
 {
 	if (h->kind == HELPER_NONE)
 		return;
-	close(h->child.fd);
-	h->child.fd = -1;
+	cleanup_close(&h->child.fd);
 	if (!h->gone) {
 		kill(-h->child.pid, SIGKILL); // it is the leader of its group
 		child_kill(&h->child, KILL_MS);

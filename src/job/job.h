@@ -6,31 +6,9 @@
 #pragma once
 
 #include "base/error.h"
+#include "knowledge/know.h"
 #include "report/run/run.h"
-
-enum job_cores { CORES_KEEP, CORES_EXPLAIN, CORES_OFF };
-
-struct job_options {
-	char *const *command;
-	const char *state_dir;   // below which each run has a directory
-	const char *status_file; // NULL: none
-	const char *recorder;    // library; NULL: there is none
-	const char *agent;       // the debug agent's library; NULL: there is none
-	const char *python;      // the directory of our sitecustomize.py; NULL: it is not installed
-	const char *const *env;  // NAME=VALUE
-	size_t nenv;
-	const char *const *on_repeat; // NAME=VALUE, level=N, args=ARGUMENTS
-	size_t non_repeat;
-	const char *profile, *resume, *checkpoint, *crash_diagnostics, *hooks;
-	int64_t silent_ms, deadline_ms, grace_ms, hang_ms, delay_ms; // 0: none
-	bool hang_given;                                             // hang_ms counts without a look at the GPU, too
-	unsigned restarts;
-	int level;
-	bool allow_inputs, quiet;
-	bool unrecorded; // the user's own UNHANG_RECORDING says so, whatever the level
-	bool json;       // what is told goes into the report only
-	enum job_cores cores;
-};
+#include "unhang/unhang.h"
 
 #define TRY_BEGINS "try" // a line of the file `run`, behind which a try follows
 // In the directory of a try:
@@ -59,7 +37,7 @@ struct job_study {
 	bool starved;                // memory ran out in a group that others share: it is the job's if its words tell of a kill
 	bool elsewhere;              // another rank of the node has taken it
 	int64_t deadline_ms;
-	const struct job_options *options;
+	const struct uh_run_options *options;
 };
 
 /** The job's queues stand still, and the GPUs are looked at. */
@@ -90,9 +68,22 @@ struct job_result {
 	struct run_told run;
 	int status; // the job's: 128 and more where a signal ended it
 };
-/** The error is that the job was not started. */
-struct uh_error *job_run(const struct job_options *o, const struct job_hands *hands, void (*tell)(const char *line),
+/** @o->state_dir says where: each run has a directory below it. The error is that the job was not started. */
+struct uh_error *job_run(const struct uh_run_options *o, const struct job_hands *hands, void (*tell)(const char *line),
 			 struct job_result *ret);
 /** Completes the reports of runs below @state_dir that were killed, and removes old ones. */
 void job_complete(const char *state_dir, const struct job_hands *hands, void (*tell)(const char *line));
 void job_result_free(struct job_result *r);
+
+// --- what helpers of a run call ---
+
+/** @level, or the highest that is allowed: above it the user's data is stored. */
+int64_t job_level(const struct uh_run_options *o, int64_t level);
+/** What follows from a try, by the table `escalation` of knowledge. Fills in fingerprint, kind, and the decision of @t, the last of the
+ * run's tries. */
+void job_decide(const struct know *k, const struct job_study *s, struct arena *a, struct run_try *t);
+/** `300 MiB`, `4.0 GiB`; empty where it is not known. */
+struct str job_size_say(struct arena *a, int64_t bytes);
+/** The variables for one job that `unhang doctor --apply` writes: lines of `export NAME='VALUE'` become lines of NAME=VALUE. false: *@ret_wrong
+ * is a line that no profile has. */
+bool profile_parse(struct str text, struct text *to, struct str *ret_wrong);

@@ -1,5 +1,6 @@
-// One try, from its start until nothing of it is left. The loop never waits for anything but signals and the helper's answer, so that a
-// signal for the job is passed on at once, whatever is being saved or explained.
+// One try, from its start until nothing of it is left: what happens to it goes into the table of life.c, and what the row says is done here.
+// The loop never waits for anything but signals and the helper's answer, so that a signal for the job is passed on at once, whatever is
+// being saved or explained.
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -7,24 +8,19 @@
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 
-#include "job/parts.h"
+#include "job/supervisor.h"
 
 enum {
 	TICK_MS = 100,
 	SAVE_MS = 40000,
 	EXPLAIN_MS = 20000,
-	HUNG_END_MS = 3000, // for a process whose GPU hangs: it seldom listens
-	LEFT_END_MS = 2000, // for what the job left running
-	GIVE_UP_MS = 10000,
+	HAND_ON_MS = 2000, // for the output of a job that was ended
 	STRANGERS_MS = 300,
 	STRANGERS_TIMES = 4,
 	ENDING_MS = 20,
 	OUTPUT_MS = 500,
-	SUSPECT_MS = 5000,
 	ASKED_MS = 60000,
-	SPARE_MS = 3000,   // of the grace, for ending the job
 	STOPPED_MS = 2000, // whoever runs goes round the loop more often
-	TOLD_MS = 500,     // a scheduler that ends a job tells all its processes, us too
 };
 
 // --- signals ---
@@ -51,8 +47,10 @@ static bool is_own(const struct job_try *a, pid_t sender)
 	return tree_descends(sender);
 }
 
-static void forward(struct supervisor *s, struct job_try *a, const struct signalfd_siginfo *i)
+/** A signal for us is one for the job. What of it the kernel has told the job already is not told again. */
+static void forward(struct supervisor *s, const struct signalfd_siginfo *i)
 {
+	struct job_try *a = s->now;
 	const int n = (int)i->ssi_signo;
 	// A launch script that ends all of its process group when it fails reaches us, too: nobody wants the job to end then.
 	const bool own = i->ssi_code <= 0 && is_own(a, (pid_t)i->ssi_pid);
@@ -61,15 +59,15 @@ static void forward(struct supervisor *s, struct job_try *a, const struct signal
 		!own && (n == SIGTERM || n == SIGHUP || n == SIGINT || n == SIGQUIT) && !signals_ignored(&s->signals, n);
 	if (a && own)
 		a->own_signal = n;
-	if (a && ends && !s->asked)
-		a->asked_late = a->root_gone;
+	if (a && ends && !s->life.asked)
+		s->life.asked = s->life.command == COMMAND_GONE ? ASKED_LATE : ASKED_IN_TIME;
 	if (ends && (!s->asked || n == SIGTERM)) {
 		s->asked = n;
 		s->asked_at = now_ms();
-		if (a && a->votes.in_flight)
+		if (a && a->votes.seen.in_flight)
 			a->stood_ms = s->asked_at - a->votes.moved;
 	}
-	if (!a || a->root_gone)
+	if (!a || s->life.command == COMMAND_GONE)
 		return;
 	// What the terminal sends the job has got as well: it is in our process group. An alarm that was set before our exec is ours alone.
 	if (i->ssi_code <= 0 || n == SIGALRM)
@@ -78,40 +76,29 @@ static void forward(struct supervisor *s, struct job_try *a, const struct signal
 		pass_hangup(s, a);
 	if (n != SIGTERM || !ends || i->ssi_code > 0)
 		return;
-	if (a->root_stopped)
+	if (s->life.command == COMMAND_STOPPED)
 		kill(a->root, SIGCONT);
-	if (a->why == WHY_ITSELF)
-		a->why = WHY_ASKED;
-	if (!a->kill_at)
-		a->kill_at = now_ms() + s->options->grace_ms;
+	loop_step(s, LIFE_IS_ASKED);
 }
 
-static void take_signals(struct supervisor *s, struct job_try *a)
+static void take_signals(struct supervisor *s)
 {
+	struct job_try *a = s->now;
 	struct signalfd_siginfo i;
 	const bool stopped = now_ms() - s->passed >= STOPPED_MS;
 	while (read(s->signals.fd, &i, sizeof(i)) == (ssize_t)sizeof(i)) {
 		// Slurm sends one before each SIGTERM, also to those that were never stopped: that queues stood still counts then.
-		if (i.ssi_signo == SIGCONT && a && (stopped || a->root_stopped))
+		if (i.ssi_signo == SIGCONT && a && (stopped || s->life.command == COMMAND_STOPPED))
 			a->votes.moved = a->output.changed = now_ms();
 		else if (i.ssi_signo != SIGCHLD && i.ssi_signo != SIGCONT)
-			forward(s, a, &i);
+			forward(s, &i);
 	}
-}
-
-/** Whoever stops it would have the job and us wait for ever. */
-static void keep_going(struct supervisor *s, pid_t copier, int status)
-{
-	if (WIFSTOPPED(status))
-		kill(copier, SIGCONT);
-	else if (!WIFCONTINUED(status))
-		s->helper.copier = 0;
 }
 
 /** The job stopped, and not because the terminal told all of us to: a shell has to see it. */
 static void stop_too(struct supervisor *s, struct job_try *a)
 {
-	a->root_stopped = true;
+	s->life.command = COMMAND_STOPPED;
 	if (!terminal_job_control(&s->terminal))
 		return;
 	raise(SIGSTOP);
@@ -119,69 +106,65 @@ static void stop_too(struct supervisor *s, struct job_try *a)
 	a->votes.moved = a->output.changed = now_ms();
 }
 
-static void note_end(struct job_try *a, pid_t pid, int status)
+static void note_end(struct supervisor *s, struct job_try *a, pid_t pid, int status)
 {
 	a->reaped[a->nreaped++ % REAPED_KEPT] = pid;
 	if (WIFSIGNALED(status) && WCOREDUMP(status) && a->dumped.n < DUMPED_MOST)
 		a->dumped.list[a->dumped.n++] = pid;
-	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && !a->kill_sent)
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && !s->life.abandon_at) // else it was us
 		a->killed++;
 	// A launcher that is told of its child's end by a signal hands it on so.
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGKILL)
 		a->killed++;
 	if (pid != a->root)
 		return;
-	a->root_gone = true;
+	s->life.command = COMMAND_GONE;
 	a->status = status;
 	a->told->ran_ms = now_ms() - a->began;
 }
 
-static void reap(struct supervisor *s, struct job_try *a)
+static void loop_reap(struct supervisor *s)
 {
+	struct job_try *a = s->now;
 	int status;
 	pid_t pid;
-	errno = 0;
 	while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0) {
 		const bool over = WIFEXITED(status) || WIFSIGNALED(status);
 		if (pid == s->helper.child.pid)
 			s->helper.gone |= over;
-		else if (pid == s->helper.copier)
-			keep_going(s, pid, status);
+		else if (pid == s->helper.copier && WIFSTOPPED(status))
+			kill(pid, SIGCONT); // whoever stopped it would have the job and us wait for ever
+		else if (pid == s->helper.copier && over)
+			s->helper.copier = 0;
 		else if (a && over)
-			note_end(a, pid, status);
+			note_end(s, a, pid, status);
 		else if (a && pid == a->root && WIFSTOPPED(status))
 			stop_too(s, a);
 		else if (a && pid == a->root && WIFCONTINUED(status))
-			a->root_stopped = false;
+			s->life.command = COMMAND_RUNS;
 	}
-	if (a)
-		a->childless = pid < 0 && errno == ECHILD;
 }
 
-void loop_wait(struct supervisor *s, struct job_try *a, int64_t milliseconds)
+void loop_wait(struct supervisor *s, int64_t milliseconds)
 {
 	struct pollfd p[2] = { { .fd = s->signals.fd, .events = POLLIN }, { .fd = s->helper.child.fd, .events = POLLIN } };
 	const nfds_t n = s->helper.kind == HELPER_NONE ? 1 : 2;
 	poll(p, n, milliseconds < 0 ? 0 : (int)milliseconds);
-	take_signals(s, a);
-	reap(s, a);
+	take_signals(s);
+	loop_reap(s);
 	s->passed = now_ms();
 }
 
-/** Who ends us now does not want to wait for explanations. But a scheduler that sends TERM kills only later, and has no other evidence. */
-static bool must_end(const struct supervisor *s)
-{
-	return s->asked != SIGTERM || now_ms() >= s->asked_at + s->options->grace_ms - SPARE_MS;
-}
-
-bool loop_help(struct supervisor *s, const struct helper_task *task, int64_t milliseconds)
+bool loop_help(struct supervisor *s, enum helper_kind kind, const void *about, int64_t milliseconds)
 {
 	const int asked = s->asked;
-	if (!helper_begin(&s->helper, task, milliseconds))
+	if (!helper_begin(&s->helper, s->hands, kind, about, milliseconds))
 		return false;
 	while (!helper_go_on(&s->helper, now_ms())) {
-		loop_wait(s, NULL, TICK_MS);
-		if (s->asked == asked || asked || !must_end(s))
+		loop_wait(s, TICK_MS);
+		// Who ends us now does not want to wait for explanations. But a scheduler that sends TERM kills only later, and has no other evidence.
+		const bool waits = s->asked == SIGTERM && now_ms() < s->asked_at + s->life.grace_ms - LIFE_SPARE_MS;
+		if (s->asked == asked || asked || waits)
 			continue;
 		helper_end(&s->helper);
 		return false;
@@ -189,252 +172,228 @@ bool loop_help(struct supervisor *s, const struct helper_task *task, int64_t mil
 	return s->helper.answer.n;
 }
 
-// --- the phases of a try ---
+// --- what the table asks for ---
 
-static struct job_study study_of(const struct supervisor *s, struct job_try *a, bool capture, int64_t ms)
+struct job_study study_of(struct supervisor *s, struct job_try *a)
 {
-	tree_list(&s->helper, &a->group, &a->pids);
 	return (struct job_study){ .run = s->run,
 				   .of = a->told,
 				   .directory = a->directory,
 				   .recordings = s->recordings,
-				   .pids = a->pids.list,
-				   .npids = a->pids.n,
 				   .copy = copy_mark(&a->copy) ? &a->copy : NULL,
-				   .capture = capture,
-				   .elsewhere = !capture,
-				   .deadline_ms = ms,
 				   .options = s->options };
 }
 
-/** While the processes exist: saves what they and the GPU hold, in so much time, and explains it. */
-static void begin_saving(struct supervisor *s, struct job_try *a, int64_t milliseconds, int64_t all_ms)
+/** While the processes exist: has what they and the GPU hold saved and explained. How long that may take depends on who waits. */
+static void loop_save(struct supervisor *s, struct job_try *a, const struct life_facts *f)
 {
+	int64_t save_ms = SAVE_MS, all_ms = SAVE_MS + EXPLAIN_MS;
+	if (s->life.state == LIFE_HELD) {
+		// Most of it is saved while the process is held. What takes longer may, as far as the grace goes: the process ends meanwhile.
+		const int64_t grace = s->life.grace_ms - LIFE_SPARE_MS;
+		save_ms = grace > f->held ? grace : f->held;
+	} else if (s->life.why == WHY_ASKED) {
+		save_ms = all_ms = s->life.kill_at - f->now - LIFE_SPARE_MS;
+	}
 	if (s->options->recorder && a->told->level)
-		a->told->recordings = a->votes.recordings;
-	const struct job_study study = study_of(s, a, disk_first_of_node(s, a), milliseconds);
-	const struct helper_task task = { .hands = s->hands, .kind = HELPER_STUDY, .study = &study };
-	a->phase = PHASE_SAVES;
-	a->studied = true;
+		a->told->recordings = a->votes.seen.recordings;
+	struct job_study study = study_of(s, a);
+	tree_list(&s->helper, &a->group, &a->pids);
+	study.pids = a->pids.list;
+	study.npids = a->pids.n;
+	study.capture = disk_first_of_node(s, a);
+	study.elsewhere = !study.capture;
+	study.deadline_ms = save_ms;
 	loop_show(s, "saving the evidence");
 	// Where no process can be started the answer is empty at once, and the job goes the same way to its end.
-	if (!helper_begin(&s->helper, &task, all_ms))
+	if (!helper_begin(&s->helper, s->hands, HELPER_STUDY, &study, all_ms))
 		a->told->lacking = S("No process could be started to save the evidence.");
 }
 
-void loop_end(struct supervisor *s, struct job_try *a, enum job_why why)
+/** What the helper saved and found, while a fault held a process or before the job is ended. */
+static void take_saved(struct supervisor *s, struct job_try *a, bool held)
 {
-	a->why = a->why == WHY_ITSELF ? why : a->why;
-	begin_saving(s, a, SAVE_MS, SAVE_MS + EXPLAIN_MS);
-}
-
-/** TERM to all, and KILL to those who do not listen. */
-static void send_end(struct supervisor *s, struct job_try *a)
-{
-	const int64_t patience = a->why == WHY_HANG || a->why == WHY_CALL ? HUNG_END_MS : s->options->grace_ms;
-	a->phase = PHASE_ENDS;
-	if (a->why == WHY_ASKED)
-		return; // it has its TERM
-	tree_list(&s->helper, &a->group, &a->pids);
-	tree_signal(&a->pids, SIGTERM);
-	tree_signal(&a->pids, SIGCONT);
-	a->term_sent = true;
-	if (!a->kill_at)
-		a->kill_at = now_ms() + patience;
-}
-
-/** A fault holds a process: what it still has is saved before it goes on to its end. Of several ranks only the first is. */
-static void use_hold(struct supervisor *s, struct job_try *a)
-{
-	const int64_t left = a->votes.nholds ? votes_held(&a->votes) : -1;
-	if (left < 0)
+	helper_end(&s->helper);
+	loop_show(s, NULL);
+	try_take(text_str(&s->helper.answer), s->arena, a->told);
+	if (!held)
 		return;
-	if (left > SPARE_MS / 2 && !a->studied) {
-		// Most of it is saved while the process is held. What takes longer may, as far as the grace goes: the process ends meanwhile.
-		begin_saving(s, a, s->options->grace_ms - SPARE_MS > left ? s->options->grace_ms - SPARE_MS : left,
-			     SAVE_MS + EXPLAIN_MS);
-		a->held = true;
+	if (!votes_held(&a->votes) && !a->told->lacking.n)
+		a->told->lacking =
+			S("To save the evidence took longer than the process could be held: some of it was saved without "
+			  "the process.");
+	s->life.studied = a->told->diagnosis.n; // else there is another try when the job is gone
+	a->votes.moved = now_ms();
+}
+
+static void loop_abandon(struct supervisor *s, struct job_try *a)
+{
+	if (!a->pids.n) // the command is a zombie that a debugger holds
+		a->pids.list[a->pids.n++] = a->root;
+	a->told->left = (struct str){ 0 };
+	a->told->lacking =
+		arena_printf(s->arena, "Processes of the job wait inside the kernel and cannot be ended: " STR_FMT ".",
+			     STR_ARG(tree_say(s->arena, &a->pids)));
+	if (s->life.command != COMMAND_GONE)
+		a->status = SIGKILL; // which it got, and will end of
+	s->life.command = COMMAND_GONE;
+}
+
+void loop_step(struct supervisor *s, enum life_input i)
+{
+	struct job_try *a = s->now;
+	const int64_t now = now_ms();
+	struct life_facts f = { .now = now, .delay = s->delay_ms };
+	if (a) {
+		if (i == LIFE_IS_ASKED && (s->life.state == LIFE_RUNNING || s->life.state == LIFE_LOOKING))
+			votes_look(&a->votes, s->recordings, now);
+		f.stood = a->votes.seen.in_flight ? now - a->votes.moved : 0;
+		f.held = i == LIFE_IS_FAULT ? votes_held(&a->votes) : 0;
+		f.ended_at = a->began + a->told->ran_ms;
+		f.termed = WIFSIGNALED(a->status) && WTERMSIG(a->status) == SIGTERM;
 	}
-	if (!a->held)
+	const enum life_state before = s->life.state;
+	const struct life_row *row = life_step(&s->life, i, &f);
+	if (!row &&
+	    i > LIFE_IS_TIME) // who says it waits for what follows: a table with a gap must not look like a job that takes long
+		loop_tell(s, arena_printf(s->arena,
+					  "A defect of unhang run: nothing is said of input %d in state %d; it is left out.", i,
+					  before));
+	const unsigned does = row && a ? row->does : 0;
+	if (does & LIFE_DROP)
+		helper_end(&s->helper);
+	if (does & LIFE_TAKE)
+		take_saved(s, a, does & LIFE_RELEASE);
+	if (does & LIFE_RELEASE)
 		votes_release(&a->votes);
+	if (does & LIFE_SAVE)
+		loop_save(s, a, &f);
+	if (does & LIFE_NAME)
+		a->told->left = tree_say(s->arena, &a->pids);
+	if (does & LIFE_TERM) {
+		tree_list(&s->helper, &a->group, &a->pids);
+		tree_signal(&a->pids, SIGTERM);
+		tree_signal(&a->pids, SIGCONT);
+	}
+	if (does & LIFE_KILL) {
+		tree_signal(&a->pids, SIGKILL);
+		group_kill(&a->group);
+	}
+	if (does & LIFE_ABANDON)
+		loop_abandon(s, a);
 }
 
-static void check_limits(struct supervisor *s, struct job_try *a, int64_t now)
-{
-	if (s->deadline && now >= s->deadline) {
-		loop_end(s, a, WHY_DEADLINE);
-		return;
-	}
-	if (!s->options->silent_ms || now < a->output_due || a->root_stopped)
-		return;
-	a->output_due = now + OUTPUT_MS;
-	output_look(&a->output, &s->helper, &a->group, now);
-	if (now - a->output.changed >= s->options->silent_ms + a->output.late_ms)
-		loop_end(s, a, WHY_SILENT);
-}
+// --- what happens to it ---
 
 /** As long as nothing is recorded: whoever drops our variables cannot be recorded. It is looked for less and less often. */
-static void find_strangers(struct supervisor *s, struct job_try *a, int64_t now)
+static void loop_find_strangers(struct supervisor *s, struct job_try *a, int64_t now)
 {
-	if (a->votes.recordings || a->strangers.n || now - a->began < STRANGERS_MS || now < a->strangers_due)
+	if (a->votes.seen.recordings || a->strangers.n || now - a->began < STRANGERS_MS || now < a->strangers_due)
 		return;
 	a->strangers_due = now + (now - a->began) * STRANGERS_TIMES;
 	tree_list(&s->helper, &a->group, &a->pids);
 	a->strangers = strangers_say(s->arena, &a->pids, s->run->id.p);
 }
 
-static void runs(struct supervisor *s, struct job_try *a, int64_t now)
+static void check_limits(struct supervisor *s, struct job_try *a, int64_t now)
 {
-	if (a->why == WHY_ASKED) {
-		const int64_t left = a->kill_at - now - SPARE_MS;
-		votes_look(&a->votes, s->recordings, now);
-		// Somebody ends a job that does not move: that is worth saving, in the time that there is.
-		if (a->votes.in_flight && now - a->votes.moved >= SUSPECT_MS && left > SPARE_MS)
-			begin_saving(s, a, left, left);
-		else
-			a->phase = PHASE_ENDS;
+	if (s->deadline && now >= s->deadline) {
+		loop_step(s, LIFE_IS_DEADLINE);
 		return;
 	}
+	if (!s->silent_ms || now < a->output_due || s->life.command == COMMAND_STOPPED)
+		return;
+	a->output_due = now + OUTPUT_MS;
+	output_look(&a->output, &s->helper, &a->group, now);
+	if (now - a->output.changed >= s->silent_ms + a->output.late_ms)
+		loop_step(s, LIFE_IS_SILENT);
+}
+
+/** The job runs. Each question is asked only while the ones before it have not changed that. */
+static void watch(struct supervisor *s, struct job_try *a, int64_t now)
+{
 	if (s->options->recorder && a->told->level) {
 		votes_look(&a->votes, s->recordings, now);
-		use_hold(s, a);
+		if (a->votes.nholds && votes_held(&a->votes) >= 0)
+			loop_step(s, LIFE_IS_FAULT);
+		if (s->life.state == LIFE_RUNNING)
+			loop_find_strangers(s, a, now);
+		if (s->life.state == LIFE_RUNNING)
+			hang_look(s, a, now);
 	}
-	if (a->phase == PHASE_RUNS && s->options->recorder && a->told->level) {
-		find_strangers(s, a, now);
-		hang_look(s, a, now);
-	}
-	if (a->phase == PHASE_RUNS)
+	if (s->life.state == LIFE_RUNNING)
 		check_limits(s, a, now);
-	if (a->phase == PHASE_RUNS)
+	if (s->life.state == LIFE_RUNNING)
 		loop_progress(s, a, now);
 }
 
-/** The command has ended. Where the job was told to end, what it started has the rest of the grace: a rank may write its checkpoint. */
-static void end_orphans(struct supervisor *s, struct job_try *a, int64_t now)
+/** What a child leaves behind becomes our child: who has none need not read all of /proc, which an end that is awaited would take time for. */
+static void list_rest(const struct supervisor *s, struct job_try *a)
 {
-	a->orphans = true;
-	a->told->left = tree_say(s->arena, &a->pids);
-	if (!a->term_sent) {
-		tree_signal(&a->pids, SIGTERM);
-		tree_signal(&a->pids, SIGCONT);
-	}
-	if (!a->kill_at)
-		a->kill_at = now + LEFT_END_MS;
-}
-
-/** The job has ended, or is being ended: until none of its processes is left. */
-static void ends(struct supervisor *s, struct job_try *a, int64_t now)
-{
-	// What a child leaves behind becomes our child: who has none need look in the group only.
-	if (a->childless)
+	siginfo_t any;
+	if (waitid(P_ALL, 0, &any, WEXITED | WNOHANG | WNOWAIT) && errno == ECHILD)
 		group_list(&a->group, &a->pids);
 	else
 		tree_list(&s->helper, &a->group, &a->pids);
-	if (a->root_gone && !a->pids.n) {
-		const bool told = WIFSIGNALED(a->status) && WTERMSIG(a->status) == SIGTERM && !a->term_sent && !s->asked;
-		a->phase = told && now < a->began + a->told->ran_ms + TOLD_MS ? PHASE_ENDS : PHASE_GONE;
-		return;
-	}
-	if (a->root_gone && !a->orphans && !a->kill_sent) {
-		end_orphans(s, a, now);
-	} else if (a->kill_at && now >= a->kill_at) {
-		a->outlived |= !a->root_gone;
-		tree_signal(&a->pids, SIGKILL); // again and again: who forks may have been quicker
-		group_kill(&a->group);
-		a->kill_sent = true;
-		a->give_up = a->give_up ? a->give_up : now + GIVE_UP_MS;
-	}
-	if (a->give_up && now >= a->give_up) {
-		if (!a->pids.n) // the command is a zombie that a debugger holds
-			a->pids.list[a->pids.n++] = a->root;
-		a->told->left = (struct str){ 0 };
-		a->told->lacking =
-			arena_printf(s->arena, "Processes of the job wait inside the kernel and cannot be ended: " STR_FMT ".",
-				     STR_ARG(tree_say(s->arena, &a->pids)));
-		if (!a->root_gone)
-			a->status = SIGKILL; // which it got, and will end of
-		a->root_gone = true;
-		a->phase = PHASE_GONE;
-	}
-}
-
-/** What the helper saved and found. A process that was held goes on; a job that hangs is ended. */
-static void take_saved(struct supervisor *s, struct job_try *a)
-{
-	helper_end(&s->helper);
-	loop_show(s, NULL);
-	try_take(text_str(&s->helper.answer), s->arena, a->told);
-	if (!a->held) {
-		send_end(s, a);
-		return;
-	}
-	a->held = false;
-	if (!votes_held(&a->votes) && !a->told->lacking.n)
-		a->told->lacking =
-			S("To save the evidence took longer than the process could be held: some of it was saved without "
-			  "the process.");
-	a->studied = a->told->diagnosis.n; // else there is another try when the job is gone
-	votes_release(&a->votes);
-	a->votes.moved = now_ms();
-	a->phase = a->why == WHY_ASKED ? PHASE_ENDS : PHASE_RUNS;
 }
 
 static void go_on(struct supervisor *s, struct job_try *a)
 {
 	const int64_t now = now_ms();
-	if (a->root_gone && a->phase != PHASE_ENDS && a->phase != PHASE_SAVES) {
-		helper_end(&s->helper);
-		a->phase = PHASE_ENDS;
-	}
-	switch (a->phase) {
-	case PHASE_RUNS:
-		runs(s, a, now);
+	if (s->life.command == COMMAND_GONE)
+		loop_step(s, LIFE_IS_COMMAND_GONE);
+	switch (s->life.state) {
+	case LIFE_RUNNING:
+		watch(s, a, now);
 		break;
-	case PHASE_LOOKS:
+	case LIFE_LOOKING:
 		if (helper_go_on(&s->helper, now))
 			hang_take_look(s, a, now);
 		break;
-	case PHASE_SAVES:
-		if (helper_go_on(&s->helper, now) || (a->kill_at && now >= a->kill_at))
-			take_saved(s, a);
+	case LIFE_HELD:
+	case LIFE_SAVING:
+		loop_step(s, helper_go_on(&s->helper, now) ? LIFE_IS_SAVED : LIFE_IS_TIME);
 		break;
-	case PHASE_ENDS:
-		ends(s, a, now);
-		break;
-	case PHASE_GONE:
-		break;
+	default: // it ends, until none of its processes is left
+		list_rest(s, a);
+		loop_step(s, s->life.command != COMMAND_GONE ? LIFE_IS_TIME : a->pids.n ? LIFE_IS_LEFT : LIFE_IS_EMPTY);
 	}
 }
 
 static int64_t pause_of(const struct supervisor *s, const struct job_try *a)
 {
 	enum { IDLE_MS = 60000 };
-	if (a->root_gone || a->phase == PHASE_ENDS)
+	if (s->life.command == COMMAND_GONE || s->life.state >= LIFE_ASKED)
 		return ENDING_MS;
-	if ((s->options->recorder && a->told->level) || a->phase != PHASE_RUNS)
+	if ((s->options->recorder && a->told->level) || s->life.state != LIFE_RUNNING)
 		return TICK_MS;
-	return s->options->silent_ms || s->deadline ? OUTPUT_MS : IDLE_MS;
+	return s->silent_ms || s->deadline ? OUTPUT_MS : IDLE_MS;
 }
 
 /** The job is gone, and what it wrote is on its way. Where its reader is slow, the job would have waited for him; not one that was ended. */
-static void hand_on(struct supervisor *s, struct job_try *a)
+static void loop_hand_on(struct supervisor *s, struct job_try *a)
 {
-	const bool forced = a->kill_sent || s->asked || a->why != WHY_ITSELF;
-	const int64_t end = forced ? now_ms() + LEFT_END_MS : s->deadline ? s->deadline : INT64_MAX;
+	const bool forced = s->life.abandon_at || s->asked || s->life.why != WHY_ITSELF;
+	const int64_t end = forced ? now_ms() + HAND_ON_MS : s->deadline ? s->deadline : INT64_MAX;
 	while (s->helper.copier > 0 && !copy_handed_on(&a->copy) && now_ms() < end && (forced || !s->asked))
-		loop_wait(s, a, ENDING_MS);
+		loop_wait(s, ENDING_MS);
 }
 
 void attempt_run(struct supervisor *s, struct job_try *a)
 {
 	a->votes.moved = a->output.changed = a->began = a->show_due = now_ms();
-	while (a->phase != PHASE_GONE) {
+	s->now = a;
+	s->life.asked = s->asked ? ASKED_IN_TIME : ASKED_NOT;
+	loop_step(s, LIFE_IS_STARTED);
+	while (s->life.state < LIFE_ENDED) {
 		go_on(s, a);
-		if (a->phase != PHASE_GONE)
-			loop_wait(s, a, pause_of(s, a));
+		if (s->life.state < LIFE_ENDED)
+			loop_wait(s, pause_of(s, a));
 	}
-	hand_on(s, a);
-	if (a->why != WHY_ITSELF) // who was ended, was so when the last of its processes was gone
+	loop_hand_on(s, a);
+	s->now = NULL;
+	// A command may end long before what it started. Of a job that was ended the time counts until all of it was gone.
+	if (s->life.why != WHY_ITSELF)
 		a->told->ran_ms = now_ms() - a->began;
 	// Who answered Ctrl-C long ago and went on did not end because of it.
 	if (s->asked != SIGTERM && now_ms() - s->asked_at > ASKED_MS)

@@ -1,3 +1,5 @@
+// The lines of a knowledge file, taken apart into blocks and keys. Users write such files by hand, so whatever is wrong is told with its line
+// and the rest is read: one mistake must not cost the knowledge of a whole file.
 #include "knowledge/block.h"
 
 #include <stdio.h>
@@ -5,7 +7,7 @@
 
 void know_problem(struct know_problems *to, const char *file, unsigned line, const char *format, ...)
 {
-	struct text message = { 0 };
+	_cleanup_text_ struct text message = { 0 };
 	va_list ap;
 	va_start(ap, format);
 	text_vprintf(&message, format, ap);
@@ -13,7 +15,6 @@ void know_problem(struct know_problems *to, const char *file, unsigned line, con
 	to->count++;
 	if (to->report)
 		to->report(to->ctx, file, line, message.p);
-	text_free(&message);
 }
 
 static size_t indent_of(struct str line)
@@ -31,13 +32,19 @@ struct block_reader {
 	void *ctx;
 	struct know_block block;
 	VEC(struct know_key) keys;
-	struct text value; // of the newest key, which may go on over more lines
+	struct text value; // of the newest key, where it goes on over more lines
 	size_t key_indent;
 };
 
+static void block_reader_free(struct block_reader *r)
+{
+	text_free(&r->value);
+	vec_free(&r->keys);
+}
+
 static void reader_end_key(struct block_reader *r)
 {
-	if (r->keys.len)
+	if (r->value.n)
 		r->keys.data[r->keys.len - 1].value = arena_str(r->arena, text_str(&r->value));
 	text_clear(&r->value);
 }
@@ -62,6 +69,8 @@ static void reader_key(struct block_reader *r, struct str line, size_t indent, u
 		return;
 	}
 	if (r->keys.len && indent > r->key_indent) {
+		if (!r->value.n)
+			text_add(&r->value, r->keys.data[r->keys.len - 1].value);
 		text_add(&r->value, S(" "));
 		text_add(&r->value, str_trim(line));
 		return;
@@ -70,14 +79,16 @@ static void reader_key(struct block_reader *r, struct str line, size_t indent, u
 	r->key_indent = indent;
 	struct str rest = line;
 	struct know_key key = { .key = str_word(&rest), .line = number };
-	text_add(&r->value, str_trim(rest));
+	key.value = str_trim(rest);
 	vec_push(&r->keys, key);
 }
 
 void know_blocks(struct arena *arena, const char *file, struct str text, struct know_problems *problems, know_block_fn *fn,
 		 void *ctx)
 {
-	struct block_reader r = { .arena = arena, .problems = problems, .fn = fn, .ctx = ctx, .block.file = file };
+	_cleanup_(block_reader_free) struct block_reader r = {
+		.arena = arena, .problems = problems, .fn = fn, .ctx = ctx, .block.file = file
+	};
 	unsigned number = 0;
 	while (text.n) {
 		struct str line = str_split(&text, '\n');
@@ -100,6 +111,4 @@ void know_blocks(struct arena *arena, const char *file, struct str text, struct 
 		r.block.line = number;
 	}
 	reader_flush(&r);
-	text_free(&r.value);
-	vec_free(&r.keys);
 }

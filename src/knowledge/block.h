@@ -26,6 +26,15 @@ struct know_problems {
 void know_problem(struct know_problems *to, const char *file, unsigned line, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
+/** Takes what stands before the next @mark off @rest, and the mark itself; without one, all of it. */
+static inline struct str part_take(struct str *rest, struct str mark)
+{
+	const ptrdiff_t at = str_find(*rest, mark);
+	const struct str part = at < 0 ? *rest : str_cut(*rest, (size_t)at);
+	*rest = str_from(*rest, at < 0 ? rest->n : (size_t)at + mark.n);
+	return part;
+}
+
 typedef void know_block_fn(void *ctx, const struct know_block *block);
 
 /** Reads @text and hands over each block. @text and @file must live as long as @arena. */

@@ -1,3 +1,5 @@
+// Conditions and phrases. Evidence lacks most facts, so a condition has four answers: a remedy is not advised because a fact is missing, and
+// a phrase of a sentence whose fact is missing is left out.
 #include "knowledge/condition.h"
 
 enum op { OP_KNOWN, OP_NOT_KNOWN, OP_EQ, OP_NE, OP_LT, OP_LE, OP_GT, OP_GE, OP_IN, OP_HAS, OP_LACKS };
@@ -34,7 +36,7 @@ static bool term_parse(struct str text, struct term *t)
 	if (!op.n)
 		return first.n;
 	t->value = str_trim(rest);
-	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++) {
 		if (str_is(op, ops[i].text)) {
 			t->op = ops[i].op;
 			return t->value.n;
@@ -49,9 +51,7 @@ struct condition *condition_parse(struct arena *arena, struct condition *c, stru
 	struct condition *made = arena_alloc(arena, sizeof(*made));
 	struct term **tail = &made->terms;
 	while (text.n) {
-		ptrdiff_t and = str_find(text, S(" and "));
-		struct str part = and < 0 ? text : str_cut(text, (size_t) and);
-		text = and < 0 ? S("") : str_from(text, (size_t) and +5);
+		struct str part = part_take(&text, S(" and "));
 		struct term *t = arena_alloc(arena, sizeof(*t));
 		if (!term_parse(str_trim(part), t)) {
 			know_problem(problems, file, line, "'" STR_FMT "' is not a condition (NAME OP VALUE)", STR_ARG(part));
@@ -74,7 +74,7 @@ static bool looks_like_version(struct str s)
 }
 
 /** -1, 0 or 1; false where the two cannot be compared. */
-static bool compare(struct str have, struct str want, int *ret)
+static bool values_compare(struct str have, struct str want, int *ret)
 {
 	int64_t x, y;
 	if (str_number(have, &x) && str_number(want, &y)) {
@@ -93,12 +93,12 @@ static bool compare(struct str have, struct str want, int *ret)
 static bool equal(struct str have, struct str want)
 {
 	int c;
-	if (compare(have, want, &c))
+	if (values_compare(have, want, &c))
 		return !c;
 	return str_glob(want, have);
 }
 
-static bool holds(enum op op, struct str have, struct str want)
+static bool term_holds(enum op op, struct str have, struct str want)
 {
 	int c;
 	int64_t mask, bits;
@@ -117,7 +117,7 @@ static bool holds(enum op op, struct str have, struct str want)
 				return true;
 		return false;
 	default:
-		if (!compare(have, want, &c))
+		if (!values_compare(have, want, &c))
 			return false;
 		return op == OP_LT ? c < 0 : op == OP_LE ? c <= 0 : op == OP_GT ? c > 0 : c >= 0;
 	}
@@ -137,7 +137,7 @@ static enum truth term_eval(const struct term *t, const struct fact_view *view)
 		return TRUTH_UNKNOWN;
 	bool any = false;
 	for (size_t i = 0; view->get(view->ctx, t->name, i, &have); i++)
-		any |= holds(t->op, have, want);
+		any |= term_holds(t->op, have, want);
 	return any != (t->op == OP_NE) ? TRUTH_YES : TRUTH_NO;
 }
 
@@ -229,21 +229,16 @@ static bool phrase_one(struct text *out, struct str phrase, const struct fact_vi
 /** The first of the alternatives between " || " whose facts are all known. */
 static bool phrase_any(struct text *out, struct str alternatives, const struct fact_view *view)
 {
-	while (alternatives.n) {
-		ptrdiff_t bars = str_find(alternatives, S(" || "));
-		if (phrase_one(out, bars < 0 ? alternatives : str_cut(alternatives, (size_t)bars), view))
+	while (alternatives.n)
+		if (phrase_one(out, part_take(&alternatives, S(" || ")), view))
 			return true;
-		alternatives = bars < 0 ? S("") : str_from(alternatives, (size_t)bars + 4);
-	}
 	return false;
 }
 
 void phrase_fill(struct text *out, struct str sentence, const struct fact_view *view)
 {
 	while (sentence.n) {
-		ptrdiff_t bar = str_find(sentence, S(" | "));
-		struct str phrase = bar < 0 ? sentence : str_cut(sentence, (size_t)bar);
-		sentence = bar < 0 ? S("") : str_from(sentence, (size_t)bar + 3);
+		struct str phrase = part_take(&sentence, S(" | "));
 		size_t before = out->n;
 		// A phrase that comes first loses the comma that it begins with.
 		while (!before && phrase.n && char_among(phrase.p[0], ",.;: "))

@@ -8,6 +8,7 @@
 #include "knowledge/know_gpu.h"
 #include "knowledge/know_head.h"
 #include "knowledge/know_run.h"
+#include "knowledge/know_work.h"
 #include "knowledge/template.h"
 
 enum know_level { LEVEL_INFO, LEVEL_WARNING, LEVEL_ERROR };
@@ -23,6 +24,7 @@ enum know_tells {
 	TELLS_GPU_READY,
 	TELLS_IDENTITY, // which part a GPU is
 	TELLS_RANK_GPU,
+	TELLS_PROCESS, // how a process of a job ended, by its recorder
 	TELLS_SLEEP,
 	TELLS_WAKE,
 	TELLS_RESET_BEGINS,
@@ -105,6 +107,7 @@ struct know_signature {
 /** What to run to learn more. */
 struct know_next {
 	struct str why, run;
+	struct know_list *work; // the kinds of work that it is meant for; NULL: any
 	struct condition *when;
 	struct know_next *next;
 };
@@ -200,6 +203,7 @@ enum know_takes { TAKES_NOTHING, TAKES_RESTART, TAKES_REBOOT, TAKES_INSTALL, TAK
 struct know_remedy {
 	struct know_head head;
 	struct know_list *for_classes, *steps;
+	struct know_list *work; // the kinds of work that it is meant for; NULL: any
 	struct condition *when, *unless;
 	struct condition *obsolete; // versions that make it unnecessary
 	struct condition *applied;  // it is in force where this holds, besides where its changes are
@@ -312,16 +316,6 @@ struct know_parameter {
 	struct know_change instead_change; // what does what was meant
 };
 
-/** A GPU kernel by a fragment of its name, and what it does. */
-struct know_kernel {
-	struct know_head head;
-	struct know_list *names;
-	struct str library, operation, source, wrapper, asserts, issue;
-	struct str on_assert, on_fault, on_illegal, on_hang; // what mostly makes it fail so
-	bool workspace;                                      // it counts in memory that others may share
-	bool generic;                                        // no more is known than whose kernel it is
-};
-
 /** A row of a table of a line each: its name is the id. */
 struct know_row {
 	struct know_head head;
@@ -349,6 +343,8 @@ struct know {
 	VEC(struct know_check *) checks;
 	VEC(struct know_setting *) settings;
 	VEC(struct know_action *) actions;
+	VEC(struct know_work_kind *) work_kinds;   // in the order in which they are tried
+	VEC(struct know_blame *) blames;           // as those
 	VEC(struct know_escalation *) escalations; // in the order in which they are tried
 	VEC(struct know_last_words *) last_words;  // as those
 	VEC(struct know_way *) ways;               // in the order in which they are tried
@@ -383,8 +379,8 @@ struct know {
 	VEC(struct know_source *) sources;
 	VEC(struct know_stage *) stages;
 	VEC(struct know_lead *) leads;      // in the order in which they are tried
-	VEC(struct know_row *) desktop;     // programs that draw the desktop
-	VEC(struct know_row *) graphics;    // patterns of threads and programs that submit graphics work
+	VEC(struct know_row *) desktop;     // roles of programs that draw the desktop
+	VEC(struct know_row *) foreign;     // platform -> a part of steps that cannot be done there
 	VEC(struct know_row *) switches;    // name of a program -> how it is told not to draw with the GPU
 	VEC(struct know_row *) variables;   // pattern of names -> pattern of the parts of the value that are kept; empty: all
 	VEC(struct know_row *) overrides;   // pattern of what code was built for -> patterns of the parts that run it
@@ -401,6 +397,7 @@ struct know {
 	const char *update;        // the file of the update that is in use, or NULL
 	struct arena update_arena; // its bytes
 	VEC(struct know_text) texts;
+	void *image; // knowledge/image.h: all of it lies in this memory; NULL: in pieces
 };
 
 /** The embedded files, the update that is installed, then the files of the machine and of the user. Problems in all but the first are
@@ -411,7 +408,7 @@ struct know *know_load(struct know_problems *problems);
 struct know *know_load_with(const char *file, struct str text, struct know_problems *problems);
 /** @text and nothing else, as a user's file. */
 struct know *know_load_alone(const char *file, struct str text, struct know_problems *problems);
-/** The embedded files and @update (NULL: none), whether it is newer or not. */
+/** The embedded files and @update (NULL: none), whether it is newer or not; always from their text. */
 struct container;
 struct know *know_load_update(const struct container *update, struct know_problems *problems);
 void know_free(struct know *k);
@@ -445,7 +442,10 @@ struct str know_name(const struct know *k, struct str id, int64_t number);
 /** Month 1 to 12 of a (localised, abbreviated) name, or 0. */
 int know_month(const struct know *k, struct str name);
 /** Whether a thread or program of this name submits graphics work. */
-bool know_is_graphics(const struct know *k, struct str name);
+/** The role that the name of a program or thread alone says; empty: none. */
+struct str know_program_role(const struct know *k, struct str name);
+/** Whether @work, a list of kinds of work, has @kind. What is not known to be another kind is not left out. */
+bool know_work_fits(const struct know_list *work, struct str kind);
 bool know_is_desktop(const struct know *k, struct str process);
 bool know_is_bridge(const struct know *k, struct str vendor_device);
 /** How a program is told not to draw with the GPU; empty where that is not known. */

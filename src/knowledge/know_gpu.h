@@ -240,3 +240,13 @@ struct know_mqd {
 	struct know_list *sdma;             // those of a copy queue, from word 0
 	struct know_pair *bits, *sdma_bits; // where a value is found
 };
+
+/** A GPU kernel by a fragment of its name, and what it does. */
+struct know_kernel {
+	struct know_head head;
+	struct know_list *names;
+	struct str library, operation, source, wrapper, asserts, issue;
+	struct str on_assert, on_fault, on_illegal, on_hang; // what mostly makes it fail so
+	bool workspace;                                      // it counts in memory that others may share
+	bool generic;                                        // no more is known than whose kernel it is
+};

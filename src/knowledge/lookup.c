@@ -1,47 +1,13 @@
-// Questions to what is known.
-#include "knowledge/know.h"
-
+// Questions to what is known: blocks by their id, parts by their device, packets by their opcode, and the messages that a line holds.
+#include "knowledge/kinds/kinds.h"
 #include "knowledge/know_opening.h"
 
-const struct know_event *know_event(const struct know *k, struct str id)
-{
-	for (size_t i = 0; i < k->events.len; i++)
-		if (str_eq(k->events.data[i]->head.id, id))
-			return k->events.data[i];
-	return NULL;
-}
-
-const struct know_class *know_class(const struct know *k, struct str id)
-{
-	for (size_t i = 0; i < k->classes.len; i++)
-		if (str_eq(k->classes.data[i]->head.id, id))
-			return k->classes.data[i];
-	return NULL;
-}
-
-const struct know_signature *know_signature(const struct know *k, struct str id)
-{
-	for (size_t i = 0; i < k->signatures.len; i++)
-		if (str_eq(k->signatures.data[i]->head.id, id))
-			return k->signatures.data[i];
-	return NULL;
-}
-
-const struct know_register *know_register(const struct know *k, struct str id)
-{
-	for (size_t i = 0; i < k->registers.len; i++)
-		if (str_eq(k->registers.data[i]->head.id, id))
-			return k->registers.data[i];
-	return NULL;
-}
-
-const struct know_remedy *know_remedy(const struct know *k, struct str id)
-{
-	for (size_t i = 0; i < k->remedies.len; i++)
-		if (str_eq(k->remedies.data[i]->head.id, id))
-			return k->remedies.data[i];
-	return NULL;
-}
+const struct know_event *know_event(const struct know *k, struct str id) { return KNOW_BY_ID(k->events, id); }
+const struct know_class *know_class(const struct know *k, struct str id) { return KNOW_BY_ID(k->classes, id); }
+const struct know_signature *know_signature(const struct know *k, struct str id) { return KNOW_BY_ID(k->signatures, id); }
+const struct know_register *know_register(const struct know *k, struct str id) { return KNOW_BY_ID(k->registers, id); }
+const struct know_remedy *know_remedy(const struct know *k, struct str id) { return KNOW_BY_ID(k->remedies, id); }
+const struct know_unit *know_unit(const struct know *k, struct str name) { return KNOW_BY_ID(k->units, name); }
 
 const struct know_part *know_part(const struct know *k, unsigned device, int revision)
 {
@@ -75,14 +41,6 @@ bool know_gfx_is_apu(const struct know *k, struct str gfx)
 		apu |= str_eq(k->parts.data[i]->gfx, gfx);
 	}
 	return apu;
-}
-
-const struct know_unit *know_unit(const struct know *k, struct str name)
-{
-	for (size_t i = 0; i < k->units.len; i++)
-		if (str_eq(k->units.data[i]->head.id, name))
-			return k->units.data[i];
-	return NULL;
 }
 
 static bool packet_is_for(const struct know_packet *p, struct str gfx)
@@ -134,28 +92,31 @@ int know_month(const struct know *k, struct str name)
 	return 0;
 }
 
-bool know_is_bridge(const struct know *k, struct str vendor_device)
-{
-	for (size_t i = 0; i < k->bridges.len; i++)
-		if (str_eq(k->bridges.data[i]->head.id, vendor_device))
-			return true;
-	return false;
-}
+bool know_is_bridge(const struct know *k, struct str vendor_device) { return KNOW_BY_ID(k->bridges, vendor_device); }
 
-bool know_is_graphics(const struct know *k, struct str name)
+struct str know_program_role(const struct know *k, struct str name)
 {
-	for (size_t i = 0; i < k->graphics.len; i++)
-		if (str_glob(k->graphics.data[i]->head.id, name))
-			return true;
-	return false;
+	for (size_t c = 0; c < k->contexts.len; c++)
+		for (const struct know_list *p = k->contexts.data[c]->processes; p; p = p->next)
+			for (const struct know_pair *s = str_glob(p->text, name) ? k->contexts.data[c]->says : NULL; s;
+			     s = s->next)
+				if (str_is(s->name, "role"))
+					return s->value;
+	return (struct str){ 0 };
 }
 
 bool know_is_desktop(const struct know *k, struct str process)
 {
-	for (size_t i = 0; i < k->desktop.len; i++)
-		if (str_eq(k->desktop.data[i]->head.id, process))
-			return true;
-	return false;
+	const struct str role = know_program_role(k, process);
+	return role.n && KNOW_BY_ID(k->desktop, role);
+}
+
+bool know_work_fits(const struct know_list *work, struct str kind)
+{
+	bool fits = !kind.n || !work; // a user's own block need not say
+	for (; work && !fits; work = work->next)
+		fits = str_eq(work->text, kind) || str_is(work->text, "any");
+	return fits;
 }
 
 struct str know_switch(const struct know *k, struct str program)
@@ -216,6 +177,8 @@ bool match_is_meant(const struct match *m)
 
 static bool whole(const struct match *m) { return m->weight >= m->template->weight; }
 
+static bool tells_context(const struct know_signature *s) { return s->event && s->event->opens == OPENS_CONTEXT; }
+
 static bool better_match(const struct match *now, const struct match *new)
 {
 	enum { MORE = 8 }; // characters that a message of which something is left out must have more than one that is whole
@@ -226,6 +189,9 @@ static bool better_match(const struct match *now, const struct match *new)
 		return a->vague;
 	if (a->message != b->message)
 		return a->message;
+	// Where several lines were joined into one, what happened counts, and not the longer text that only tells of the machine.
+	if (tells_context(a) != tells_context(b) && (now->end <= new->begin || new->end <= now->begin))
+		return tells_context(a);
 	size_t have = now->weight + (whole(now) && !whole(new) ? MORE : 0),
 	       can = new->weight + (whole(new) && !whole(now) ? MORE : 0);
 	if (have != can)

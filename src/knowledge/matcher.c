@@ -34,9 +34,6 @@ static uint32_t gram_hash(uint32_t gram) { return gram * 2654435761u; }
 static uint32_t gram_bit(uint32_t hash) { return hash >> (32 - MAP_BITS); }
 static uint32_t gram_slot(uint32_t hash) { return hash >> (32 - HEAD_BITS); }
 
-/** White space in a message matches any amount of white space, but a gram matches exactly. So grams with spaces are avoided. */
-static bool gram_has_space(const char *p) { return memchr(p, ' ', GRAM); }
-
 struct matcher *matcher_new(void) { return mem_alloc(sizeof(struct matcher)); }
 
 bool matcher_add(struct matcher *m, struct template *t)
@@ -70,7 +67,8 @@ static struct matcher_entry choose_gram(const struct matcher *m, const struct te
 		for (size_t o = 0; o + GRAM <= literal.n; o++) {
 			// A gram behind a value costs a search for the start, which is more than a rarer gram saves.
 			uint64_t cost = (uint64_t)m->heads[gram_slot(gram_hash(gram_at(literal.p + o)))] * (i ? 16 : 1);
-			if (gram_has_space(literal.p + o))
+			// White space in a message matches any amount of white space, but a gram matches exactly: those with spaces are avoided.
+			if (memchr(literal.p + o, ' ', GRAM))
 				cost += UINT32_MAX;
 			if (cost < best_cost) {
 				best_cost = cost;
@@ -97,6 +95,7 @@ void matcher_finish(struct matcher *m)
 		m->heads[slot] = (uint32_t)k + 1;
 		m->map[bit / 64] |= 1ull << bit % 64;
 	}
+	vec_free(&m->templates);
 }
 
 static bool has_wide_space(struct str line)
@@ -180,6 +179,5 @@ void matcher_free(struct matcher *m)
 	if (!m)
 		return;
 	vec_free(&m->entries);
-	vec_free(&m->templates);
 	free(m);
 }

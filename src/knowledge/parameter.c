@@ -1,3 +1,5 @@
+// Parameters of the kernel and its modules: in which kernels they are, what they mean, and which one was meant by a name that is none. Sources
+// stand for series (6.12), while distributions backport and count builds of their own, so the answer is often that it is not known.
 #include "knowledge/parameter.h"
 
 #include <errno.h>
@@ -41,7 +43,7 @@ bool parameter_truth(struct str s, bool *ret)
 {
 	static const char *const yes[] = { "y", "Y", "t", "T", "1", "on", "On", "ON" };
 	static const char *const no[] = { "n", "N", "f", "F", "0", "off", "Off", "OFF" };
-	for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(yes); i++) {
 		*ret = str_is(s, yes[i]);
 		if (*ret || str_is(s, no[i]))
 			return true;
@@ -93,7 +95,7 @@ static bool hides_patch_level(struct str kernel)
 
 static bool release_tells(struct str kernel)
 {
-	for (size_t i = 0; i < sizeof(later_drivers) / sizeof(later_drivers[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(later_drivers); i++)
 		if (str_glob(str_z(later_drivers[i]), kernel))
 			return false;
 	return kernel.n && char_digit(kernel.p[0]);
@@ -226,7 +228,7 @@ static struct str without_dashes(struct str s, char room[static NAME_MOST])
 
 static bool differ_by_ending(struct str longer, struct str shorter)
 {
-	for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(endings); i++) {
 		struct str ending = str_z(endings[i]);
 		if (longer.n == shorter.n + ending.n && parameter_same(str_cut(longer, shorter.n), shorter) &&
 		    parameter_same(str_from(longer, shorter.n), ending))
@@ -236,7 +238,7 @@ static bool differ_by_ending(struct str longer, struct str shorter)
 }
 
 /** How many letters must be put in, left out or changed. */
-static size_t distance(struct str a, struct str b)
+static size_t letters_between(struct str a, struct str b)
 {
 	size_t row[NAME_MOST + 1];
 	for (size_t i = 0; i <= b.n; i++)
@@ -264,7 +266,7 @@ static enum near how_near(struct str name, struct str other)
 		return NEAR_DASHES;
 	if (differ_by_ending(name, other) || differ_by_ending(other, name))
 		return NEAR_ENDING;
-	size_t far = distance(a, b);
+	size_t far = letters_between(a, b);
 	if (far == 1)
 		return NEAR_ONE;
 	return far == NEAR_MOST && a.n >= NAME_SHORT ? NEAR_TWO : NEAR_NOT;

@@ -27,20 +27,19 @@ static bool has_letter(struct str s)
 }
 
 /** In lower case; @without: a character that is left out. */
-static void say(const struct naming *n, struct str name, char without)
+static void name_say(const struct naming *n, struct str name, char without)
 {
-	struct text lower = { 0 };
+	_cleanup_text_ struct text lower = { 0 };
 	for (size_t i = 0; i < name.n; i++) {
 		const char c = char_lower(name.p[i]);
 		if (c != without)
 			text_add(&lower, (struct str){ &c, 1 });
 	}
 	n->each(n->ctx, text_str(&lower), n->part);
-	text_free(&lower);
 }
 
 /** `7900 XTX` is a name by itself, and `MI300X`; `580` and `780M` are not, since any number may look so. */
-static bool stands_alone(struct str name)
+static bool name_stands_alone(struct str name)
 {
 	const char *space = name.n ? memchr(name.p, ' ', name.n) : NULL;
 	const struct str behind = space ? str_from(name, (size_t)(space - name.p) + 1) : (struct str){ 0 };
@@ -60,21 +59,20 @@ static struct str behind_brand(struct str name)
 static void say_forms(const struct naming *n, struct str name)
 {
 	const struct str model = behind_brand(name);
-	struct text full = { 0 };
+	_cleanup_text_ struct text full = { 0 };
 	if (digits_in(name) < DIGITS_LEAST)
 		return;
 	text_printf(&full, "Radeon " STR_FMT, STR_ARG(name));
-	say(n, text_str(&full), 0);
-	text_free(&full);
+	name_say(n, text_str(&full), 0);
 	if (char_alpha(name.p[0]))
-		say(n, name, 0);
+		name_say(n, name, 0);
 	if (str_starts(name, S("RX ")))
-		say(n, name, ' '); // rx7900xtx
-	if (!stands_alone(model))
+		name_say(n, name, ' '); // rx7900xtx
+	if (!name_stands_alone(model))
 		return;
-	say(n, model, 0);
+	name_say(n, model, 0);
 	if (memchr(model.p, ' ', model.n))
-		say(n, model, ' '); // 7900xtx
+		name_say(n, model, ' '); // 7900xtx
 }
 
 void know_part_names(const struct know *k, know_part_name_fn *each, void *ctx)
@@ -105,7 +103,7 @@ static void try_name(void *ctx, struct str name, const struct know_part *p)
 
 const struct know_part *know_part_called(const struct know *k, struct str name, bool *ret_several)
 {
-	struct text lower = { 0 };
+	_cleanup_text_ struct text lower = { 0 };
 	uint64_t device;
 	str_behind(name, S("AMD "), &name);
 	for (size_t i = 0; i < name.n; i++)
@@ -114,7 +112,6 @@ const struct know_part *know_part_called(const struct know *k, struct str name, 
 	know_part_names(k, try_name, &s);
 	if (!s.found && str_hex(name, &device) && device <= 0xffff && name.n >= 4)
 		s.found = know_part(k, (unsigned)device, -1);
-	text_free(&lower);
 	*ret_several = s.several;
 	return s.several ? NULL : s.found;
 }

@@ -1,6 +1,8 @@
+// Texts of knowledge that say what to do, filled with the facts of a machine. What is filled in may come from a stranger's file, so a value
+// goes into a command only if it passes the type of its fact; else a blank in capitals stands for it, which a person fills in.
 #include "knowledge/steps.h"
 
-#include "knowledge/way.h"
+#include "knowledge/kinds/kinds.h"
 
 enum { WAYS_DEEP = 4 }; // a way may name other actions
 
@@ -18,6 +20,72 @@ static bool is_fact_name(struct str s)
 		if (!char_word(s.p[n]) && s.p[n] != '.' && s.p[n] != '@')
 			return false;
 	return s.n && s.p[0] >= 'a' && s.p[0] <= 'z';
+}
+
+// --- ways ---
+
+struct str know_usual(const struct know *k, struct str distribution, struct str fact)
+{
+	for (size_t n = k->usuals.len; n-- > 0;) {
+		struct str value = k->usuals.data[n]->value, name = str_word(&value);
+		if (str_eq(name, fact) && str_glob(k->usuals.data[n]->head.id, distribution))
+			return str_trim(value);
+	}
+	return (struct str){ 0 };
+}
+
+/** Evidence may speak of several distributions. Then it is not known which one the machine has. */
+static struct str only_value(const struct fact_view *view, struct str name)
+{
+	struct str value, other;
+	bool one = view->get(view->ctx, name, 0, &value) && !view->get(view->ctx, name, 1, &other);
+	return one ? value : (struct str){ 0 };
+}
+
+static bool usual_get(const void *ctx, struct str name, size_t index, struct str *ret)
+{
+	const struct usual_facts *u = ctx;
+	struct str own, value, like = S("distribution_like");
+	if (u->view->get(u->view->ctx, name, 0, &own))
+		return u->view->get(u->view->ctx, name, index, ret);
+	if (index || str_starts(name, S("distribution")))
+		return false;
+	value = know_usual(u->know, only_value(u->view, S("distribution")), name);
+	for (size_t n = 0; !value.n && u->view->get(u->view->ctx, like, n, &own); n++)
+		value = know_usual(u->know, own, name);
+	*ret = value;
+	return value.n;
+}
+
+static const struct command *usual_command(const void *ctx, struct str name)
+{
+	const struct usual_facts *u = ctx;
+	return u->view->command ? u->view->command(u->view->ctx, name) : NULL;
+}
+
+static bool usual_unread(const void *ctx, struct str name)
+{
+	const struct usual_facts *u = ctx;
+	return u->view->unread && u->view->unread(u->view->ctx, name);
+}
+
+struct fact_view usual_view(const struct usual_facts *facts)
+{
+	return (struct fact_view){ .get = usual_get, .ctx = facts, .command = usual_command, .unread = usual_unread };
+}
+
+bool know_action_named(const struct know *k, struct str name) { return KNOW_BY_ID(k->ways, name); }
+
+const struct know_way *know_way(const struct know *k, struct str action, const struct fact_view *view)
+{
+	const struct usual_facts facts = { k, view };
+	const struct fact_view usual = usual_view(&facts);
+	for (size_t n = 0; n < k->ways.len; n++) {
+		const struct know_way *w = k->ways.data[n];
+		if (str_eq(w->head.id, action) && condition_eval(w->when, &usual) == TRUTH_YES)
+			return w;
+	}
+	return NULL;
 }
 
 // --- actions ---
@@ -128,7 +196,7 @@ static bool way_unread(const void *ctx, struct str name)
 }
 
 /** What an action is done to: a fact behind `$`, or words of knowledge itself. */
-static const struct command *argument_of(const struct filling *f, struct str argument, enum filled *ret)
+static const struct command *action_argument(const struct filling *f, struct str argument, enum filled *ret)
 {
 	struct command_maker *m = command_begin(f->to);
 	*ret = FILLED_WELL;
@@ -159,7 +227,7 @@ static enum filled fill_way(struct filling *f, struct command_maker *m, const st
 static enum filled fill_action(struct filling *f, struct command_maker *m, const struct action_ref *r, bool first)
 {
 	enum filled argument = FILLED_WELL;
-	const struct command *it = r->argument.n ? argument_of(f, r->argument, &argument) : NULL;
+	const struct command *it = r->argument.n ? action_argument(f, r->argument, &argument) : NULL;
 	enum filled how = fill_way(f, m, r, it, first);
 	return how > argument ? how : argument;
 }
@@ -212,13 +280,11 @@ const struct command *steps_fill(struct arena *to, const struct know *k, struct 
 	if (mode != FILL_ALTERNATIVES)
 		return fill_one(&f, text, mode == FILL_RUN, &how);
 	while (text.n) {
-		ptrdiff_t bars = str_find(text, S(" || "));
-		const struct command *c = fill_one(&f, bars < 0 ? text : str_cut(text, (size_t)bars), false, &how);
+		const struct command *c = fill_one(&f, part_take(&text, S(" || ")), false, &how);
 		if (how == FILLED_WELL)
 			return c;
 		if (how == FILLED_REFUSED && !second)
 			second = c;
-		text = str_from(text, bars < 0 ? text.n : (size_t)bars + 4);
 	}
 	return second;
 }

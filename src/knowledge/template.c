@@ -1,3 +1,5 @@
+// Messages of drivers and programs against the lines of a log. People cut lines, paste them wrapped and leave numbers out, so a line may lack
+// values (`...`, `XXXX`) and even text; then what is missing is unknown, never guessed. A hostile line cannot take long: steps are counted.
 #include "knowledge/template.h"
 
 enum {
@@ -25,7 +27,7 @@ static bool value_parse(struct str inside, struct piece *piece)
 	piece->type = VALUE_WORD;
 	if (!type.n)
 		return piece->name.n == inside.n;
-	for (size_t i = 0; i < sizeof(type_names) / sizeof(type_names[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(type_names); i++) {
 		if (str_is(type, type_names[i].name)) {
 			piece->type = type_names[i].type;
 			return true;
@@ -36,26 +38,32 @@ static bool value_parse(struct str inside, struct piece *piece)
 	return true;
 }
 
-/** The literal text at the front of @s, with white space folded and braces undone. */
+/** The literal text at the front of @s, with white space folded and braces undone: a copy only where that changes something. */
 static struct str literal_take(struct arena *arena, struct str *s)
 {
-	char *out = arena_alloc(arena, s->n + 1);
+	char *out = NULL;
 	size_t n = 0, i = 0;
 	while (i < s->n) {
+		const size_t at = i;
 		char c = s->p[i];
 		bool twice = i + 1 < s->n && s->p[i + 1] == c;
 		if (c == '{' && !twice)
 			break;
 		i += (c == '{' || c == '}') && twice ? 2 : 1;
 		if (char_space(c)) {
-			if (n && out[n - 1] == ' ')
+			if (n && (out ? out[n - 1] : s->p[n - 1]) == ' ')
 				continue;
 			c = ' ';
 		}
-		out[n++] = c;
+		if (!out && (n != at || c != s->p[at]))
+			out = arena_copy(arena, s->p, s->n);
+		if (out)
+			out[n] = c;
+		n++;
 	}
+	const struct str literal = { out ? out : s->p, n };
 	*s = str_from(*s, i);
-	return (struct str){ out, n };
+	return literal;
 }
 
 struct template *template_parse(struct arena *arena, struct str text, const char *file, unsigned line,
@@ -189,7 +197,7 @@ size_t pci_length(struct str s)
 	return 0;
 }
 
-static size_t digits(struct str line, size_t at, bool (*is)(char))
+static size_t digits_end(struct str line, size_t at, bool (*is)(char))
 {
 	while (at < line.n && is(line.p[at]))
 		at++;
@@ -208,7 +216,7 @@ static size_t number_end(enum value_type type, struct str line, size_t at)
 		from += 2;
 	else if (type == VALUE_INT && here.n && (here.p[0] == '-' || here.p[0] == '+'))
 		from++;
-	size_t end = digits(line, from, (type == VALUE_HEX || (hex && type == VALUE_NUM)) ? char_hex : char_digit);
+	size_t end = digits_end(line, from, (type == VALUE_HEX || (hex && type == VALUE_NUM)) ? char_hex : char_digit);
 	return end > from ? end : SIZE_MAX;
 }
 
@@ -240,7 +248,7 @@ static size_t unknown_end(enum value_type type, struct str line, size_t at)
 		n = placeholder_length(str_from(line, from));
 	if (n)
 		return from + n;
-	size_t end = digits(line, from, type == VALUE_INT || (type == VALUE_NUM && !hex) ? char_digit : char_hex);
+	size_t end = digits_end(line, from, type == VALUE_INT || (type == VALUE_NUM && !hex) ? char_digit : char_hex);
 	if (end == from)
 		return hex && (from == line.n || !char_word(line.p[from])) ? from : SIZE_MAX;
 	if (!number_spoilt(type, line, at, end) && here.p[0] != 'O' && here.p[0] != 'o')
@@ -251,16 +259,9 @@ static size_t unknown_end(enum value_type type, struct str line, size_t at)
 	return end + (dots ? dots : str_starts(str_from(line, end), S("..")) ? 2 : 0);
 }
 
-static size_t word_end(struct str line, size_t at)
-{
-	while (at < line.n && !char_space(line.p[at]))
-		at++;
-	return at;
-}
-
 static bool match_from(const struct template *t, size_t index, struct str line, size_t at, struct match *m);
 
-static bool take(const struct template *t, size_t index, struct str line, size_t at, size_t end, struct match *m)
+static bool value_take(const struct template *t, size_t index, struct str line, size_t at, size_t end, struct match *m)
 {
 	size_t n = m->ncaptures;
 	struct str text = { line.p + at, end - at };
@@ -272,17 +273,17 @@ static bool take(const struct template *t, size_t index, struct str line, size_t
 }
 
 /** A number, or what stands for one that is not told: then its text is empty. */
-static bool take_number(const struct template *t, size_t index, struct str line, size_t at, struct match *m)
+static bool value_take_number(const struct template *t, size_t index, struct str line, size_t at, struct match *m)
 {
 	enum value_type type = t->pieces[index].type;
 	const struct piece *next = index + 1 < t->npieces ? &t->pieces[index + 1] : NULL;
-	size_t end = type == VALUE_NAME ? digits(line, at, char_word) : number_end(type, line, at);
+	size_t end = type == VALUE_NAME ? digits_end(line, at, char_word) : number_end(type, line, at);
 	bool number = end != SIZE_MAX && end > at;
 	bool named = type == VALUE_NAME && number && !char_digit(line.p[at]);
 	// Text that the message itself has behind the number belongs to it: `{seconds:int}ms`.
 	bool goes_on = next && number && end < line.n && next->literal.n && line.p[end] == next->literal.p[0];
 	bool spoilt = number && !named && !goes_on && number_spoilt(type == VALUE_NAME ? VALUE_NUM : type, line, at, end);
-	if (number && !spoilt && take(t, index, line, at, end, m))
+	if (number && !spoilt && value_take(t, index, line, at, end, m))
 		return true;
 	size_t unknown = unknown_end(type == VALUE_NAME ? VALUE_NUM : type, line, at), n = m->ncaptures;
 	if (unknown == SIZE_MAX)
@@ -320,7 +321,7 @@ static void doubt_text(size_t index, struct str line, size_t at, size_t end, siz
 	other.slips_left = 0;
 	while ((end = may_begin(next->literal, line, end + 1, &other)) != SIZE_MAX) {
 		other.ncaptures = had;
-		const bool fits = take(t, index, line, at, end, &other);
+		const bool fits = value_take(t, index, line, at, end, &other);
 		for (size_t i = had; fits && i < m->ncaptures; i++)
 			if (i >= other.ncaptures || m->captures[i].piece != other.captures[i].piece ||
 			    !str_eq(m->captures[i].text, other.captures[i].text))
@@ -336,7 +337,7 @@ static bool match_text_value(const struct template *t, size_t index, struct str 
 		end = may_begin(t->pieces[index + 1].literal, line, end, m);
 		if (end == SIZE_MAX)
 			return false;
-		if (take(t, index, line, at, end, m)) {
+		if (value_take(t, index, line, at, end, m)) {
 			doubt_text(index, line, at, end, had, m);
 			return true;
 		}
@@ -354,21 +355,22 @@ static bool match_value(const struct template *t, size_t index, struct str line,
 	case VALUE_HEX:
 	case VALUE_NUM:
 	case VALUE_NAME:
-		return take_number(t, index, line, at, m);
+		return value_take_number(t, index, line, at, m);
 	case VALUE_PCI:
 		end = at + pci_length(str_from(line, at));
-		return end != at && take(t, index, line, at, end, m);
+		return end != at && value_take(t, index, line, at, end, m);
 	case VALUE_TEXT:
-		return last ? take(t, index, line, at, line.n, m) : match_text_value(t, index, line, at, m);
+		return last ? value_take(t, index, line, at, line.n, m) : match_text_value(t, index, line, at, m);
 	default:
-		end = word_end(line, at);
+		for (end = at; end < line.n && !char_space(line.p[end]);)
+			end++;
 		if (last) {
 			while (end > at + 1 && char_among(line.p[end - 1], ".,;:!)`\"'"))
 				end--;
-			return end > at && take(t, index, line, at, end, m);
+			return end > at && value_take(t, index, line, at, end, m);
 		}
 		for (size_t stop = at + 1; stop <= end; stop++)
-			if (take(t, index, line, at, stop, m))
+			if (value_take(t, index, line, at, stop, m))
 				return true;
 		return false;
 	}

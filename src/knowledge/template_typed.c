@@ -2,7 +2,7 @@
 #include "knowledge/template.h"
 
 /** Whether both go on alike, as far as @literal goes. */
-static bool goes_on(struct str literal, size_t i, struct str line, size_t at)
+static bool typed_goes_on(struct str literal, size_t i, struct str line, size_t at)
 {
 	return i >= literal.n || (at < line.n && char_lower(literal.p[i]) == char_lower(line.p[at])) ||
 	       (literal.p[i] == ' ' && at < line.n && char_space(line.p[at]));
@@ -18,14 +18,14 @@ static bool slip_at(struct str literal, size_t i, struct str line, size_t at, si
 		return false;
 	bool swapped = i + 1 < literal.n && at + 1 < line.n && literal.p[i + 1] == b && line.p[at + 1] == a;
 	*ret_i = *ret_at = swapped ? 2 : 1;
-	if (swapped || (char_alpha(a) && char_alpha(b) && goes_on(literal, i + 1, line, at + 1)))
+	if (swapped || (char_alpha(a) && char_alpha(b) && typed_goes_on(literal, i + 1, line, at + 1)))
 		return true;
-	if (char_alpha(a) && goes_on(literal, i + 1, line, at)) { // a letter is missing
+	if (char_alpha(a) && typed_goes_on(literal, i + 1, line, at)) { // a letter is missing
 		*ret_at = 0;
 		return true;
 	}
 	*ret_i = 0;
-	return char_alpha(b) && goes_on(literal, i, line, at + 1);
+	return char_alpha(b) && typed_goes_on(literal, i, line, at + 1);
 }
 
 size_t literal_match_typed(struct str literal, struct str line, size_t at, unsigned *slips_left)

@@ -1,4 +1,5 @@
-// The GPUs of this machine, one line each, and what else an operator needs to know of them.
+// The GPUs of this machine, one line each, and what else an operator needs to know of them. Of many GPUs those matter that are not
+// well: the healthy ones share a line for each kind.
 #include "base/command.h"
 #include "base/print.h"
 #include "report/report.h"
@@ -14,38 +15,15 @@ const char *verdict_name(enum uh_verdict v)
 
 // --- what only a text says ---
 
-static const char *colour_of(const struct gpu_observation *g, const struct uh_report_options *o)
-{
-	return !o->colour ? "" : g->unwell ? "\033[1;31m" : str_is(g->health, "unknown") ? "\033[33m" : "\033[32m";
-}
-
 /** Where what is said of a GPU begins. */
 static size_t indent_in(const struct uh_report_options *o) { return report_width(o) < NARROW ? INDENT_NARROW : INDENT; }
-
-static void add_size(struct text *to, int64_t used, int64_t total)
-{
-	const double gb = 1 << 30;
-	if (total > 0 && used >= 0)
-		text_printf(to, "%.1f of %.1f GB", (double)used / gb, (double)total / gb);
-	else if (total > 0)
-		text_printf(to, "%.1f GB", (double)total / gb);
-}
-
-static void add_holders(struct text *to, const struct device *d)
-{
-	for (size_t i = 0; i < d->nholders && i < HOLDERS_SHOWN; i++)
-		text_printf(to, "%s" STR_FMT " (%lld%s)", i ? ", " : "", STR_ARG(d->holders[i].name),
-			    (long long)d->holders[i].pid, d->holders[i].stopped ? ", stopped" : "");
-	if (d->nholders > HOLDERS_SHOWN)
-		text_printf(to, " and %zu more", d->nholders - HOLDERS_SHOWN);
-}
 
 /** Firmware whose versions are most asked for first; the others are in --json. */
 static void add_firmware(struct text *to, const struct device *d)
 {
 	static const char *const asked[] = { "MES", "MEC", "SMC", "SDMA0", "SDMA" };
 	size_t shown = 0;
-	for (size_t a = 0; a < sizeof(asked) / sizeof(asked[0]); a++) {
+	for (size_t a = 0; a < ARRAY_SIZE(asked); a++) {
 		for (size_t i = 0; i < d->nfirmware && shown < FIRMWARE_SHOWN; i++) {
 			if (!str_eq(d->firmware[i].name, str_z(asked[a])))
 				continue;
@@ -64,31 +42,30 @@ static void put_line(const struct uh_report_options *o, FILE *out, struct str te
 
 static void put_devcoredump(const struct device *d, const struct uh_report_options *o, FILE *out)
 {
-	struct arena room = { 0 };
+	_cleanup_arena_ struct arena room = { 0 };
 	struct command_maker *m = command_begin(&room);
 	command_add(m, "the driver keeps its state for some minutes: ``sudo cp ");
 	command_add_value(m, PIECE_PATH, d->devcoredump);
 	command_add(m, " gpu-core.txt; unhang explain gpu-core.txt``");
 	wrap_step_row(out, &(struct row_style){ INDENT, 0, report_width(o) }, "", command_end(m));
-	arena_free(&room);
 }
 
 /** One figure of the line, on a new line where it does not fit; the next one takes the room of @line. */
 static void put_figure(struct wrapping *w, struct text *line)
 {
-	struct text spaced = { 0 };
+	_cleanup_text_ struct text spaced = { 0 };
 	text_printf(&spaced, " " STR_FMT, STR_ARG(text_str(line)));
 	if (line->n)
 		wrap_word(w, text_str(&spaced));
 	text_clear(line);
-	text_free(&spaced);
 }
 
+/** The line of a GPU: name and health, then figures as far as the driver tells them, wrapped at the terminal's width. */
 static void put_gpu(const struct gpu_observation *g, size_t name_width, FILE *out, const struct uh_report_options *o)
 {
 	const struct device *d = g->device;
-	struct text line = { 0 };
-	struct text name = { 0 };
+	_cleanup_text_ struct text line = { 0 };
+	_cleanup_text_ struct text name = { 0 };
 	text_printf(&name, STR_FMT "%s" STR_FMT "%s", STR_ARG(d->name.n ? d->name : S("AMD GPU")), d->gfx.n ? " (" : "",
 		    STR_ARG(d->gfx), d->gfx.n ? ")" : "");
 	const size_t padding = name.n < name_width ? name_width - name.n : 0;
@@ -102,7 +79,12 @@ static void put_gpu(const struct gpu_observation *g, size_t name_width, FILE *ou
 	} else {
 		fprintf(out, "%*s  ", (int)padding, "");
 	}
-	fprintf(out, "%s%.*s%s", colour_of(g, o), STR_ARG(g->health), o->colour ? "\033[0m" : "");
+	fprintf(out, "%s%.*s%s",
+		(!o->colour                   ? "" :
+		 g->unwell                    ? "\033[1;31m" :
+		 str_is(g->health, "unknown") ? "\033[33m" :
+						"\033[32m"),
+		STR_ARG(g->health), o->colour ? "\033[0m" : "");
 	struct wrapping w = { out, (unsigned)indent_in(o) - 2, (unsigned)report_width(o), (unsigned)(column + g->health.n) };
 	if (d->busy >= 0)
 		text_printf(&line, "%*s%3lld %%", g->health.n < HEALTH ? (int)(HEALTH - g->health.n) : 0, "",
@@ -111,116 +93,53 @@ static void put_gpu(const struct gpu_observation *g, size_t name_width, FILE *ou
 	if (d->power_mw >= 0)
 		text_printf(&line, "%3lld W", (long long)d->power_mw / 1000);
 	put_figure(&w, &line);
-	add_size(&line, d->vram_used, d->vram_total);
+	const int64_t total = d->vram_total;
+	const double gb = 1 << 30;
+	if (total > 0 && d->vram_used >= 0)
+		text_printf(&line, "%.1f of %.1f GB", (double)d->vram_used / gb, (double)total / gb);
+	else if (total > 0)
+		text_printf(&line, "%.1f GB", (double)total / gb);
 	put_figure(&w, &line);
-	add_holders(&line, d);
+	// Those that compute are named: a GPU that hangs belongs to one of them.
+	for (size_t i = 0; i < d->nholders && i < HOLDERS_SHOWN; i++)
+		text_printf(&line, "%s" STR_FMT " (%lld%s)", i ? ", " : "", STR_ARG(d->holders[i].name),
+			    (long long)d->holders[i].pid, d->holders[i].stopped ? ", stopped" : "");
+	if (d->nholders > HOLDERS_SHOWN)
+		text_printf(&line, " and %zu more", d->nholders - HOLDERS_SHOWN);
 	put_figure(&w, &line);
 	fputc('\n', out);
-	text_free(&line);
-	text_free(&name);
-}
-
-/** Which module it is, and how it is connected. */
-static void put_details(struct sheet *s, const struct gpu_observation *g, const struct uh_report_options *o)
-{
-	static const struct column line[] = { { "slot", ", slot " },
-					      { "serial", ", serial " },
-					      { "unique_id", ", unique id " },
-					      { "compute_partition", ", partition " },
-					      { "memory_partition", ", memory " },
-					      { "xgmi_hive", ", XGMI hive " },
-					      { "xccs", ", ", .after = " XCCs", .least = 2 },
-					      { "guest", ", guest of SR-IOV" },
-					      { "connected", ", link " },
-					      { "firmware_asked", ", firmware " } };
-	struct arena a = { 0 };
-	struct text firmware = { 0 };
-	add_firmware(&firmware, g->device);
-	sheet_note(s, "connected", v_known(link_text(g->device, &a)));
-	sheet_note(s, "firmware_asked", v_known(text_str(&firmware)));
-	sheet_list(s, COLUMNS(line), (struct row_style){ indent_in(o), 0, report_width(o) });
-	text_free(&firmware);
-	arena_free(&a);
 }
 
 // --- a GPU ---
 
-static void walk_holders(struct sheet *s, const struct device *d)
-{
-	sheet_open(s, "processes", '[');
-	for (size_t i = 0; i < d->nholders; i++) {
-		sheet_open(s, NULL, '{');
-		sheet_put(s, "name", v_known(d->holders[i].name));
-		sheet_put(s, "pid", v_count(d->holders[i].pid));
-		sheet_put(s, "compute", v_bool(d->holders[i].compute));
-		sheet_put(s, "stopped", v_bool(d->holders[i].stopped));
-		sheet_put(s, "vram", v_count(d->holders[i].vram));
-		sheet_close(s, '}');
-	}
-	sheet_close(s, ']');
-}
-
-static void walk_link(struct sheet *s, const struct link *l)
-{
-	sheet_open(s, "link", '{');
-	sheet_put(s, "speed", v_known(l->speed));
-	sheet_put(s, "width", v_count(l->width));
-	sheet_put(s, "max_speed", v_known(l->max_speed));
-	sheet_put(s, "max_width", v_count(l->max_width));
-	sheet_put(s, "correctable", v_count(l->correctable));
-	sheet_put(s, "nonfatal", v_count(l->nonfatal));
-	sheet_put(s, "fatal", v_count(l->fatal));
-	sheet_close(s, '}');
-}
-
-static void walk_firmware(struct sheet *s, const struct device *d)
-{
-	sheet_open(s, "firmware", '[');
-	for (size_t i = 0; i < d->nfirmware; i++) {
-		sheet_open(s, NULL, '{');
-		sheet_put(s, "name", v_text(d->firmware[i].name));
-		sheet_put(s, "version", v_hex(d->firmware[i].version));
-		sheet_close(s, '}');
-	}
-	sheet_close(s, ']');
-}
-
-static void walk_gpu(struct sheet *s, const struct gpu_observation *g)
+static void report_machine_walk_gpu(struct sheet *s, const struct gpu_observation *g)
 {
 	const struct device *d = g->device;
-	sheet_put(s, "pci", v_text(d->pci));
-	sheet_put(s, "name", v_known(d->name));
-	sheet_put(s, "gfx", v_known(d->gfx));
-	sheet_put(s, "verdict", v_word(verdict_name(gpu_verdict(g))));
-	sheet_put(s, "health", v_text(g->health));
-	sheet_put(s, "stuck", v_if(g->unwell, v_known(g->unit)));
-	sheet_put(s, "says", v_known(g->says));
-	sheet_put(s, "hint", v_known(g->hint));
-	sheet_put(s, "unseen", v_known(g->unseen));
-	sheet_put(s, "driver", v_known(d->driver));
-	sheet_put(s, "card", v_count(d->card));
-	sheet_put(s, "render", v_count(d->render));
-	sheet_put(s, "busy", v_count(d->busy));
-	sheet_put(s, "power_mw", v_count(d->power_mw));
-	sheet_put(s, "temperature_mc", v_count(d->temperature));
-	sheet_put(s, "clock_mhz", v_count(d->clock));
-	sheet_put(s, "vram_used", v_count(d->vram_used));
-	sheet_put(s, "vram_total", v_count(d->vram_total));
-	sheet_put(s, "interrupts", v_count(d->interrupts));
-	sheet_put(s, "waves", v_if(g->waves_known, v_int((int64_t)g->waves)));
-	sheet_put(s, "runtime_status", v_known(d->runtime_status));
-	sheet_put(s, "serial", v_known(d->serial));
-	sheet_put(s, "unique_id", v_known(d->unique_id));
-	sheet_put(s, "slot", v_known(d->slot));
-	sheet_put(s, "xgmi_hive", v_known(d->hive));
-	sheet_put(s, "compute_partition", v_known(d->compute_partition));
-	sheet_put(s, "memory_partition", v_known(d->memory_partition));
-	sheet_put(s, "vbios", v_known(d->vbios));
-	sheet_put(s, "xccs", v_if(d->shaders.xccs, v_number(d->shaders.xccs)));
-	sheet_put(s, "guest", v_bool(d->guest));
-	walk_link(s, &d->link);
-	walk_firmware(s, d);
-	walk_holders(s, d);
+	sheet_fields(s, { "pci", v_text(d->pci) }, { "name", v_known(d->name) }, { "gfx", v_known(d->gfx) },
+		     { "verdict", v_word(verdict_name(gpu_verdict(g))) }, { "health", v_text(g->health) },
+		     { "stuck", v_if(g->unwell, v_known(g->unit)) }, { "says", v_known(g->says) }, { "hint", v_known(g->hint) },
+		     { "unseen", v_known(g->unseen) }, { "driver", v_known(d->driver) }, { "card", v_count(d->card) },
+		     { "render", v_count(d->render) }, { "busy", v_count(d->busy) }, { "power_mw", v_count(d->power_mw) },
+		     { "temperature_mc", v_count(d->temperature) }, { "clock_mhz", v_count(d->clock) },
+		     { "vram_used", v_count(d->vram_used) }, { "vram_total", v_count(d->vram_total) },
+		     { "interrupts", v_count(d->interrupts) }, { "waves", v_if(g->waves_known, v_int((int64_t)g->waves)) },
+		     { "runtime_status", v_known(d->runtime_status) }, { "serial", v_known(d->serial) },
+		     { "unique_id", v_known(d->unique_id) }, { "slot", v_known(d->slot) }, { "xgmi_hive", v_known(d->hive) },
+		     { "compute_partition", v_known(d->compute_partition) },
+		     { "memory_partition", v_known(d->memory_partition) }, { "vbios", v_known(d->vbios) },
+		     { "xccs", v_if(d->shaders.xccs, v_number(d->shaders.xccs)) }, { "guest", v_bool(d->guest) });
+	sheet_record(s, "link", { "speed", v_known(d->link.speed) }, { "width", v_count(d->link.width) },
+		     { "max_speed", v_known(d->link.max_speed) }, { "max_width", v_count(d->link.max_width) },
+		     { "correctable", v_count(d->link.correctable) }, { "nonfatal", v_count(d->link.nonfatal) },
+		     { "fatal", v_count(d->link.fatal) });
+	sheet_each (i, s, "firmware", d->nfirmware) {
+		sheet_fields(s, { "name", v_text(d->firmware[i].name) }, { "version", v_hex(d->firmware[i].version) });
+	}
+	sheet_each (i, s, "processes", d->nholders) {
+		sheet_fields(s, { "name", v_known(d->holders[i].name) }, { "pid", v_count(d->holders[i].pid) },
+			     { "compute", v_bool(d->holders[i].compute) }, { "stopped", v_bool(d->holders[i].stopped) },
+			     { "vram", v_count(d->holders[i].vram) });
+	}
 	sheet_put(s, "devcoredump", v_known(d->devcoredump));
 }
 
@@ -239,7 +158,7 @@ static bool shares_line(const struct machine_observation *m, const struct gpu_ob
 	return o && m->n > 2 && !o->verbose && gpu_verdict(g) == UH_HEALTHY && !g->device->devcoredump.n;
 }
 
-static bool same_kind(const struct gpu_observation *a, const struct gpu_observation *b)
+static bool report_machine_same_kind(const struct gpu_observation *a, const struct gpu_observation *b)
 {
 	return str_eq(a->device->name, b->device->name) && str_eq(a->device->gfx, b->device->gfx);
 }
@@ -249,13 +168,13 @@ static void put_healthy(const struct machine_observation *m, const struct uh_rep
 {
 	for (size_t i = 0; i < m->n; i++) {
 		const struct gpu_observation *g = &m->gpus[i];
-		struct text where = { 0 }, line = { 0 };
+		_cleanup_text_ struct text where = { 0 }, line = { 0 };
 		size_t count = 0;
 		bool first = shares_line(m, g, o);
 		for (size_t k = 0; k < i && first; k++)
-			first = !shares_line(m, &m->gpus[k], o) || !same_kind(&m->gpus[k], g);
+			first = !shares_line(m, &m->gpus[k], o) || !report_machine_same_kind(&m->gpus[k], g);
 		for (size_t k = i; k < m->n && first; k++)
-			if (shares_line(m, &m->gpus[k], o) && same_kind(&m->gpus[k], g))
+			if (shares_line(m, &m->gpus[k], o) && report_machine_same_kind(&m->gpus[k], g))
 				text_printf(&where, "%s" STR_FMT, count++ ? ", " : "", STR_ARG(m->gpus[k].device->pci));
 		text_printf(&line, "%zu GPU%s well: " STR_FMT "%s" STR_FMT "%s at " STR_FMT, count,
 			    count == 1 ? " is" : "s are", STR_ARG(g->device->name.n ? g->device->name : S("AMD GPU")),
@@ -263,11 +182,10 @@ static void put_healthy(const struct machine_observation *m, const struct uh_rep
 			    STR_ARG(text_str(&where)));
 		if (count)
 			print_wrapped(out, text_str(&line), INDENT_NARROW, 0, report_width(o));
-		text_free(&where);
-		text_free(&line);
 	}
 }
 
+/** JSON has every GPU; a text a line for each that is not well, or for all where there are few. */
 static void walk_gpus(struct sheet *s, const struct machine_observation *m, const struct uh_report_options *o)
 {
 	size_t width = 0;
@@ -281,11 +199,28 @@ static void walk_gpus(struct sheet *s, const struct machine_observation *m, cons
 		const bool alone = !s->as_json && !shares_line(m, g, o);
 		const bool details = alone && (m->n <= 2 || g->unwell || o->verbose);
 		sheet_open(s, NULL, '{');
-		walk_gpu(s, g);
+		report_machine_walk_gpu(s, g);
 		if (alone)
 			put_gpu(g, width < NAMES ? width : NAMES, s->json.out, o);
-		if (details)
-			put_details(s, g, o);
+		if (details) {
+			// Which module it is, and how it is connected.
+			static const struct column line[] = { { "slot", ", slot " },
+							      { "serial", ", serial " },
+							      { "unique_id", ", unique id " },
+							      { "compute_partition", ", partition " },
+							      { "memory_partition", ", memory " },
+							      { "xgmi_hive", ", XGMI hive " },
+							      { "xccs", ", ", .after = " XCCs", .least = 2 },
+							      { "guest", ", guest of SR-IOV" },
+							      { "connected", ", link " },
+							      { "firmware_asked", ", firmware " } };
+			_cleanup_arena_ struct arena a = { 0 };
+			_cleanup_text_ struct text firmware = { 0 };
+			add_firmware(&firmware, g->device);
+			sheet_fields(s, { "connected", v_known(link_text(g->device, &a)), TEXT_ONLY },
+				     { "firmware_asked", v_known(text_str(&firmware)), TEXT_ONLY });
+			sheet_list(s, COLUMNS(line), (struct row_style){ indent_in(o), 0, report_width(o) });
+		}
 		if (!s->as_json && g->device->devcoredump.n)
 			put_devcoredump(g->device, o, s->json.out);
 		for (struct str hints = g->hint; alone && hints.n;)
@@ -305,10 +240,8 @@ void report_machine(const struct machine_observation *m, struct sheet *s, const 
 	for (size_t i = 0; i < m->n; i++)
 		refused |= m->gpus[i].device->refused.n;
 	sheet_open(s, "machine", '{');
-	sheet_put(s, "kernel", v_known(m->devices.kernel));
-	sheet_put(s, "driver_version", v_known(m->devices.driver_version));
-	sheet_put(s, "root", v_bool(m->devices.root));
-	sheet_put(s, "debugfs", v_bool(m->devices.debugfs));
+	sheet_fields(s, { "kernel", v_known(m->devices.kernel) }, { "driver_version", v_known(m->devices.driver_version) },
+		     { "root", v_bool(m->devices.root) }, { "debugfs", v_bool(m->devices.debugfs) });
 	sheet_open(s, "unread", '[');
 	walk_unread(s, &m->devices.unread);
 	for (size_t i = 0; i < m->n; i++)

@@ -21,7 +21,7 @@ struct diagnosis {
 	const struct know *know;
 	const struct evidence_reader *evidence;
 	const struct ledger *ledger;
-	const struct machine_observation *machine; // its GPUs, where they were looked at; else NULL
+	const struct machine_observation *observed; // the GPUs of a machine that was looked at; else NULL
 	const struct note *notes;
 	size_t nnotes;
 	enum uh_verdict verdict;
@@ -43,7 +43,7 @@ enum report_list {
 	LIST_NOTES
 };
 
-/** What the walk meets. Lists are opened and closed also where they are empty; open() and close() get the incident of
+/** What the walk meets; a callback that is NULL is not called. Lists are opened and closed also where they are empty; open() and close() get the incident of
  * the lists inside one, and NULL for the two others. */
 struct report_writer {
 	void (*begin)(void *ctx, const struct diagnosis *d);

@@ -1,10 +1,149 @@
-// Addresses that were asked for, looked up in all the code that was named.
+// Addresses that were asked for, looked up in all the code that was named. There may be a million of them, and gigabytes of code; so each object
+// is held against all addresses while it is in memory, and is dropped at once where none lies in it.
+// And lines of source files: which file a path of debug information means here, and whether it may be read.
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
+#include "base/door/door.h"
 #include "base/print.h"
 #include "session/look.h"
-#include "session/source_text.h"
+
+enum { SOURCE_MOST = 16 << 20, FILES_MOST = 64, ASKED_MOST = 8 };
+
+struct source_file {
+	struct str beside, path, bytes;
+};
+
+struct source_texts {
+	struct arena arena;
+	const char *const *directories;
+	size_t n;
+	VEC(struct source_file) files;
+	unsigned asked;     // how many files were asked whether they are there
+	struct text unread; // the first that is there and was not read, and why
+};
+
+struct source_texts *source_texts_new(const char *const *directories, size_t n)
+{
+	struct source_texts *t = mem_alloc(sizeof(*t));
+	t->directories = directories;
+	t->n = n;
+	return t;
+}
+
+void source_texts_free(struct source_texts *t, struct text *problems)
+{
+	text_add(problems, text_str(&t->unread));
+	text_free(&t->unread);
+	vec_free(&t->files);
+	arena_free(&t->arena);
+	free(t);
+}
+
+/** What is not shown is said once. */
+static void note_source_unread(struct source_texts *t, struct str path, const char *why)
+{
+	if (!t->unread.n)
+		text_printf(&t->unread, "source: " STR_FMT ": %s\n", STR_ARG(path), why);
+}
+
+/** With the rights of the user who called; links do not lead out of the directory. */
+static bool read_below(struct source_texts *t, const char *directory, struct str path, struct str *ret)
+{
+	const struct named n = { .path = directory, .below = arena_z(&t->arena, path), .as_caller = true, .inside = true };
+	struct uh_error *err = named_read(&n, SOURCE_MOST, &t->arena, ret, NULL);
+	bool read = !err;
+	if (err && (err->errnum == EACCES || err->errnum == EPERM))
+		note_source_unread(t, path, strerror(err->errnum));
+	door_forget(err);
+	return read;
+}
+
+static bool file_is_there(const char *path)
+{
+	struct opened what;
+	struct uh_error *err = door_look(&(struct named){ .path = path, .as_caller = true }, &what);
+	const bool there = !err && S_ISREG(what.st.st_mode);
+	door_forget(err);
+	return there;
+}
+
+/** /build/src/k.hip below /home/me: /home/me/build/src/k.hip, /home/me/src/k.hip, /home/me/k.hip. */
+static bool find_below(struct source_texts *t, const char *directory, struct str path, struct str *ret)
+{
+	while (path.n) {
+		if (read_below(t, directory, path, ret))
+			return true;
+		while (path.n && path.p[0] != '/')
+			path = str_from(path, 1);
+		while (path.n && path.p[0] == '/')
+			path = str_from(path, 1);
+	}
+	return false;
+}
+
+/** A user's directory has secrets in it that begin with a dot, and no source. */
+static bool is_hidden(struct str path)
+{
+	while (path.n) {
+		const struct str name = str_split(&path, '/');
+		if (name.n > 1 && name.p[0] == '.' && !str_is(name, ".."))
+			return true;
+	}
+	return false;
+}
+
+/** Where the file of the code lies; empty for code of a process's memory, and in the root directory, which is no place for it. */
+static struct str directory_of_code(struct str object)
+{
+	size_t n = object.n;
+	while (n && object.p[n - 1] != '/')
+		n--;
+	if (n == 1 || str_starts(object, S("memory:")))
+		return S("");
+	return n ? str_cut(object, n) : S(".");
+}
+
+/** Directories that were named count more than the one beside the code, which a package may have filled. */
+static bool find_source_file(struct source_texts *t, struct str beside, struct str path, struct str *ret)
+{
+	bool found = false;
+	for (size_t i = 0; i < t->n && !found; i++)
+		found = find_below(t, t->directories[i], path, ret);
+	if (!found && beside.n && !is_hidden(path))
+		found = find_below(t, arena_z(&t->arena, beside), path, ret);
+	if (!found && !t->unread.n && str_starts(path, S("/")) && t->asked++ < ASKED_MOST &&
+	    file_is_there(arena_z(&t->arena, path)))
+		note_source_unread(t, path, "not read: it is neither below a --source directory nor beside the code");
+	return found;
+}
+
+/** A file's text; empty where it is nowhere. */
+static struct str source_text_of(struct source_texts *t, struct str beside, struct str path)
+{
+	for (size_t i = 0; i < t->files.len; i++)
+		if (str_eq(t->files.data[i].path, path) && str_eq(t->files.data[i].beside, beside))
+			return t->files.data[i].bytes;
+	struct source_file f = { arena_str(&t->arena, beside), arena_str(&t->arena, path), { 0 } };
+	if (t->files.len == FILES_MOST)
+		return f.bytes;
+	if (!find_source_file(t, beside, path, &f.bytes))
+		f.bytes = (struct str){ 0 };
+	vec_push(&t->files, f);
+	return f.bytes;
+}
+
+struct str source_line(struct source_texts *t, struct str object, struct str path, unsigned line)
+{
+	struct str text = path.n && line ? source_text_of(t, directory_of_code(object), path) : (struct str){ 0 };
+	for (unsigned i = 1; i < line && text.n; i++)
+		str_split(&text, '\n');
+	return str_trim(str_cut(str_split(&text, '\n'), 400));
+}
+
+// --- addresses ---
 
 struct asked {
 	const char *text;
@@ -32,6 +171,14 @@ struct hunt {
 	size_t objects;
 };
 
+static void hunt_free(struct hunt *h)
+{
+	vec_free(&h->matches);
+	cleanup_free(&h->asked);
+	code_set_free(&h->set);
+}
+
+/** An address, or a function with an offset as disassemblers write it. */
 static bool parse_asked(const char *text, struct asked *ret)
 {
 	struct str s = str_trim(str_z(text));
@@ -75,6 +222,7 @@ static const struct code_symbol *find_symbol(struct hunt *h, const struct code_o
 	return NULL;
 }
 
+/** Without a base an address is one within the object, as a linker gives it. */
 static bool match_address(struct hunt *h, struct loaded *l, struct asked *a, struct hit *ret)
 {
 	ret->pc = a->value;
@@ -92,6 +240,7 @@ static bool match_address(struct hunt *h, struct loaded *l, struct asked *a, str
 	return a->name.n || ret->function;
 }
 
+/** Hits of one address are chained, so that they can be told in the order in which the addresses were asked for. */
 static void add_hit(struct hunt *h, const struct hit *m)
 {
 	struct asked *a = &h->asked[m->asked];
@@ -114,6 +263,7 @@ static struct loaded *take_wanted(struct hunt *h, struct str name, char *bytes, 
 	return NULL;
 }
 
+/** Called for each object of a file; true: it was for the GPU that was asked for. */
 static bool take_object(void *ctx, struct str name, char *bytes, size_t size)
 {
 	struct hunt *h = ctx;
@@ -143,16 +293,6 @@ static size_t same_object(const struct hunt *h, size_t begin, uint64_t *ret_pcs)
 	return end - begin;
 }
 
-/** The matches of each object at once. */
-static void resolve(struct hunt *h, int context, struct where *where)
-{
-	_cleanup_free_ uint64_t *pcs = mem_alloc(h->matches.len * sizeof(*pcs) + 1);
-	for (size_t begin = 0, n; begin < h->matches.len; begin += n) {
-		n = same_object(h, begin, pcs);
-		code_where_in(&h->set, h->matches.data[begin].in, pcs, n, context, where + begin);
-	}
-}
-
 static int by_asked(const void *a, const void *b)
 {
 	const struct found_address *x = a, *y = b;
@@ -161,6 +301,7 @@ static int by_asked(const void *a, const void *b)
 	return x->where < y->where ? -1 : x->where > y->where;
 }
 
+/** It is told in its place among the others, and why: the function may be shorter than the offset. */
 static struct found_address not_found(const struct hunt *h, size_t i, struct where *where)
 {
 	const struct asked *a = &h->asked[i];
@@ -168,21 +309,17 @@ static struct found_address not_found(const struct hunt *h, size_t i, struct whe
 	return (struct found_address){ a->text, where, i, a->name.n, a->size, NULL };
 }
 
-/** The line of source of each frame. */
-static const struct str *source_lines(struct source_texts *t, const struct where *w, struct arena *a)
-{
-	struct str *lines = arena_alloc(a, w->nframes * sizeof(*lines) + 1);
-	for (size_t i = 0; i < w->nframes; i++)
-		lines[i] = source_line(t, w->in->name, w->frames[i].file, w->frames[i].line);
-	return lines;
-}
-
+/** All at once, since source lines and instructions of one object come from one child. */
 static void report_found(struct hunt *h, const struct know *k, const struct uh_look_options *o, FILE *out)
 {
 	size_t n = h->matches.len, shown = 0;
 	_cleanup_free_ struct where *where = mem_alloc((n + h->n) * sizeof(*where) + 1);
 	_cleanup_free_ struct found_address *found = mem_alloc((n + h->n) * sizeof(*found) + 1);
-	resolve(h, o->context, where);
+	_cleanup_free_ uint64_t *pcs = mem_alloc(n * sizeof(*pcs) + 1);
+	for (size_t begin = 0, count; begin < n; begin += count) { // those of each object at once
+		count = same_object(h, begin, pcs);
+		code_where_in(&h->set, h->matches.data[begin].in, pcs, count, o->context, where + begin);
+	}
 	for (; shown < n; shown++)
 		found[shown] = (struct found_address){
 			h->asked[h->matches.data[shown].asked].text, &where[shown], h->matches.data[shown].asked, false, 0, NULL
@@ -194,12 +331,16 @@ static void report_found(struct hunt *h, const struct know *k, const struct uh_l
 		}
 	qsort(found, shown, sizeof(*found), by_asked);
 	struct source_texts *texts = source_texts_new(o->sources, o->nsources);
-	struct arena a = { 0 };
-	for (size_t i = 0; i < shown && o->context >= 0; i++)
-		found[i].texts = source_lines(texts, found[i].where, &a);
+	_cleanup_arena_ struct arena a = { 0 };
+	for (size_t i = 0; i < shown && o->context >= 0; i++) {
+		const struct where *w = found[i].where;
+		struct str *lines = arena_alloc(&a, w->nframes * sizeof(*lines) + 1); // of source, of each frame
+		for (size_t f = 0; f < w->nframes; f++)
+			lines[f] = source_line(texts, w->in->name, w->frames[f].file, w->frames[f].line);
+		found[i].texts = lines;
+	}
 	report_where(k, found, shown, o, out);
 	source_texts_free(texts, &h->set.problems);
-	arena_free(&a);
 }
 
 static void print_found(const struct found_address *f, struct text *line, FILE *out)
@@ -213,7 +354,7 @@ static void print_found(const struct found_address *f, struct text *line, FILE *
 /** One line for each of very many: made and written while it is in the processor's cache. */
 static void report_lines(struct hunt *h, FILE *out)
 {
-	struct text line = { 0 };
+	_cleanup_text_ struct text line = { 0 };
 	size_t n = h->matches.len;
 	_cleanup_free_ uint64_t *pcs = mem_alloc(n * sizeof(*pcs) + 1);
 	for (size_t begin = 0, count; begin < n; begin += count) {
@@ -231,17 +372,6 @@ static void report_lines(struct hunt *h, FILE *out)
 			const struct found_address f = not_found(h, i, &w);
 			print_found(&f, &line, out);
 		}
-	}
-	text_free(&line);
-}
-
-/** What lies in no function still has its place. */
-static void find_others(struct hunt *h)
-{
-	for (size_t i = 0; i < h->n; i++) {
-		struct loaded *l = h->asked[i].first || h->asked[i].name.n ? NULL : code_set_find(&h->set, h->asked[i].value);
-		if (l)
-			add_hit(h, &(struct hit){ .in = l, .pc = h->asked[i].value, .asked = (uint32_t)i });
 	}
 }
 
@@ -269,6 +399,7 @@ static struct uh_error *no_code(struct hunt *h, const struct uh_look_options *o,
 			    o->gfx ? " for " : "", o->gfx ? o->gfx : "");
 }
 
+/** For a list of the kernels all objects are needed. */
 static bool keep_object(void *ctx, struct str name, char *bytes, size_t size)
 {
 	struct hunt *h = ctx;
@@ -277,33 +408,39 @@ static bool keep_object(void *ctx, struct str name, char *bytes, size_t size)
 	return l;
 }
 
+/** The code of what was named. The error is that there is none. */
+static struct uh_error *read_code_named(struct hunt *h, const struct uh_look_options *o,
+					bool (*take)(void *ctx, struct str name, char *bytes, size_t size),
+					const struct teller *t)
+{
+	_cleanup_text_ struct text problems = { 0 };
+	const struct code_places places = { .n = o->ncode, .paths = o->code, .gfx = h->gfx };
+	const struct code_taker taker = { take, h };
+	code_places_all(&places, &taker, &problems);
+	if (!h->objects)
+		return no_code(h, o, t, text_str(&problems));
+	look_tell(t, text_str(&problems));
+	return NULL;
+}
+
 struct uh_error *uh_look_code(const struct uh_look_options *o, FILE *out, uh_problem_fn *problem, void *ctx)
 {
-	struct teller teller = { problem, ctx };
-	struct hunt h = { .gfx = str_z(o->gfx) };
-	struct text problems = { 0 };
-	struct uh_error *err = NULL;
-	struct code_places places = { .n = o->ncode, .paths = o->code, .gfx = h.gfx };
-	struct code_taker taker = { keep_object, &h };
-	code_places_all(&places, &taker, &problems);
-	if (h.objects) {
-		look_tell(&teller, text_str(&problems));
-		look_tell(&teller, text_str(&h.set.problems));
-		report_kernels(&h.set, o->json, out);
-	} else {
-		err = no_code(&h, o, &teller, text_str(&problems));
-	}
-	text_free(&problems);
-	code_set_free(&h.set);
-	return err;
+	const struct teller teller = { problem, ctx };
+	_cleanup_(hunt_free) struct hunt h = { .gfx = str_z(o->gfx) };
+	struct uh_error *err = read_code_named(&h, o, keep_object, &teller);
+	if (err)
+		return err;
+	look_tell(&teller, text_str(&h.set.problems));
+	report_kernels(&h.set, o->json, out);
+	return NULL;
 }
 
 struct uh_error *uh_look_where(const struct uh_look_options *o, const char *const *addresses, size_t n, FILE *out,
 			       uh_problem_fn *problem, void *ctx, unsigned *ret_missed)
 {
 	struct teller teller = { problem, ctx };
-	struct hunt h = { .set.functions_only = o->context < 0 && !o->json, .gfx = str_z(o->gfx) };
-	struct text problems = { 0 };
+	const bool lines = o->context < 0 && !o->json;
+	_cleanup_(hunt_free) struct hunt h = { .set.functions_only = lines, .gfx = str_z(o->gfx), .based = o->loaded_at };
 	*ret_missed = 0;
 	struct uh_error *err = parse_addresses(addresses, n, &h);
 	struct str at = str_z(o->loaded_at);
@@ -312,32 +449,24 @@ struct uh_error *uh_look_where(const struct uh_look_options *o, const char *cons
 		at = str_from(at, 1);
 	at = str_split(&at, '-');
 	at = str_starts(at, S("0x")) ? str_from(at, 2) : at;
-	h.based = o->loaded_at;
 	if (!err && h.based && !(at.n && str_hex(at, &h.loaded_at)))
 		err = uh_error_new("--loaded-at needs an address such as 0x7f3a00000000, not '%s'", o->loaded_at);
-	if (!err) {
-		struct code_places places = { .n = o->ncode, .paths = o->code, .gfx = str_z(o->gfx) };
-		struct code_taker taker = { take_object, &h };
-		code_places_all(&places, &taker, &problems);
-		if (!h.objects)
-			err = no_code(&h, o, &teller, text_str(&problems));
+	if (!err)
+		err = read_code_named(&h, o, take_object, &teller);
+	if (err)
+		return err;
+	for (size_t i = 0; i < n; i++) { // what lies in no function still has its place
+		struct loaded *l = h.asked[i].first || h.asked[i].name.n ? NULL : code_set_find(&h.set, h.asked[i].value);
+		if (l)
+			add_hit(&h, &(struct hit){ .in = l, .pc = h.asked[i].value, .asked = (uint32_t)i });
 	}
-	if (!err) {
-		struct know *k = o->context < 0 ? NULL : look_knowledge(&teller); // it is of instructions
-		look_tell(&teller, text_str(&problems));
-		find_others(&h);
-		if (o->context < 0 && !o->json)
-			report_lines(&h, out);
-		else
-			report_found(&h, k, o, out);
-		look_tell(&teller, text_str(&h.set.problems));
-		for (size_t i = 0; i < n; i++)
-			*ret_missed += !h.asked[i].first;
-		know_free(k);
-	}
-	text_free(&problems);
-	vec_free(&h.matches);
-	free(h.asked);
-	code_set_free(&h.set);
-	return err;
+	_cleanup_know_ struct know *k = o->context < 0 ? NULL : look_knowledge(teller); // it is of instructions
+	if (lines)
+		report_lines(&h, out);
+	else
+		report_found(&h, k, o, out);
+	look_tell(&teller, text_str(&h.set.problems));
+	for (size_t i = 0; i < n; i++)
+		*ret_missed += !h.asked[i].first;
+	return NULL;
 }

@@ -2,27 +2,20 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "host/host.h"
-#include "session/machine.h"
 #include "session/session.h"
-
-static bool is_about(const struct incident *i, int64_t pid)
-{
-	int64_t named;
-	for (size_t n = 0; n < i->events.len; n++) {
-		const struct fact *f = diag_fact(i->events.data[n], "pid");
-		if (f && str_number(f->value, &named) && named == pid)
-			return true;
-	}
-	return false;
-}
 
 /** Who has the GPU open through KFD uses ROCm, whatever it is called. */
 static void take_stack(struct incident *i, const struct device *d)
 {
 	bool computes = false;
-	for (size_t n = 0; n < d->nholders; n++)
-		computes |= d->holders[n].compute && is_about(i, d->holders[n].pid);
+	for (size_t n = 0; n < i->events.len; n++) {
+		const struct fact *f = diag_fact(i->events.data[n], "pid");
+		int64_t pid;
+		for (size_t h = 0; f && str_number(f->value, &pid) && h < d->nholders; h++)
+			computes |= d->holders[h].compute && d->holders[h].pid == pid;
+	}
 	if (computes)
 		incident_add_machine(i, (struct fact){ S("stack"), S("rocm"), FACT_TEXT, i->events.data[0]->at });
 }
@@ -66,21 +59,11 @@ static bool processes_gone(const struct uh_session *s, const struct incident *i)
 	return true;
 }
 
-/** What of the evidence is out of danger, and what is out of reach. */
-static void take_age(const struct uh_session *s, struct incident *i)
-{
-	enum { DRIVER_KEEPS = 300 }; // seconds, for a device core
-	double when;
-	i->saved = s->asked;
-	i->ended = s->job_ended || processes_gone(s, i);
-	i->long_past = i->saved || (!i->now && incident_when(i, s->evidence, s->told.now, &when) &&
-				    when + DRIVER_KEEPS < (double)s->told.now);
-}
-
 /** An incident of this boot is held against the machine as it is; an earlier one only against what its log says. */
 void session_advise(struct uh_session *s)
 {
-	struct host host = { 0 };
+	enum { DRIVER_KEEPS = 300 }; // seconds, for a device core
+	_cleanup_(host_free) struct host host = { 0 };
 	bool look = false;
 	for (size_t n = 0; n < s->ledger.incidents.len; n++)
 		look |= s->ledger.incidents.data[n]->this_boot;
@@ -88,30 +71,34 @@ void session_advise(struct uh_session *s)
 		host_look_beside(s->know, s->asked ? s->asked->tape : NULL, &host);
 	for (size_t n = 0; n < s->ledger.incidents.len; n++) {
 		struct incident *i = s->ledger.incidents.data[n];
+		double when;
 		if (s->seen)
 			take_state(s, i);
-		take_age(s, i);
+		// What of the evidence is out of danger, and what is out of reach.
+		i->saved = s->asked;
+		i->ended = s->job_ended || processes_gone(s, i);
+		i->long_past = i->saved || (!i->now && incident_when(i, s->evidence, s->told.now, &when) &&
+					    when + DRIVER_KEEPS < (double)s->told.now);
 		i->evidence = s->kinds.data;
 		i->nevidence = s->kinds.len;
 		if (s->log_wanted)
 			incident_weigh_log(i, s->log_read);
 		incident_advise(i, s->know, look ? &host : NULL);
 	}
-	if (look)
-		host_free(&host);
 }
 
-static void unread(struct uh_session *s, struct str what, const char *why)
+static void add_unread(struct uh_session *s, struct str what, const char *why)
 {
 	text_printf(&s->unread, "%s" STR_FMT "%s", s->unread.n ? "; " : "", STR_ARG(what), why);
 }
 
+/** The first path by name, the others by number: a GPU that is gone has dozens. */
 static void tell_late(struct uh_session *s, const struct unread *u)
 {
 	struct str paths = u->paths, first = str_split(&paths, '\n');
 	if (!u->n)
 		return;
-	unread(s, first, " did not answer");
+	add_unread(s, first, " did not answer");
 	if (u->n > 1)
 		text_printf(&s->unread, ", nor did %zu other file%s", u->n - 1, u->n == 2 ? "" : "s");
 }
@@ -121,9 +108,9 @@ static void tell_unread(struct uh_session *s)
 {
 	const struct devices *d = &s->seen->devices;
 	if (s->lost.n)
-		unread(s, s->lost, "");
+		add_unread(s, s->lost, "");
 	else if (!d->n && !d->unread.n)
-		unread(s, d->pci_known ? S("this machine has no AMD GPU") : S("/sys/bus/pci/devices cannot be listed"), "");
+		add_unread(s, d->pci_known ? S("this machine has no AMD GPU") : S("/sys/bus/pci/devices cannot be listed"), "");
 	tell_late(s, &d->unread);
 	tell_late(s, &d->processes_unread);
 	for (size_t n = 0; n < s->seen->n; n++) {
@@ -132,21 +119,13 @@ static void tell_unread(struct uh_session *s)
 			continue;
 		tell_late(s, &g->device->unread);
 		if (g->unseen.n || !g->device->unread.n)
-			unread(s,
-			       arena_printf(&s->arena, STR_FMT ": " STR_FMT, STR_ARG(g->device->pci),
-					    STR_ARG(g->unseen.n ? g->unseen : S("its state could not be read"))),
-			       "");
+			add_unread(s,
+				   arena_printf(&s->arena, STR_FMT ": " STR_FMT, STR_ARG(g->device->pci),
+						STR_ARG(g->unseen.n ? g->unseen : S("its state could not be read"))),
+				   "");
 	}
 	if (s->log_wanted && !s->log_read)
-		unread(s, S("the kernel log could not be read"), "");
-}
-
-static uint64_t known_messages(const struct uh_session *s)
-{
-	uint64_t n = 0;
-	for (size_t i = 0; i < evidence_count(s->evidence); i++)
-		n += evidence_at(s->evidence, i)->events;
-	return n;
+		add_unread(s, S("the kernel log could not be read"), "");
 }
 
 /** A GPU is unwell, or one is missing. */
@@ -160,18 +139,21 @@ static bool gpus_at_fault(const struct uh_session *s)
 void session_judge(struct uh_session *s)
 {
 	bool incident = gpus_at_fault(s);
+	uint64_t messages = 0; // that are known
+	for (size_t i = 0; i < evidence_count(s->evidence); i++)
+		messages += evidence_at(s->evidence, i)->events;
 	for (size_t n = 0; n < s->ledger.incidents.len; n++)
 		incident |= !s->ledger.incidents.data[n]->history;
 	if (s->seen)
 		tell_unread(s);
 	else if (!evidence_count(s->evidence))
-		unread(s, S("nothing could be read"), "");
+		add_unread(s, S("nothing could be read"), "");
 	else if (s->problems)
-		unread(s, S("not everything could be read"), "");
-	else if (s->refusals && s->refusals == known_messages(s))
-		unread(s, S("the file has an error message instead of the kernel log"), "");
+		add_unread(s, S("not everything could be read"), "");
+	else if (s->refusals && s->refusals == messages)
+		add_unread(s, S("the file has an error message instead of the kernel log"), "");
 	else if (s->unknown_failures)
-		unread(s, S("it reports a failure that unhang does not know"), "");
+		add_unread(s, S("it reports a failure that unhang does not know"), "");
 	s->verdict = incident ? UH_INCIDENT : s->unread.n ? UH_UNKNOWN : UH_HEALTHY;
 }
 

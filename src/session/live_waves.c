@@ -1,11 +1,9 @@
 // The waves on the GPUs of this machine.
 #include <stdlib.h>
 
-#include "base/cleanup.h"
 #include "gpu/process/target.h"
 #include "gpu/memory/vm.h"
-#include "session/live.h"
-#include "source/tape/tape.h"
+#include "session/look.h"
 
 enum { BETWEEN_LOOKS_MS = 20, LOOKS = 2, PROCESSES_MOST = 16 };
 
@@ -16,7 +14,6 @@ struct gpu_waves {
 	struct target *process; // whose code the waves run, where it is clear which; else NULL
 	struct target *memory;  // that they see, where there is no such process; else NULL
 	struct code_places places;
-	bool *moved;
 	struct str stopped; // why there were fewer looks than there should be
 };
 
@@ -30,32 +27,33 @@ static struct sighting sighting_of(const struct wave *w)
 	const struct wave_slot *s = &w->slot;
 	const unsigned parts[] = { s->xcc, s->se, s->sh, s->cu, s->simd, s->slot };
 	uint64_t place = 0;
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
 		place = place << 8 | (parts[i] & 0xff);
 	return (struct sighting){ place, w->pc };
 }
 
-static int by_place(const void *a, const void *b)
+static int by_wave_place(const void *a, const void *b)
 {
 	const struct sighting *x = a, *y = b;
 	return x->place < y->place ? -1 : x->place > y->place;
 }
 
 /** Marks the waves that are not where they were before, or were not there. */
-static void mark_moved(const struct request *before, const struct wave *waves, size_t n, bool *moved)
+static void mark_moved_waves(const struct request *before, const struct wave *waves, size_t n, bool *moved)
 {
 	_cleanup_free_ struct sighting *seen = mem_alloc(before->n * sizeof(*seen) + 1);
 	for (size_t i = 0; i < before->n; i++)
 		seen[i] = sighting_of(&before->waves[i]);
-	qsort(seen, before->n, sizeof(*seen), by_place);
+	qsort(seen, before->n, sizeof(*seen), by_wave_place);
 	for (size_t i = 0; i < n; i++) {
 		struct sighting now = sighting_of(&waves[i]);
-		const struct sighting *then = bsearch(&now, seen, before->n, sizeof(*seen), by_place);
+		const struct sighting *then = bsearch(&now, seen, before->n, sizeof(*seen), by_wave_place);
 		moved[i] |= !then || then->pc != now.pc;
 	}
 }
 
-static void see(struct gpu_waves *g, struct arena *a, struct waves_seen *ret)
+/** Several looks, since a wave that stands and one that loops look the same in one. Without any wave one look is enough. */
+static void see_waves(struct gpu_waves *g, struct arena *a, struct waves_seen *ret)
 {
 	unsigned looks = g->look.options->looks ? g->look.options->looks : LOOKS;
 	struct request *r = arena_alloc(a, looks * sizeof(*r));
@@ -79,10 +77,10 @@ static void see(struct gpu_waves *g, struct arena *a, struct waves_seen *ret)
 	}
 	ret->n = r[n - 1].n;
 	ret->waves = r[n - 1].waves;
-	g->moved = mem_alloc(ret->n + 1);
+	bool *moved = arena_alloc(a, ret->n + 1);
 	for (unsigned i = 0; i + 1 < n; i++)
-		mark_moved(&r[i], ret->waves, ret->n, g->moved);
-	ret->moved = n > 1 || !ret->n ? g->moved : NULL;
+		mark_moved_waves(&r[i], ret->waves, ret->n, moved);
+	ret->moved = n > 1 || !ret->n ? moved : NULL;
 }
 
 /** What is known of the machine's processes. */
@@ -92,19 +90,8 @@ struct processes {
 	bool looked, placed; // at kfd; at the places of queues
 };
 
-/** The places of queues, which have VMIDs, are only looked at where there are several processes to tell apart. */
-static void look_at_kfd(struct processes *p, const struct know *k, bool places)
-{
-	if (!p->looked)
-		kfd_look(&p->live->found.devices, &p->kfd);
-	p->looked = true;
-	if (places && !p->placed)
-		kfd_look_at_places(&p->kfd, k, &p->live->found.devices);
-	p->placed |= places;
-}
-
 /** The processes that compute on a GPU; how many. */
-static size_t computing(const struct device *d, int64_t *ret, size_t most)
+static size_t computing_processes(const struct device *d, int64_t *ret, size_t most)
 {
 	size_t n = 0;
 	for (size_t i = 0; i < d->nholders && n < most; i++) {
@@ -132,13 +119,18 @@ static uint32_t vmids_of(struct target *process, const struct device *d)
 }
 
 /** Finds the process whose waves these are: by the VMIDs of its queues, or because no other one computes on the GPU. */
-static void find_process(struct gpu_waves *g, struct processes *p, uint32_t vmids, const struct teller *t, struct arena *a)
+static void find_wave_process(struct gpu_waves *g, struct processes *p, uint32_t vmids, const struct teller *t, struct arena *a)
 {
 	int64_t pids[PROCESSES_MOST];
-	const size_t n = computing(g->device, pids, PROCESSES_MOST);
+	const size_t n = computing_processes(g->device, pids, PROCESSES_MOST);
 	const struct str pci = g->device->pci;
-	if (n)
-		look_at_kfd(p, g->look.know, n > 1);
+	if (n && !p->looked)
+		kfd_look(&p->live->found.devices, &p->kfd);
+	// The places of queues, which have VMIDs, are only looked at where there are several processes to tell apart.
+	if (n > 1 && !p->placed)
+		kfd_look_at_places(&p->kfd, g->look.know, &p->live->found.devices);
+	p->looked |= n;
+	p->placed |= n > 1;
 	for (size_t i = 0; i < n; i++) {
 		_cleanup_error_ struct uh_error *err =
 			target_process_of(g->look.know, &p->live->found.devices, &p->kfd, pids[i], &g->process);
@@ -167,7 +159,7 @@ static void find_process(struct gpu_waves *g, struct processes *p, uint32_t vmid
 }
 
 /** The memory that the waves see, read through the GPU. NULL if they have several VMIDs, because it would not be clear whose code it is. */
-static struct target *memory_of(const struct gpu_waves *g, const struct waves_seen *seen)
+static struct target *memory_of_waves(const struct gpu_waves *g, const struct waves_seen *seen)
 {
 	const struct wave_slot first = seen->n ? seen->waves[0].slot : (struct wave_slot){ 0 };
 	unsigned vmid = first.vmid ? first.vmid : VM_IDS;
@@ -178,33 +170,22 @@ static struct target *memory_of(const struct gpu_waves *g, const struct waves_se
 }
 
 /** The code of waves is that of their process; else it is looked for in the GPU's memory. */
-static void open_code(struct gpu_waves *g, struct processes *p, const struct teller *t, const struct waves_seen *seen)
+static void open_wave_code(struct gpu_waves *g, struct processes *p, const struct teller *t, const struct waves_seen *seen)
 {
 	const struct uh_look_options *o = g->look.options;
-	struct arena a = { 0 };
+	_cleanup_arena_ struct arena a = { 0 };
 	uint32_t vmids = 0;
 	for (size_t i = 0; i < seen->n; i++)
 		vmids |= 1u << (seen->waves[i].slot.vmid & 31);
 	if (seen->n)
-		find_process(g, p, vmids, t, &a);
-	arena_free(&a);
+		find_wave_process(g, p, vmids, t, &a);
 	g->places = (struct code_places){ .n = o->ncode, .paths = o->code, .tape = p->live->found.tape };
-	g->memory = g->process ? NULL : memory_of(g, seen);
+	g->memory = g->process ? NULL : memory_of_waves(g, seen);
 	target_code_open(&g->look.code, g->process ? g->process : g->memory, &g->places);
 }
 
-static void close_gpu(struct gpu_waves *g, const struct teller *t)
-{
-	look_tell_target(&g->look, t);
-	target_code_close(&g->look.code);
-	target_close(g->process);
-	target_close(g->memory);
-	target_close(g->look.target);
-	free(g->moved);
-}
-
 /** Why there are no waves, and what can still be seen. */
-static struct str with_rest(struct arena *a, const struct gpu_waves *g, struct str why_not)
+static struct str why_no_waves(struct arena *a, const struct gpu_waves *g, struct str why_not)
 {
 	const struct gate gate = target_gate(g->look.target);
 	const bool rings = g->device->debugfs.n && !gate.asleep && !gate.off_bus && !gate.refused;
@@ -213,52 +194,50 @@ static struct str with_rest(struct arena *a, const struct gpu_waves *g, struct s
 }
 
 /** All GPUs are seen before any is written about. */
-static struct uh_error *write_waves(const struct know *k, const struct uh_look_options *o, FILE *out, const struct live *live,
-				    const struct teller *t)
+struct uh_error *live_waves(struct looking *at)
 {
-	_cleanup_free_ struct gpu_waves *gpus = mem_alloc(live->n * sizeof(*gpus));
-	_cleanup_free_ struct waves_seen *seen = mem_alloc(live->n * sizeof(*seen));
-	struct arena a = { 0 };
-	struct processes processes = { .live = live };
-	struct uh_error *failed = NULL;
+	_cleanup_(live_free) struct live live;
+	struct uh_error *failed = live_find(at, "waves", false, &live);
+	if (failed)
+		return failed;
+	const struct uh_look_options *o = &at->options;
+	const struct teller *t = &at->teller;
+	_cleanup_free_ struct gpu_waves *gpus = mem_alloc(live.n * sizeof(*gpus));
+	_cleanup_free_ struct waves_seen *seen = mem_alloc(live.n * sizeof(*seen));
+	_cleanup_arena_ struct arena a = { 0 };
+	struct processes processes = { .live = &live };
 	size_t answered = 0;
-	for (size_t i = 0; i < live->n; i++) {
+	for (size_t i = 0; i < live.n; i++) {
 		struct gpu_waves *g = &gpus[i];
-		g->device = live->list[i];
-		live_progress(live, o, i);
-		g->look = (struct look){ .know = k, .options = o, .out = out, .target = target_device(k, g->device) };
+		g->device = live.list[i];
+		live_progress(&live, o, i);
+		g->look = (struct look){
+			.know = at->know, .options = o, .out = at->out, .target = target_device(at->know, g->device)
+		};
 		g->look.target->all_registers = o->registers;
-		see(g, &a, &seen[i]);
+		see_waves(g, &a, &seen[i]);
 		answered += !seen[i].why_not.n;
 		if (seen[i].why_not.n)
-			live_cannot(&failed, t, g->device->pci, "waves", with_rest(&a, g, seen[i].why_not));
+			live_cannot(&failed, t, g->device->pci, "waves", why_no_waves(&a, g, seen[i].why_not));
 		else if (g->stopped.n)
 			look_tell(t, arena_printf(&a, STR_FMT ": only one look was possible: " STR_FMT, STR_ARG(g->device->pci),
 						  STR_ARG(g->stopped)));
-		open_code(g, &processes, t, &seen[i]);
+		open_wave_code(g, &processes, t, &seen[i]);
 	}
-	live_progress(live, o, live->n);
-	for (size_t i = 0; i < live->n; i++)
+	live_progress(&live, o, live.n);
+	for (size_t i = 0; i < live.n; i++)
 		look_find_code(&seen[i], &a);
-	report_waves(seen, live->n, o, out);
-	for (size_t i = 0; i < live->n; i++)
-		close_gpu(&gpus[i], t);
+	report_waves(seen, live.n, o, at->out);
+	for (size_t i = 0; i < live.n; i++) {
+		look_tell_target(&gpus[i].look, t);
+		target_code_close(&gpus[i].look.code);
+		target_close(gpus[i].process);
+		target_close(gpus[i].memory);
+		target_close(gpus[i].look.target);
+	}
 	if (processes.looked)
 		kfd_free(&processes.kfd);
-	arena_free(&a);
-	return live_could(failed, t, answered);
-}
-
-struct uh_error *live_waves(const struct uh_look_options *o, FILE *out, struct teller *teller)
-{
-	struct know *k = look_knowledge_of(o->machine, teller);
-	struct live live = { 0 };
-	struct uh_error *err = live_find(k, o, "waves", false, &live);
-	if (!err) {
-		err = write_waves(k, o, out, &live, teller);
-		live_tell_root(&live, teller);
-	}
-	live_free(&live);
-	look_knowledge_free(o->machine, k);
-	return err;
+	failed = live_could(failed, t, answered);
+	live_tell_root(&live, t);
+	return failed;
 }

@@ -1,32 +1,22 @@
+// The machine that a look is about (machine.h).
 #include "session/machine.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/** The manifest has the id of the capture, and so has each of its tracks; one that was cut has none. */
-static bool is_of_this(const struct bundle *b, struct str track)
-{
-	const struct bundle_member *manifest = bundle_member(b, S(BUNDLE_MANIFEST));
-	const struct str id = tape_id(track);
-	return !id.n || (manifest && str_find((struct str){ manifest->bytes, manifest->n }, id) >= 0);
-}
-
-/** Every member below answers/ is a track. */
-static void add_tracks(struct uh_machine *m)
-{
-	for (size_t i = 0; i < m->bundle->members.len; i++) {
-		const struct bundle_member *one = &m->bundle->members.data[i];
-		const struct str bytes = { one->bytes, one->n };
-		if (str_starts(one->name, S(BUNDLE_TRACKS)) && is_of_this(m->bundle, bytes))
-			tape_add(m->tape, str_from(one->name, sizeof(BUNDLE_TRACKS) - 1), bytes);
-	}
-}
-
+/** Every member below answers/ is a track. The manifest has the id of the capture, and so has each of its tracks; one that was cut has none. */
 struct uh_machine *machine_new(struct bundle *b, const char *path)
 {
 	struct uh_machine *m = mem_alloc(sizeof(*m));
+	const struct bundle_member *manifest = bundle_member(b, S(BUNDLE_MANIFEST));
 	*m = (struct uh_machine){ .tape = tape_new(), .bundle = b, .path = strdup(path) };
-	add_tracks(m);
+	for (size_t i = 0; i < b->members.len; i++) {
+		const struct bundle_member *one = &b->members.data[i];
+		const struct str bytes = { one->bytes, one->n }, id = tape_id(bytes);
+		const bool of_this = !id.n || (manifest && str_find((struct str){ manifest->bytes, manifest->n }, id) >= 0);
+		if (str_starts(one->name, S(BUNDLE_TRACKS)) && of_this)
+			tape_add(m->tape, str_from(one->name, sizeof(BUNDLE_TRACKS) - 1), bytes);
+	}
 	return m;
 }
 
@@ -83,27 +73,3 @@ void found_devices_free(struct found_devices *f)
 	if (!f->borrowed)
 		devices_free(&f->devices);
 }
-
-struct uh_error *machine_resolve(const struct uh_look_options *o, struct machine_options *ret)
-{
-	struct uh_error *err = NULL;
-	*ret = (struct machine_options){ .options = *o };
-	size_t n = 0;
-	for (size_t i = 0; i < o->ntargets && !err && n < sizeof(ret->targets) / sizeof(ret->targets[0]); i++) {
-		struct uh_machine *m = NULL;
-		if (!o->machine && !ret->opened)
-			err = uh_machine_open(o->targets[i], &m);
-		if (m)
-			ret->opened = m;
-		else
-			ret->targets[n++] = o->targets[i];
-	}
-	if (!ret->opened)
-		return err;
-	ret->options.machine = ret->opened;
-	ret->options.targets = ret->targets;
-	ret->options.ntargets = n;
-	return err;
-}
-
-void machine_options_free(struct machine_options *o) { uh_machine_free(o->opened); }

@@ -35,12 +35,3 @@ struct tape *machine_tape(struct uh_machine *m, const char *track);
 
 /** Whether all that the look of @track was answered is there. A bundle may lack a part of it; a machine that is asked does not. */
 bool machine_whole(const struct uh_machine *m, const char *track);
-
-/** Options of a look whose targets may name a bundle: then that is the machine, and the other targets are what to look at in it. */
-struct machine_options {
-	struct uh_look_options options;
-	const char *targets[8];
-	struct uh_machine *opened;
-};
-struct uh_error *machine_resolve(const struct uh_look_options *o, struct machine_options *ret);
-void machine_options_free(struct machine_options *o);

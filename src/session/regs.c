@@ -1,11 +1,5 @@
 // Registers: of a GPU, of a device core, or values that somebody has.
-#include <stdlib.h>
-
-#include "base/cleanup.h"
-#include "report/live/regs.h"
-#include "session/live.h"
-#include "session/machine.h"
-#include "source/file.h"
+#include "session/look.h"
 
 enum { MANY = 512 };
 
@@ -19,7 +13,7 @@ static void regs_free(struct regs *g)
 
 /** What is looked at: a GPU or a device core. */
 struct looked {
-	const struct know *know;
+	struct looking at;
 	struct live live;
 	const struct device *device; // NULL: a device core
 	struct part_tables tables;   // of a device core
@@ -27,13 +21,21 @@ struct looked {
 	struct str why_not[ANSWER_TIMED_OUT + 1]; // said once
 };
 
+static void looked_close(struct looked *l)
+{
+	target_close(l->target);
+	vec_free(&l->tables);
+	live_free(&l->live);
+	looking_end(&l->at);
+}
+
 static struct uh_error *open_device(struct looked *l, struct regs *g)
 {
-	struct uh_error *err = live_find(l->know, g->options, "regs", true, &l->live);
+	struct uh_error *err = live_find(&l->at, "regs", true, &l->live);
 	if (err)
 		return err;
 	l->device = l->live.list[0];
-	l->target = target_device(l->know, l->device);
+	l->target = target_device(l->at.know, l->device);
 	g->target = l->device->pci;
 	g->gfx = l->device->gfx;
 	g->title = live_title(&g->arena, l->device);
@@ -42,54 +44,35 @@ static struct uh_error *open_device(struct looked *l, struct regs *g)
 
 static struct uh_error *open_dump(struct looked *l, struct regs *g)
 {
-	struct file f;
-	struct request agents = { .kind = REQUEST_AGENTS };
-	if (g->options->ntargets > 1)
-		return uh_error_new("give one device core at a time");
-	struct uh_error *err = file_open(g->options->targets[0], &f);
+	struct uh_error *err = look_open_dump(&l->at, &l->target, &g->gfx);
 	if (err)
 		return err;
-	err = target_devcoredump(l->know, &f, &l->target);
-	file_close(&f);
-	if (err)
-		return err;
-	target_ask(l->target, &agents);
 	g->target = l->target->name;
-	g->gfx = agents.n ? agents.agents[0].gfx : (struct str){ 0 };
 	g->title = arena_printf(&g->arena, STR_FMT ", " STR_FMT, STR_ARG(g->target), STR_ARG(g->gfx));
 	part_tables_of_device(&g->arena, devcoredump_device(l->target), &l->tables);
-	return l->tables.len ? NULL : part_tables_of(l->know, g->gfx, &l->tables);
+	return l->tables.len ? NULL : part_tables_of(l->at.know, g->gfx, &l->tables);
 }
 
-static void close_looked(struct looked *l)
-{
-	target_close(l->target);
-	vec_free(&l->tables);
-	live_free(&l->live);
-}
-
-static size_t named(struct looked *l, struct arena *a, struct str name, struct named_registers *to)
+/** Of a GPU only those that it can be asked for; of a core, all that its part has. */
+static size_t find_registers(struct looked *l, struct arena *a, struct str name, struct named_registers *to)
 {
 	return l->device ? named_device_registers(a, l->device, name, to) : part_registers(&l->tables, name, to);
 }
 
 /** Why a name means no register that can be read. */
-static void tell_unknown(struct looked *l, struct regs *g, const struct teller *t, struct str name)
+static void tell_unknown(struct looked *l, struct regs *g, struct str name)
 {
-	struct named_registers found = { 0 }, all = { 0 };
-	struct part_tables tables = { 0 };
+	_cleanup_vec_ struct named_registers found = { 0 }, all = { 0 };
+	_cleanup_vec_ struct part_tables tables = { 0 };
 	struct str why = S("reading it would need a write to another register");
 	if (l->device)
 		part_tables_of_device(&g->arena, l->device, &tables);
 	if (!part_registers(&tables, name, &found)) {
-		named(l, &g->arena, S("*"), &all);
+		find_registers(l, &g->arena, S("*"), &all);
 		why = arena_printf(&g->arena, STR_FMT " has no such register" STR_FMT, STR_ARG(g->gfx),
 				   STR_ARG(near_names(&g->arena, &all, name)));
 	}
-	look_tell(t, arena_printf(&g->arena, STR_FMT ": " STR_FMT, STR_ARG(name), STR_ARG(why)));
-	vec_free(&found);
-	vec_free(&all);
-	vec_free(&tables);
+	look_tell(&l->at.teller, arena_printf(&g->arena, STR_FMT ": " STR_FMT, STR_ARG(name), STR_ARG(why)));
 }
 
 /** Each XCC is an instance of GC; of a GPU it is a bank, too. */
@@ -117,27 +100,20 @@ static void keep_xcc(const struct uh_bank *b, struct named_registers *found)
 	found->len = n;
 }
 
-static struct str why_not(struct looked *l, struct regs *g, enum answer answer)
-{
-	if (!l->why_not[answer].n)
-		l->why_not[answer] = l->device ? live_why_not(&g->arena, l->target, answer) : S("it is not in the device core");
-	return l->why_not[answer];
-}
-
-static struct row answered(struct looked *l, struct regs *g, const struct named_register *r, const struct request *q)
+static struct row row_of_answer(struct looked *l, struct regs *g, const struct named_register *r, const struct request *q)
 {
 	static const enum row_state states[] = { [ANSWER_GIVEN] = ROW_READ,
 						 [ANSWER_ABSENT] = ROW_ABSENT,
 						 [ANSWER_REFUSED] = ROW_REFUSED,
 						 [ANSWER_TIMED_OUT] = ROW_TIMED_OUT };
-	struct row row = { .r = *r, .state = states[q->answer], .value = q->value };
-	if (q->answer != ANSWER_GIVEN)
-		row.why_not = why_not(l, g, q->answer);
-	return row;
+	struct str *why_not = &l->why_not[q->answer];
+	if (q->answer != ANSWER_GIVEN && !why_not->n)
+		*why_not = l->device ? live_why_not(&g->arena, l->target, q->answer) : S("it is not in the device core");
+	return (struct row){ .r = *r, .state = states[q->answer], .value = q->value, .why_not = *why_not };
 }
 
 /** Asks for all of them in one batch; *@ret_read are those that gave a value. */
-static void ask_registers(struct looked *l, struct regs *g, const struct named_registers *found, unsigned *ret_read)
+static void ask_named_registers(struct looked *l, struct regs *g, const struct named_registers *found, unsigned *ret_read)
 {
 	_cleanup_free_ struct request *requests = mem_alloc(found->len * sizeof(*requests) + 1);
 	size_t n = 0, at = 0;
@@ -149,78 +125,61 @@ static void ask_registers(struct looked *l, struct regs *g, const struct named_r
 		const struct named_register *r = &found->data[i];
 		struct row row = { .r = *r, .state = ROW_REFUSED, .why_not = S("reading it acts on the GPU") };
 		if (at < n && requests[at].reg == &r->reg)
-			row = answered(l, g, r, &requests[at++]);
+			row = row_of_answer(l, g, r, &requests[at++]);
 		*ret_read += row.state == ROW_READ;
 		vec_push(&g->rows, row);
 	}
 }
 
-/** Drops registers that match a pattern but are not in the device core: they are not worth a line. */
-static void drop_absent(struct regs *g)
+/** A pattern may mean thousands, and each is a read of a GPU that may hang: so --all is needed for many. */
+static struct uh_error *read_regs(struct looked *l, struct regs *g, const char *const *names, size_t n, unsigned *ret_read)
 {
-	size_t n = 0;
-	for (size_t i = 0; i < g->rows.len; i++)
-		if (g->rows.data[i].state != ROW_ABSENT)
-			g->rows.data[n++] = g->rows.data[i];
-	g->rows.len = n;
-}
-
-static struct uh_error *look_regs(struct looked *l, struct regs *g, const char *const *names, size_t n,
-				  const struct teller *teller, unsigned *ret_read)
-{
-	struct named_registers found = { 0 };
-	struct uh_error *err = NULL;
+	_cleanup_vec_ struct named_registers found = { 0 };
 	bool pattern = false;
 	for (size_t i = 0; i < n; i++) {
 		pattern |= str_is_pattern(str_z(names[i]));
-		if (!named(l, &g->arena, str_z(names[i]), &found))
-			tell_unknown(l, g, teller, str_z(names[i]));
+		if (!find_registers(l, &g->arena, str_z(names[i]), &found))
+			tell_unknown(l, g, str_z(names[i]));
 	}
 	keep_xcc(&g->options->bank, &found);
-	if (l->device && pattern && found.len > MANY && !g->options->all) {
-		err = uh_error_new("this matches %zu registers of a GPU; add --all to read them all", found.len);
-	} else {
-		if (l->device)
-			live_progress(&l->live, g->options, 0);
-		ask_registers(l, g, &found, ret_read);
-		if (l->device)
-			live_progress(&l->live, g->options, l->live.n);
-		if (pattern && !l->device)
-			drop_absent(g);
-		report_regs(g);
-		look_tell(teller, l->target->problems(l->target));
-	}
+	if (l->device && pattern && found.len > MANY && !g->options->all)
+		return uh_error_new("this matches %zu registers of a GPU; add --all to read them all", found.len);
 	if (l->device)
-		live_tell_root(&l->live, teller);
-	vec_free(&found);
-	return err;
+		live_progress(&l->live, g->options, 0);
+	ask_named_registers(l, g, &found, ret_read);
+	if (l->device)
+		live_progress(&l->live, g->options, l->live.n);
+	size_t kept = 0;
+	for (size_t i = 0; i < g->rows.len; i++) // what matches a pattern but is not in the device core is not worth a line
+		if (!pattern || l->device || g->rows.data[i].state != ROW_ABSENT)
+			g->rows.data[kept++] = g->rows.data[i];
+	g->rows.len = kept;
+	report_regs(g);
+	look_tell(&l->at.teller, l->target->problems(l->target));
+	return NULL;
 }
 
 struct uh_error *uh_look_regs(const struct uh_look_options *o, const char *const *names, size_t n, FILE *out,
 			      uh_problem_fn *problem, void *ctx, unsigned *ret_read)
 {
-	struct teller teller = { problem, ctx };
-	struct machine_options at;
+	_cleanup_(looked_close) struct looked l = { 0 };
+	_cleanup_(regs_free) struct regs g = { .options = &l.at.options, .out = out };
 	*ret_read = 0;
-	struct uh_error *err = machine_resolve(o, &at);
+	struct uh_error *err = looking_begin(&l.at, o, out, (struct teller){ problem, ctx });
+	if (!err)
+		err = l.at.options.ntargets ? open_dump(&l, &g) : open_device(&l, &g);
 	if (err)
 		return err;
-	struct know *k = look_knowledge_of(at.options.machine, &teller);
-	struct regs g = { .options = &at.options, .out = out };
-	struct looked l = { .know = k };
-	err = at.options.ntargets ? open_dump(&l, &g) : open_device(&l, &g);
-	if (!err)
-		err = look_regs(&l, &g, names, n, &teller, ret_read);
-	close_looked(&l);
-	regs_free(&g);
-	look_knowledge_free(at.options.machine, k);
-	machine_options_free(&at);
+	err = read_regs(&l, &g, names, n, ret_read);
+	if (l.device)
+		live_tell_root(&l.live, &l.at.teller);
 	return err;
 }
 
 // --- values and names without a GPU ---
 
-static struct row *row_of(struct regs *g, const struct named_register *r)
+/** Values of several fields of one register are one row. */
+static struct row *row_of_register(struct regs *g, const struct named_register *r)
 {
 	for (size_t i = 0; i < g->rows.len; i++)
 		if (str_eq(g->rows.data[i].r.reg.name, r->reg.name) && str_eq(g->rows.data[i].r.block.name, r->block.name))
@@ -242,7 +201,8 @@ static bool split_field(struct str *name, struct str *ret_field)
 	return true;
 }
 
-static struct uh_error *give(struct regs *g, struct named_register *r, struct str field, uint64_t value)
+/** A value that does not fit its field would change its neighbours. */
+static struct uh_error *give_value(struct regs *g, struct named_register *r, struct str field, uint64_t value)
 {
 	struct reg_field f = { .bits = 32 };
 	if (field.n && !register_field_find(&r->reg, field, &f))
@@ -250,15 +210,23 @@ static struct uh_error *give(struct regs *g, struct named_register *r, struct st
 	if (f.bits < 64 && value >> f.bits)
 		return uh_error_new("0x%llx is more than the %u bits of " STR_FMT, (unsigned long long)value, f.bits,
 				    STR_ARG(field.n ? field : r->reg.name));
-	struct row *row = row_of(g, r);
+	struct row *row = row_of_register(g, r);
 	row->value = field_put(&f, row->value, (uint32_t)value);
 	return NULL;
 }
 
-/** One NAME=VALUE. */
-static struct uh_error *decode(struct regs *g, const struct part_tables *tables, struct str text)
+static struct uh_error *no_register(struct regs *g, const struct part_tables *tables, struct str name)
 {
-	struct named_registers found = { 0 }, all = { 0 };
+	_cleanup_vec_ struct named_registers all = { 0 };
+	part_registers(tables, S("*"), &all);
+	return uh_error_new(STR_FMT " has no register '" STR_FMT "'" STR_FMT, STR_ARG(g->title), STR_ARG(name),
+			    STR_ARG(near_names(&g->arena, &all, name)));
+}
+
+/** One NAME=VALUE. */
+static struct uh_error *decode_register(struct regs *g, const struct part_tables *tables, struct str text)
+{
+	_cleanup_vec_ struct named_registers found = { 0 };
 	struct str value = text, name = str_split(&value, '='), whole = name, field = { 0 };
 	int64_t number;
 	if (!value.n || !str_number(value, &number) || number < 0)
@@ -267,72 +235,54 @@ static struct uh_error *decode(struct regs *g, const struct part_tables *tables,
 	if (!part_registers(tables, name, &found) && split_field(&name, &field))
 		part_registers(tables, name, &found);
 	for (size_t i = 0; i < found.len && !err; i++)
-		err = give(g, &found.data[i], field, (uint64_t)number);
-	if (!found.len) {
-		part_registers(tables, S("*"), &all);
-		err = uh_error_new(STR_FMT " has no register '" STR_FMT "'" STR_FMT, STR_ARG(g->title), STR_ARG(whole),
-				   STR_ARG(near_names(&g->arena, &all, whole)));
-	}
-	vec_free(&found);
-	vec_free(&all);
-	return err;
+		err = give_value(g, &found.data[i], field, (uint64_t)number);
+	return found.len ? err : no_register(g, tables, whole);
 }
 
-static struct uh_error *list(struct regs *g, const struct part_tables *tables, struct str pattern)
+static struct uh_error *list_registers(struct regs *g, const struct part_tables *tables, struct str pattern)
 {
-	struct named_registers found = { 0 }, all = { 0 };
-	struct uh_error *err = NULL;
-	if (!part_registers(tables, pattern, &found)) {
-		part_registers(tables, S("*"), &all);
-		err = uh_error_new(STR_FMT " has no register '" STR_FMT "'" STR_FMT, STR_ARG(g->title), STR_ARG(pattern),
-				   STR_ARG(near_names(&g->arena, &all, pattern)));
-	}
+	_cleanup_vec_ struct named_registers found = { 0 };
+	if (!part_registers(tables, pattern, &found))
+		return no_register(g, tables, pattern);
 	for (size_t i = 0; i < found.len; i++)
 		vec_push(&g->rows, ((struct row){ .r = found.data[i] }));
-	vec_free(&found);
-	vec_free(&all);
-	return err;
+	return NULL;
 }
 
 typedef struct uh_error *each_fn(struct regs *g, const struct part_tables *tables, struct str text);
 
-/** @g has options, output, and the name of the part as its title. */
-static struct uh_error *without_gpu(struct regs *g, const char *const *texts, size_t n, struct teller *teller, each_fn *each)
+/** What is wrong with one text does not keep the others from being shown. */
+static struct uh_error *without_gpu(struct regs g, const char *const *texts, size_t n, struct teller teller, each_fn *each)
 {
-	struct know *k = look_knowledge(teller);
-	struct part_tables tables = { 0 };
-	struct uh_error *err = part_tables_of(k, g->title, &tables), *one;
-	g->gfx = str_starts(g->title, S("gfx")) ? g->title : (struct str){ 0 };
+	_cleanup_know_ struct know *k = look_knowledge(teller);
+	_cleanup_vec_ struct part_tables tables = { 0 };
+	struct uh_error *err = part_tables_of(k, g.title, &tables);
 	const bool has_tables = !err;
+	g.gfx = str_starts(g.title, S("gfx")) ? g.title : (struct str){ 0 };
 	for (size_t i = 0; i < n && has_tables; i++) {
-		one = each(g, &tables, str_z(texts[i]));
+		struct uh_error *one = each(&g, &tables, str_z(texts[i]));
 		if (one && err)
-			live_could(err, teller, 1); // told, so that the new one takes its place
+			live_could(err, &teller, 1); // told, so that the new one takes its place
 		err = one ? one : err;
 	}
-	// What is wrong with one does not keep the others from being shown.
-	err = live_could(err, teller, g->rows.len);
+	err = live_could(err, &teller, g.rows.len);
 	if (!err)
-		report_regs(g);
-	vec_free(&tables);
-	regs_free(g);
-	know_free(k);
+		report_regs(&g);
+	regs_free(&g);
 	return err;
 }
 
 struct uh_error *uh_decode_regs(const struct uh_look_options *o, const char *part, const char *const *values, size_t n,
 				FILE *out, uh_problem_fn *problem, void *ctx)
 {
-	struct teller teller = { problem, ctx };
-	struct regs g = { .options = o, .out = out, .title = str_z(part) };
-	return without_gpu(&g, values, n, &teller, decode);
+	const struct regs g = { .options = o, .out = out, .title = str_z(part) };
+	return without_gpu(g, values, n, (struct teller){ problem, ctx }, decode_register);
 }
 
 struct uh_error *uh_list_regs(const struct uh_look_options *o, const char *part, const char *const *patterns, size_t n,
 			      FILE *out, uh_problem_fn *problem, void *ctx)
 {
 	static const char *const any[] = { "*" };
-	struct teller teller = { problem, ctx };
-	struct regs g = { .options = o, .out = out, .title = str_z(part) };
-	return without_gpu(&g, n ? patterns : any, n ? n : 1, &teller, list);
+	const struct regs g = { .options = o, .out = out, .title = str_z(part) };
+	return without_gpu(g, n ? patterns : any, n ? n : 1, (struct teller){ problem, ctx }, list_registers);
 }

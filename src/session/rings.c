@@ -1,11 +1,5 @@
 // The rings of GPUs or of a device core: looked at, then written about.
-#include <stdlib.h>
-
-#include "base/cleanup.h"
-#include "report/live/rings.h"
-#include "session/live.h"
-#include "session/machine.h"
-#include "source/file.h"
+#include "session/look.h"
 
 enum { BETWEEN_LOOKS_MS = 100, PACKETS = 8 };
 
@@ -21,11 +15,9 @@ struct gpu_rings {
 
 /** A look at the rings of all of them. */
 struct rings_look {
-	const struct know *know;
-	const struct uh_look_options *options;
-	const char *const *names;
+	struct looking at;
+	const char *const *names; // that were asked for
 	size_t nnames;
-	const struct teller *teller;
 	struct gpu_rings *list;
 	struct rings_seen *seen; // of each
 	size_t n;
@@ -35,15 +27,7 @@ struct rings_look {
 	struct arena arena;
 };
 
-static bool wanted(const char *const *names, size_t n, struct str ring)
-{
-	for (size_t i = 0; i < n; i++)
-		if (str_like(str_z(names[i]), ring))
-			return true;
-	return !n;
-}
-
-static const struct ring *ring_named(const struct request *r, struct str name)
+static const struct ring *find_ring(const struct request *r, struct str name)
 {
 	for (size_t i = 0; i < r->n; i++)
 		if (str_eq(r->rings[i].name, name))
@@ -59,35 +43,24 @@ static const struct ring_fence *fence_of(const struct request *r, struct str rin
 	return NULL;
 }
 
-/** The first of two looks at a GPU. */
-static void look_first(struct gpu_rings *g)
-{
-	g->first = (struct request){ .kind = REQUEST_RINGS };
-	g->twice = target_ask(g->target, &g->first) == ANSWER_GIVEN;
-}
-
-static enum answer look_again(struct gpu_rings *g, struct request *ret)
-{
-	*ret = (struct request){ .kind = REQUEST_RINGS };
-	if (g->first.kind == REQUEST_RINGS && !g->twice)
-		return g->first.answer;
-	return target_ask(g->target, ret);
-}
-
 /** Looks at the rings of a target, for the second time where there was a first. Fences come last: reading them changes them. */
-static enum answer read_rings(struct rings_look *l, struct gpu_rings *g)
+static enum answer read_target_rings(struct rings_look *l, struct gpu_rings *g)
 {
-	const struct uh_look_options *o = l->options;
-	struct request rings, fences = { .kind = REQUEST_FENCES };
-	const enum answer answer = look_again(g, &rings);
+	const struct uh_look_options *o = &l->at.options;
+	struct request rings = { .kind = REQUEST_RINGS }, fences = { .kind = REQUEST_FENCES };
+	const bool refused = g->first.kind == REQUEST_RINGS && !g->twice;
+	const enum answer answer = refused ? g->first.answer : target_ask(g->target, &rings);
 	if (answer != ANSWER_GIVEN)
 		return answer;
 	for (size_t i = 0; i < rings.n; i++) {
 		struct ring_view v;
-		if (!wanted(l->names, l->nnames, rings.rings[i].name))
+		bool wanted = !l->nnames;
+		for (size_t n = 0; n < l->nnames && !wanted; n++)
+			wanted = str_like(str_z(l->names[n]), rings.rings[i].name);
+		if (!wanted)
 			continue;
-		ring_look(&v, &rings.rings[i], g->twice ? ring_named(&g->first, rings.rings[i].name) : NULL);
-		v.language = packet_language_of(l->know, v.ring->name);
+		ring_look(&v, &rings.rings[i], g->twice ? find_ring(&g->first, rings.rings[i].name) : NULL);
+		v.language = packet_language_of(l->at.know, v.ring->name);
 		if (l->nnames || o->all || v.state != RING_IDLE)
 			ring_read_packets(&g->reading, &v);
 		vec_push(&g->views, v);
@@ -99,87 +72,76 @@ static enum answer read_rings(struct rings_look *l, struct gpu_rings *g)
 	return answer;
 }
 
-static void read_target(struct rings_look *l, size_t i)
+/** What could not be read is told once, and does not keep the others from being shown. */
+static void look_at_rings_of(struct rings_look *l, size_t i)
 {
+	const struct uh_look_options *o = &l->at.options;
 	struct gpu_rings *g = &l->list[i];
 	struct rings_seen *s = &l->seen[i];
-	g->reading = (struct ring_reading){ .know = l->know,
+	g->reading = (struct ring_reading){ .know = l->at.know,
 					    .target = g->target,
 					    .gfx = s->gfx,
-					    .packets = l->options->packets ? l->options->packets : PACKETS,
-					    .all = l->options->all };
-	const enum answer answer = read_rings(l, g);
+					    .packets = o->packets ? o->packets : PACKETS,
+					    .all = o->all };
+	const enum answer answer = read_target_rings(l, g);
 	if (answer != ANSWER_GIVEN) {
 		s->why_not = g->device ? live_why_not(&l->arena, g->target, answer) : S("it has none");
-		live_cannot(&l->failed, l->teller, s->target, "rings", s->why_not);
+		live_cannot(&l->failed, &l->at.teller, s->target, "rings", s->why_not);
 	}
 	s->watched_ms = g->twice ? BETWEEN_LOOKS_MS : 0;
 	s->views = g->views.data;
 	s->n = g->views.len;
 	l->answered += answer == ANSWER_GIVEN;
 	l->rings += s->n;
-	look_tell(l->teller, g->target->problems(g->target));
+	look_tell(&l->at.teller, g->target->problems(g->target));
 }
 
-static void make_room(struct rings_look *l, size_t n)
+static void make_rings_room(struct rings_look *l, size_t n)
 {
 	l->n = n;
 	l->list = arena_alloc(&l->arena, n * sizeof(*l->list));
 	l->seen = arena_alloc(&l->arena, n * sizeof(*l->seen));
 }
 
-static struct uh_error *read_dump(struct rings_look *l)
+static struct uh_error *read_dump_rings(struct rings_look *l)
 {
-	struct file f;
 	struct target *t = NULL;
-	struct request agents = { .kind = REQUEST_AGENTS };
-	if (l->options->ntargets > 1)
-		return uh_error_new("give one device core at a time");
-	struct uh_error *err = file_open(l->options->targets[0], &f);
+	struct str gfx;
+	struct uh_error *err = look_open_dump(&l->at, &t, &gfx);
 	if (err)
 		return err;
-	err = target_devcoredump(l->know, &f, &t);
-	file_close(&f);
-	if (err)
-		return err;
-	make_room(l, 1);
+	make_rings_room(l, 1);
 	l->list->target = t;
-	target_ask(t, &agents);
-	const struct str gfx = agents.n ? agents.agents[0].gfx : (struct str){ 0 };
-	l->seen->target = t->name;
-	l->seen->gfx = gfx;
-	l->seen->title = arena_printf(&l->arena, STR_FMT "%s" STR_FMT, STR_ARG(t->name), gfx.n ? ", " : "", STR_ARG(gfx));
-	read_target(l, 0);
+	*l->seen = (struct rings_seen){ .target = t->name,
+					.gfx = gfx,
+					.title = arena_printf(&l->arena, STR_FMT "%s" STR_FMT, STR_ARG(t->name),
+							      gfx.n ? ", " : "", STR_ARG(gfx)) };
+	look_at_rings_of(l, 0);
 	return NULL;
 }
 
-/** Between the looks at all GPUs there is one pause. */
-static void read_devices(struct rings_look *l, const struct live *live)
+/** Each GPU is looked at twice, unless one look was asked for. Between the looks at all GPUs there is one pause. */
+static void read_device_rings(struct rings_look *l, const struct live *live)
 {
-	const struct uh_look_options *o = l->options;
-	make_room(l, live->n);
+	const struct uh_look_options *o = &l->at.options;
+	make_rings_room(l, live->n);
 	for (size_t i = 0; i < l->n; i++) {
 		const struct device *d = live->list[i];
+		struct gpu_rings *g = &l->list[i];
 		live_progress(live, o, i);
-		l->list[i] = (struct gpu_rings){ .device = d, .target = target_device(l->know, d) };
+		*g = (struct gpu_rings){ .device = d, .target = target_device(l->at.know, d) };
 		l->seen[i] = (struct rings_seen){ .target = d->pci, .gfx = d->gfx, .title = live_title(&l->arena, d) };
-		if (o->looks != 1)
-			look_first(&l->list[i]);
+		if (o->looks == 1)
+			continue;
+		g->first = (struct request){ .kind = REQUEST_RINGS };
+		g->twice = target_ask(g->target, &g->first) == ANSWER_GIVEN;
 	}
 	live_progress(live, o, live->n);
 	if (o->looks != 1)
 		tape_pause(live->found.tape, BETWEEN_LOOKS_MS);
 	for (size_t i = 0; i < l->n; i++)
-		read_target(l, i);
-	live_tell_root(live, l->teller);
-}
-
-static struct uh_error *rings_could(struct rings_look *l)
-{
-	struct uh_error *err = live_could(l->failed, l->teller, l->answered);
-	if (!err && l->nnames && !l->rings)
-		err = uh_error_new("there is no ring '%s'%s", l->names[0], l->nnames > 1 ? ", nor the others" : "");
-	return err;
+		look_at_rings_of(l, i);
+	live_tell_root(live, &l->at.teller);
 }
 
 static void rings_look_free(struct rings_look *l)
@@ -193,32 +155,27 @@ static void rings_look_free(struct rings_look *l)
 		target_close(g->target);
 	}
 	arena_free(&l->arena);
+	looking_end(&l->at);
 }
 
 struct uh_error *uh_look_rings(const struct uh_look_options *o, const char *const *names, size_t n, FILE *out,
 			       uh_problem_fn *problem, void *ctx)
 {
-	struct teller teller = { problem, ctx };
-	struct machine_options at;
-	struct uh_error *err = machine_resolve(o, &at);
+	_cleanup_(live_free) struct live live = { 0 };
+	_cleanup_(rings_look_free) struct rings_look l = { .names = names, .nnames = n };
+	struct uh_error *err = looking_begin(&l.at, o, out, (struct teller){ problem, ctx });
+	o = &l.at.options;
+	if (!err && o->ntargets)
+		err = read_dump_rings(&l);
+	else if (!err)
+		err = live_find(&l.at, o->fences ? "fences" : "rings", false, &live);
 	if (err)
 		return err;
-	o = &at.options;
-	struct know *k = look_knowledge_of(o->machine, &teller);
-	struct live live = { 0 };
-	struct rings_look l = { .know = k, .options = o, .names = names, .nnames = n, .teller = &teller };
-	err = o->ntargets ? NULL : live_find(k, o, o->fences ? "fences" : "rings", false, &live);
-	if (!err && o->ntargets)
-		err = read_dump(&l);
-	else if (!err)
-		read_devices(&l, &live);
-	if (!err) {
-		report_rings(l.seen, l.n, n, o, out);
-		err = rings_could(&l);
-	}
-	rings_look_free(&l);
-	live_free(&live);
-	look_knowledge_free(o->machine, k);
-	machine_options_free(&at);
+	if (!o->ntargets)
+		read_device_rings(&l, &live);
+	report_rings(l.seen, l.n, n, o, out);
+	err = live_could(l.failed, &l.at.teller, l.answered);
+	if (!err && n && !l.rings)
+		err = uh_error_new("there is no ring '%s'%s", names[0], n > 1 ? ", nor the others" : "");
 	return err;
 }

@@ -1,51 +1,29 @@
-// A session ties the way of the data together: source, evidence, events, incidents, report.
+// A session ties the way of the data together: source, evidence, events, incidents, report. Sources are read one after another, each by
+// itself; what several say of one failure is joined when all have been read (uh_session_end).
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/arena.h"
-#include "base/error.h"
-#include "host/host.h"
-#include "session/machine.h"
-#include "session/run/directory.h"
+#include "base/cleanup.h"
+#include "session/run/run.h"
+#include "session/look.h"
 #include "session/session.h"
+#include "source/process.h"
 
 enum { BOOTS_BACK = 5, NOTES_MAX = 16, REFUSED_TOLD = 8 };
 
-static void session_problem(struct uh_session *s, const char *message)
-{
-	s->problems++;
-	if (s->problem)
-		s->problem(s->ctx, message);
-}
-
-static void on_knowledge_problem(void *ctx, const char *file, unsigned line, const char *message)
-{
-	struct uh_session *s = ctx;
-	struct text full = { 0 };
-	text_printf(&full, "%s:%u: %s", file, line, message);
-	// A mistake in a user's file is worth a line, but it is no source that could not be read.
-	if (s->problem)
-		s->problem(s->ctx, full.p);
-	text_free(&full);
-}
-
-/** Whether it tells of a failure that was over when what is to be explained began, and so cannot be joined to it. What is said of the
+/** Leaves out what tells of a failure that was over when what is to be explained began, and so cannot be joined to it. What is said of the
  * machine itself still holds. */
-static bool is_of_before(const struct uh_session *s, const struct event *e)
-{
-	if (!s->told.lines || !e->signature || (e->signature->event && e->signature->event->opens == OPENS_CONTEXT))
-		return false;
-	const struct stamp when = evidence_wall(evidence_at(s->evidence, e->at.source), e->time);
-	return when.clock == TIME_WALL && when.seconds < s->told.since;
-}
-
-static void on_event(void *ctx, const struct event *e)
+static void session_event(void *ctx, const struct event *e)
 {
 	struct uh_session *s = ctx;
-	if (is_of_before(s, e))
-		return;
+	const bool context = !e->signature || (e->signature->event && e->signature->event->opens == OPENS_CONTEXT);
+	if (s->told.lines && !context) {
+		const struct stamp when = evidence_wall(evidence_at(s->evidence, e->at.source), e->time);
+		if (when.clock == TIME_WALL && when.seconds < s->told.since)
+			return;
+	}
 	if (s->lines)
 		lines_want(s->lines, e->at);
 	engine_event(s->engine, e);
@@ -60,24 +38,51 @@ static bool is_of_others_before(const struct uh_session *s, const struct inciden
 	return when.clock == TIME_WALL && when.seconds < s->told.began && !incident_of_job(i, &s->told.job);
 }
 
-static void on_look(void *ctx, const struct machine_observation *m) { ((struct uh_session *)ctx)->seen = m; }
-static void on_incident(void *ctx, struct incident *i)
+/** The boot id of the machine that is asked; of a bundle, as its manifest has it. */
+static struct str session_boot(struct uh_session *s)
+{
+	const struct bundle *b = s->asked ? s->asked->bundle : NULL;
+	const struct bundle_member *manifest = b ? bundle_member(b, S(BUNDLE_MANIFEST)) : NULL;
+	const struct str key = S("\"boot_id\": \"");
+	char room[64];
+	if (!s->boot.n && !s->asked)
+		s->boot = arena_str(&s->arena, str_trim(small_file("/proc/sys/kernel/random/boot_id", room, sizeof(room))));
+	if (!s->boot.n && manifest) {
+		struct str text = { manifest->bytes, manifest->n };
+		const ptrdiff_t at = str_find(text, key);
+		text = str_from(text, at < 0 ? text.n : (size_t)at + key.n);
+		s->boot = str_cut(str_split(&text, '"'), sizeof(room));
+	}
+	return s->boot;
+}
+
+static void session_look(void *ctx, const struct machine_observation *m) { ((struct uh_session *)ctx)->seen = m; }
+/** Called when an incident closes. The session owns it from here on. */
+static void session_incident(void *ctx, struct incident *i)
 {
 	struct uh_session *s = ctx;
 	i->this_boot = s->this_boot;
-	if (is_of_others_before(s, i))
+	if (is_of_others_before(s, i)) {
 		incident_free(i);
-	else
-		ledger_add(&s->ledger, i);
+		return;
+	}
+	if (s->this_boot && !i->boot_id.n) {
+		i->machine_boot = arena_str(&i->arena, session_boot(s));
+		incident_name(i);
+	}
+	ledger_add(&s->ledger, i);
 }
 
-static void on_machine(void *ctx, const struct machine *m) { machine_merge(&((struct uh_session *)ctx)->machine, m); }
+static void session_machine(void *ctx, const struct machine *m) { machine_merge(&((struct uh_session *)ctx)->machine, m); }
 
-static void on_note(void *ctx, const struct event *e)
+static void session_process(void *ctx, const struct event *e) { job_take(&((struct uh_session *)ctx)->job, e); }
+
+/** Said once, however often the log has it. */
+static void session_note(void *ctx, const struct event *e)
 {
 	struct uh_session *s = ctx;
 	const struct fact_view view = { event_get, e };
-	struct text text = { 0 };
+	_cleanup_text_ struct text text = { 0 };
 	s->refusals += e->signature->event->tells == TELLS_UNREAD;
 	s->unknown_failures += e->signature->event->tells == TELLS_UNKNOWN;
 	if (s->notes.len == NOTES_MAX)
@@ -85,55 +90,37 @@ static void on_note(void *ctx, const struct event *e)
 	const struct str aside = e->signature->event->aside;
 	phrase_fill(&text, aside.n ? aside : e->signature->event->say, &view);
 	for (size_t n = 0; n < s->notes.len; n++) {
-		if (str_eq(s->notes.data[n].text, text_str(&text))) {
-			text_free(&text);
+		if (str_eq(s->notes.data[n].text, text_str(&text)))
 			return;
-		}
 	}
 	struct note note = { e->signature->event->head.id, arena_str(&s->arena, text_str(&text)), e->at, aside.n };
 	vec_push(&s->notes, note);
-	text_free(&text);
 }
 
 void session_error(void *ctx, struct uh_error *err)
 {
-	session_problem(ctx, err->message);
+	struct uh_session *s = ctx;
+	s->problems++;
+	if (s->problem)
+		s->problem(s->ctx, err->message);
 	uh_error_free(err);
 }
 
 /** A directory may hold thousands of files that are no evidence: the first are named, the others counted. */
-static void refuse_source(struct uh_session *s, struct uh_error *err)
-{
-	if (++s->refused <= REFUSED_TOLD) {
-		session_error(s, err);
-		return;
-	}
-	s->problems++;
-	uh_error_free(err);
-}
-
-static void tell_refused(const struct uh_session *s)
-{
-	struct text line = { 0 };
-	if (s->refused <= REFUSED_TOLD || !s->problem)
-		return;
-	text_printf(&line, "and %u more that could not be read", s->refused - REFUSED_TOLD);
-	s->problem(s->ctx, line.p);
-	text_free(&line);
-}
-
 void session_visit(void *ctx, struct source *source)
 {
 	struct uh_session *s = ctx;
 	engine_end(s->engine);
-	struct uh_error *err = evidence_read(s->evidence, s->lines ? lines_watch(s->lines, source) : source);
+	_cleanup_error_ struct uh_error *err = evidence_read(s->evidence, s->lines ? lines_watch(s->lines, source) : source);
 	if (s->lines)
 		lines_take(s->lines, source);
-	if (err)
-		refuse_source(s, err);
+	if (err && ++s->refused > REFUSED_TOLD)
+		s->problems++;
+	else if (err)
+		session_error(s, take_ptr(err));
 }
 
-static void on_record(void *ctx, const char *name, const struct source_record *record)
+static void session_record(void *ctx, const char *name, const struct source_record *record)
 {
 	struct uh_session *s = ctx;
 	if (name && !record)
@@ -145,7 +132,8 @@ static void on_record(void *ctx, const char *name, const struct source_record *r
 		lines_take_record(s->lines, record->text);
 }
 
-static void on_bundle(void *ctx, const char *name, struct bundle *b)
+/** Two machines in one answer would be taken for one. */
+static void session_bundle(void *ctx, const char *name, struct bundle *b)
 {
 	struct uh_session *s = ctx;
 	if (!s->asked) {
@@ -159,7 +147,7 @@ static void on_bundle(void *ctx, const char *name, struct bundle *b)
 struct source_visitor session_visitor(struct uh_session *s)
 {
 	return (struct source_visitor){
-		.visit = session_visit, .record = on_record, .problem = session_error, .ctx = s, .bundle = on_bundle
+		.visit = session_visit, .record = session_record, .problem = session_error, .ctx = s, .bundle = session_bundle
 	};
 }
 
@@ -168,10 +156,10 @@ struct uh_session *uh_session_new(uh_problem_fn *problem, void *ctx)
 	struct uh_session *s = mem_alloc(sizeof(*s));
 	s->problem = problem;
 	s->ctx = ctx;
-	struct know_problems problems = { .report = on_knowledge_problem, .ctx = s };
-	s->know = know_load(&problems);
-	s->evidence = evidence_reader_new(s->know, (struct event_sink){ on_event, s, on_look });
-	s->engine = engine_new(s->know, (struct incident_sink){ on_incident, on_machine, on_note, s });
+	s->know = look_knowledge((struct teller){ problem, ctx });
+	s->evidence = evidence_reader_new(s->know, (struct event_sink){ session_event, s, session_look });
+	s->engine = engine_new(s->know,
+			       (struct incident_sink){ session_incident, session_machine, session_note, s, session_process });
 	return s;
 }
 
@@ -187,6 +175,7 @@ void uh_session_free(struct uh_session *s)
 	engine_free(s->engine);
 	ledger_free(&s->ledger);
 	machine_clear(&s->machine);
+	job_seen_free(&s->job);
 	vec_free(&s->kinds);
 	vec_free(&s->notes);
 	arena_free(&s->arena);
@@ -242,8 +231,8 @@ void uh_session_add_newest(struct uh_session *s, const char *root)
 	s->log_wanted |= !root;
 	int boots = source_journal_boots(root);
 	// Without a journal, the running kernel's own buffer is what this machine has.
-	if (!boots && !root) {
-		s->this_boot = true;
+	s->this_boot = !boots && !root;
+	if (s->this_boot) {
 		struct uh_error *err = source_kmsg("/dev/kmsg", &v);
 		if (err)
 			session_error(s, err);
@@ -259,21 +248,17 @@ void uh_session_add_newest(struct uh_session *s, const char *root)
 		uh_session_add_crash_files(s, root);
 }
 
-/** Which answers that the look at the GPUs needs the bundle has lost; empty: none. */
-static struct str lost_answers(const struct uh_session *s)
-{
-	return !machine_whole(s->asked, "gpus")    ? S("answers/gpus in the bundle is missing, damaged, cut short or of another capture") :
-	       !machine_whole(s->asked, "machine") ? S("answers/machine in the bundle is missing, damaged, cut short or of another capture") :
-						     (struct str){ 0 };
-}
-
 struct uh_error *uh_session_add_machine(struct uh_session *s, const char *gpu)
 {
+	const char *lost = !machine_whole(s->asked, "gpus") ? "gpus" : !machine_whole(s->asked, "machine") ? "machine" : NULL;
+	s->lost = lost ? arena_printf(&s->arena,
+				      "answers/%s in the bundle is missing, damaged, cut short or of another capture", lost) :
+			 (struct str){ 0 };
 	struct silicon_options o = { .gpu = gpu ? str_z(gpu) : (struct str){ 0 },
 				     .tape = machine_tape(s->asked, "machine"),
 				     .name = s->asked ? s->asked->path : NULL,
 				     .devices = s->asked ? s->asked->devices : NULL,
-				     .lacks = s->lost = lost_answers(s) };
+				     .lacks = s->lost };
 	char host[HOST_NAME_MAX + 1] = "";
 	if (gethostname(host, sizeof(host) - 1))
 		host[0] = 0;
@@ -303,19 +288,14 @@ unsigned uh_session_gpus(const struct uh_session *s, unsigned *ret_unwell)
 	return s->seen ? (unsigned)s->seen->n : 0;
 }
 
-static bool has_kind(const struct uh_session *s, const char *kind)
-{
-	for (size_t n = 0; n < s->kinds.len; n++)
-		if (str_is(s->kinds.data[n], kind))
-			return true;
-	return false;
-}
-
 /** In a container half of the story is out of reach. A file may come from elsewhere, and says nothing of this machine. */
 static void say_what_the_host_has(struct uh_session *s)
 {
-	if (s->asked || !s->log_wanted || has_kind(s, "kernel-log") || !evidence_count(s->evidence) ||
-	    s->notes.len == NOTES_MAX || !source_in_container())
+	bool kernel_log = false;
+	for (size_t n = 0; n < s->kinds.len; n++)
+		kernel_log |= str_is(s->kinds.data[n], "kernel-log");
+	if (s->asked || !s->log_wanted || kernel_log || !evidence_count(s->evidence) || s->notes.len == NOTES_MAX ||
+	    !source_in_container())
 		return;
 	struct note note = {
 		S("container"),
@@ -339,22 +319,17 @@ struct uh_error *uh_session_part(struct uh_session *s, const char *name)
 			 uh_error_new("there is no part '%s'; unhang knowledge list part lists them", name);
 }
 
-static void keep_lines(struct uh_session *s, unsigned around)
-{
-	lines_free(s->lines);
-	s->lines = lines_new(around);
-}
-
 void uh_session_keep_lines(struct uh_session *s)
 {
 	if (!s->lines)
-		keep_lines(s, 0);
+		s->lines = lines_new(0);
 }
 
 void uh_session_keep_around(struct uh_session *s, bool all)
 {
 	enum { AROUND = 3 };
-	keep_lines(s, all ? AROUND_ALL : AROUND);
+	lines_free(s->lines);
+	s->lines = lines_new(all ? AROUND_ALL : AROUND);
 }
 
 struct uh_error *uh_session_since(struct uh_session *s, const char *since)
@@ -379,7 +354,11 @@ void uh_session_add_code(struct uh_session *s, const char *path) { evidence_add_
 void uh_session_end(struct uh_session *s)
 {
 	engine_end(s->engine);
-	tell_refused(s);
+	if (s->refused > REFUSED_TOLD && s->problem) {
+		_cleanup_text_ struct text line = { 0 };
+		text_printf(&line, "and %u more that could not be read", s->refused - REFUSED_TOLD);
+		s->problem(s->ctx, line.p);
+	}
 	struct uh_error *err = evidence_end(s->evidence);
 	if (err)
 		session_error(s, err);
@@ -410,7 +389,7 @@ struct diagnosis session_diagnosis(const struct uh_session *s)
 		.know = s->know,
 		.evidence = s->evidence,
 		.ledger = &s->ledger,
-		.machine = s->seen,
+		.observed = s->seen,
 		.notes = s->notes.data,
 		.nnotes = s->notes.len,
 		.verdict = s->verdict,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "diagnose/engine.h"
+#include "diagnose/job.h"
 #include "diagnose/machine.h"
 #include "diagnose/told/told.h"
 #include "evidence/lines.h"
@@ -15,6 +16,7 @@ struct uh_session {
 	struct engine *engine;
 	struct ledger ledger;
 	struct machine machine; // what all sources together say of it
+	struct job_seen job;    // processes that recorded themselves
 	struct arena arena;
 	VEC(struct str) kinds; // of evidence
 	VEC(struct note) notes;
@@ -37,6 +39,7 @@ struct uh_session {
 	struct told_options told;
 	size_t earlier;  // incidents that were left out
 	struct str host; // this machine's name
+	struct str boot; // and the id of its boot; empty: not asked for yet
 	bool job_ended;  // the evidence is of a job that was ended when it was saved
 };
 

@@ -1,51 +1,43 @@
 // Reports for others: with names replaced where that is asked for. First everything that would be written is searched, then it is written.
-#include <stdlib.h>
-
+#include "base/cleanup.h"
 #include "capture/redact/redact.h"
 #include "report/html/page.h"
 #include "session/session.h"
-#include "session/source_text.h"
+#include "session/look.h"
 
 typedef void share_fn(const struct diagnosis *d, FILE *out, const struct page_options *o);
 
-static void search(void *ctx, struct str s, struct text *ret)
+static void search_text(void *ctx, struct str s, struct text *ret)
 {
 	redact_find(ctx, s, false);
 	text_add(ret, s);
 }
 
-static void replace(void *ctx, struct str s, struct text *ret) { redact_text(ctx, s, false, ret); }
+static void replace_text(void *ctx, struct str s, struct text *ret) { redact_text(ctx, s, false, ret); }
 
-/** Names that the diagnosis has as such. */
-static void add_names(struct redactor *r, const struct diagnosis *d)
-{
-	redact_add(r, REDACT_HOST, d->host);
-	for (size_t n = 0; n < d->ledger->incidents.len; n++) {
-		const struct incident *i = d->ledger->incidents.data[n];
-		redact_add(r, REDACT_HOST, i->host);
-		redact_add(r, REDACT_SERIAL, i->gpu.serial);
-		redact_add(r, REDACT_SERIAL, i->gpu.unique_id);
-	}
-}
-
+/** The report is written twice, the first time to nowhere: what is in it is found before any of it is shown. */
 static void share_redacted(const struct diagnosis *d, FILE *out, share_fn *write, struct page_options o)
 {
-	struct redactor r = { 0 };
-	const struct page_filter searching = { search, &r }, replacing = { replace, &r };
-	char *unused = NULL;
+	_cleanup_(redactor_free) struct redactor r = { 0 };
+	const struct page_filter searching = { search_text, &r }, replacing = { replace_text, &r };
+	_cleanup_free_ char *unused = NULL;
 	size_t n;
 	FILE *nowhere = open_memstream(&unused, &n);
-	add_names(&r, d);
-	o.filter = &searching;
-	if (nowhere) {
-		write(d, nowhere, &o);
-		fclose(nowhere);
-		redact_ready(&r);
-		o.filter = &replacing;
-		write(d, out, &o);
+	if (!nowhere)
+		return;
+	redact_add(&r, REDACT_HOST, d->host); // and the other names that the diagnosis has as such
+	for (size_t k = 0; k < d->ledger->incidents.len; k++) {
+		const struct incident *i = d->ledger->incidents.data[k];
+		redact_add(&r, REDACT_HOST, i->host);
+		redact_add(&r, REDACT_SERIAL, i->gpu.serial);
+		redact_add(&r, REDACT_SERIAL, i->gpu.unique_id);
 	}
-	free(unused);
-	redactor_free(&r);
+	o.filter = &searching;
+	write(d, nowhere, &o);
+	fclose(nowhere);
+	redact_ready(&r);
+	o.filter = &replacing;
+	write(d, out, &o);
 }
 
 /** `./docs/sample-kernel.cpp:7`; false: it is no such place. */
@@ -87,7 +79,7 @@ static size_t read_sources(const struct diagnosis *d, struct arena *a, const str
 	enum { SOURCES_MOST = 64 };
 	struct source_texts *texts = source_texts_new(NULL, 0);
 	struct page_source *list = arena_alloc(a, SOURCES_MOST * sizeof(*list));
-	struct text problems = { 0 };
+	_cleanup_text_ struct text problems = { 0 };
 	size_t found = 0;
 	for (size_t n = 0; n < d->ledger->incidents.len; n++) {
 		const struct incident *i = d->ledger->incidents.data[n];
@@ -95,30 +87,28 @@ static size_t read_sources(const struct diagnosis *d, struct arena *a, const str
 			found += i->events.data[k]->dump.ncode && read_source(texts, i->events.data[k], a, &list[found]);
 	}
 	source_texts_free(texts, &problems);
-	text_free(&problems);
 	*ret = list;
 	return found;
 }
 
-static void share(struct uh_session *s, FILE *out, share_fn *write, const struct uh_share_options *options)
+static void share_diagnosis(struct uh_session *s, FILE *out, share_fn *write, const struct uh_share_options *options)
 {
 	const struct diagnosis d = session_diagnosis(s);
 	struct page_options o = { .full_evidence = options->full_evidence };
-	struct arena a = { 0 };
+	_cleanup_arena_ struct arena a = { 0 };
 	o.nsources = read_sources(&d, &a, &o.sources);
 	if (options->redact)
 		share_redacted(&d, out, write, o);
 	else
 		write(&d, out, &o);
-	arena_free(&a);
 }
 
 void uh_session_write_html(struct uh_session *s, FILE *out, const struct uh_share_options *options)
 {
-	share(s, out, report_html, options);
+	share_diagnosis(s, out, report_html, options);
 }
 
 void uh_session_write_markdown(struct uh_session *s, FILE *out, const struct uh_share_options *options)
 {
-	share(s, out, report_markdown, options);
+	share_diagnosis(s, out, report_markdown, options);
 }

@@ -1,11 +1,11 @@
 // The smoke test of GPUs, one after the other.
 #include "apply/smoke.h"
 
-#include "base/error.h"
-#include "report/smoke.h"
-#include "unhang/unhang.h"
+#include "report/apply.h"
+#include "session/look.h"
 
-static void explain(struct text *to, const struct smoke *s)
+/** In words that say what was tried: a user reads whether the fault is the GPU's, the library's, or ours. */
+static void explain_smoke(struct text *to, const struct smoke *s)
 {
 	switch (s->end) {
 	case SMOKE_PASSED:
@@ -44,25 +44,23 @@ static void explain(struct text *to, const struct smoke *s)
 /** Whether it was tried at all. */
 static bool try_one(const struct device *d, const struct uh_doctor_options *o, struct smoke_report *r, unsigned *ret_failed)
 {
-	struct arena a = { 0 };
+	_cleanup_arena_ struct arena a = { 0 };
 	struct smoke s;
-	struct text said = { 0 };
+	_cleanup_text_ struct text said = { 0 };
 	smoke_run(&a, d->pci, o->hip, (int)(o->seconds ? o->seconds : UH_SMOKE_SECONDS) * 1000, &s);
-	explain(&said, &s);
+	explain_smoke(&said, &s);
 	bool tried = s.end != SMOKE_NO_RUNTIME && s.end != SMOKE_NO_DEVICE;
 	*ret_failed += tried && s.end != SMOKE_PASSED;
 	const struct smoke_view view = { d, smoke_name(s.end), s.step, s.error, s.library, s.milliseconds, text_str(&said) };
 	report_smoke(r, &view);
-	text_free(&said);
-	arena_free(&a);
 	return tried;
 }
 
 struct uh_error *uh_doctor_smoke(const struct uh_doctor_options *o, FILE *out, unsigned *ret_failed)
 {
 	struct know_problems problems = { 0 };
-	struct know *k = know_load(&problems);
-	struct devices d;
+	_cleanup_know_ struct know *k = know_load(&problems);
+	_cleanup_(devices_free) struct devices d;
 	struct smoke_report r = { sheet_on(o->json, out), o->width };
 	bool tried = false;
 	*ret_failed = 0;
@@ -72,10 +70,5 @@ struct uh_error *uh_doctor_smoke(const struct uh_doctor_options *o, FILE *out, u
 		if (d.list[n].driver.n && !d.list[n].off_bus)
 			tried |= try_one(&d.list[n], o, &r, ret_failed);
 	report_smoke_end(&r);
-	struct uh_error *err = NULL;
-	if (!tried)
-		err = uh_error_new(d.n ? "no GPU could be tested" : "no AMD GPU found in /sys/bus/pci/devices");
-	devices_free(&d);
-	know_free(k);
-	return err;
+	return tried ? NULL : uh_error_new(d.n ? "no GPU could be tested" : "no AMD GPU found in /sys/bus/pci/devices");
 }

@@ -10,13 +10,14 @@ struct visit {
 	struct know *know;
 	struct host host;
 	struct applied_list have;
-	bool have_unread;          // the records of earlier changes did not answer
-	struct uh_machine *bundle; // that is looked at; NULL
+	bool have_unread;                 // the records of earlier changes did not answer
+	struct uh_machine *bundle;        // that is looked at; NULL
 	const struct uh_machine *machine; // that was asked about; NULL
 	uh_problem_fn *problem;
 	void *ctx;
 };
 
+/** Where there is an error, nothing is begun. Either way it is ended with visit_end(), if it was zeroed before. */
 struct uh_error *visit_begin(struct visit *v, const struct uh_doctor_options *o, uh_problem_fn *problem, void *ctx);
 void visit_end(struct visit *v);
 void visit_tell(const struct visit *v, const char *format, ...) __attribute__((format(printf, 2, 3)));

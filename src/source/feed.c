@@ -16,23 +16,17 @@ struct feed_piece {
 	uint32_t kind, n;
 };
 
-static void wait_writable(int fd)
-{
-	struct pollfd wait = { .fd = fd, .events = POLLOUT };
-	poll(&wait, 1, -1);
-}
-
 void feed_send(int fd, unsigned kind, struct str a, struct str b)
 {
 	struct feed_piece p = { kind, (uint32_t)(a.n + b.n) };
 	struct iovec parts[] = { { &p, sizeof(p) }, { (void *)a.p, a.n }, { (void *)b.p, b.n } };
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]);) {
-		ssize_t n = writev(fd, parts + i, (int)(sizeof(parts) / sizeof(parts[0]) - i));
+	for (size_t i = 0; i < ARRAY_SIZE(parts);) {
+		ssize_t n = writev(fd, parts + i, (int)(ARRAY_SIZE(parts) - i));
 		if (n < 0 && errno == EAGAIN)
-			wait_writable(fd);
+			poll(&(struct pollfd){ .fd = fd, .events = POLLOUT }, 1, -1);
 		else if (n < 0 && errno != EINTR)
 			_exit(0);
-		for (; n >= 0 && i < sizeof(parts) / sizeof(parts[0]) && (size_t)n >= parts[i].iov_len; i++)
+		for (; n >= 0 && i < ARRAY_SIZE(parts) && (size_t)n >= parts[i].iov_len; i++)
 			n -= (ssize_t)parts[i].iov_len;
 		if (n > 0) {
 			parts[i].iov_base = (char *)parts[i].iov_base + n;
@@ -41,12 +35,11 @@ void feed_send(int fd, unsigned kind, struct str a, struct str b)
 	}
 }
 
-struct uh_error *feed_begin(struct feed *f, const char *name, void (*work)(int fd, const void *ctx), const void *ctx,
-			    int milliseconds)
+struct uh_error *feed_begin(struct feed *f, enum child_name who, const char *name, void (*work)(int fd, const void *ctx),
+			    const void *ctx)
 {
 	*f = (struct feed){ .name = name };
-	bool began = milliseconds ? child_begin(work, ctx, milliseconds, &f->child) : child_begin_free(work, ctx, &f->child);
-	if (!began)
+	if (!child_start(who, work, ctx, &f->child))
 		return uh_error_os(errno, "%s", name);
 	fcntl(f->child.fd, F_SETPIPE_SZ, PIPE);
 	fcntl(f->child.fd, F_SETFD, FD_CLOEXEC);
@@ -72,31 +65,24 @@ static bool wait_readable(const struct feed *f)
 
 static struct uh_error *bad_end(const struct feed *f, enum child_end end)
 {
-	switch (end) {
-	case CHILD_GOOD:
-		return NULL;
-	case CHILD_LATE:
-		return uh_error_new("%s: takes too long to unpack; only what was read before is used", f->name);
-	case CHILD_MEMORY:
-		return uh_error_new("%s: needs too much memory; only what was read before is used", f->name);
-	default:
-		return uh_error_new("%s: its reader crashed: it is damaged, or was truncated while it was read; what was read "
-				    "before counts",
-				    f->name);
-	}
+	const char *why =
+		end == CHILD_LATE   ? "takes too long to unpack; only what was read before is used" :
+		end == CHILD_MEMORY ? "needs too much memory; only what was read before is used" :
+				      "its reader crashed: it is damaged, or was truncated while it was read; what was read "
+				      "before counts";
+	return end == CHILD_GOOD ? NULL : uh_error_new("%s: %s", f->name, why);
 }
 
 static int ended(struct feed *f, struct uh_error **ret_err)
 {
-	struct text nothing = { 0 };
+	_cleanup_text_ struct text nothing = { 0 };
 	enum child_end end = child_wait(&f->child, now_ms() + END_MS, 0, &nothing);
-	text_free(&nothing);
 	*ret_err = bad_end(f, f->have > f->from && end == CHILD_GOOD ? CHILD_CRASHED : end);
 	return *ret_err ? -1 : 0;
 }
 
 /** Makes sure that @n bytes are there. 1: they are; 0, -1: as feed_next(). */
-static int fill(struct feed *f, size_t n, struct uh_error **ret_err)
+static int feed_fill(struct feed *f, size_t n, struct uh_error **ret_err)
 {
 	if (ROOM - f->from < n) {
 		memmove(f->room, f->room + f->from, f->have - f->from);
@@ -125,12 +111,12 @@ int feed_next(struct feed *f, struct str *ret, struct uh_error **ret_err)
 	struct feed_piece p;
 	for (;;) {
 		*ret_err = NULL;
-		int there = fill(f, sizeof(p), ret_err);
+		int there = feed_fill(f, sizeof(p), ret_err);
 		if (there <= 0)
 			return there;
 		memcpy(&p, f->room + f->from, sizeof(p));
 		f->from += sizeof(p);
-		there = p.n > FEED_MOST ? -1 : fill(f, p.n, ret_err);
+		there = p.n > FEED_MOST ? -1 : feed_fill(f, p.n, ret_err);
 		if (there <= 0) {
 			*ret_err = *ret_err ? *ret_err : bad_end(f, CHILD_CRASHED);
 			return -1;

@@ -15,9 +15,9 @@ struct feed {
 	bool endless; // it waits for a user or a program, so silence is no error
 };
 
-/** Starts the child. @milliseconds: its limit of processor time; it then also has a limit of memory. 0: no limits. */
-struct uh_error *feed_begin(struct feed *f, const char *name, void (*work)(int fd, const void *ctx), const void *ctx,
-			    int milliseconds);
+/** Starts the child @who; @name: of what it reads. */
+struct uh_error *feed_begin(struct feed *f, enum child_name who, const char *name, void (*work)(int fd, const void *ctx),
+			    const void *ctx);
 /** The next piece; returns its kind. 0: the end. -1 and *ret_err: the child ended badly, or nothing comes any more. *ret is valid until
  * the next call. */
 int feed_next(struct feed *f, struct str *ret, struct uh_error **ret_err);

@@ -21,8 +21,7 @@ struct uh_error *file_open_named(const struct named *n, const char *name, struct
 
 struct uh_error *file_open(const char *path, struct file *ret)
 {
-	const struct named n = { .path = path };
-	return file_open_named(&n, path, ret);
+	return file_open_named(&(struct named){ .path = path }, path, ret);
 }
 
 bool file_answers(const char *path)

@@ -63,7 +63,7 @@ static void visit(const char *name, struct str record, double began, const struc
 
 // --- reading, in a child: a machine whose driver hangs may hang here too ---
 
-enum { DEADLINE_MS = 1500, LOG_MOST = 64 << 20, RECORD_MOST = 8192 };
+enum { LOG_MOST = 64 << 20, RECORD_MOST = 8192 };
 
 /** What the child sends before each record; an error in place of the last. */
 struct sent {
@@ -76,7 +76,7 @@ static bool send(int to, struct sent head, const char *record)
 	return write(to, &head, sizeof(head)) == sizeof(head) && write(to, record, head.n) == (ssize_t)head.n;
 }
 
-static void read_all(int to, const void *path)
+static void kmsg_read_all(int to, const void *path)
 {
 	char record[RECORD_MOST];
 	child_keep_only(to);
@@ -94,7 +94,7 @@ static void read_all(int to, const void *path)
 	send(to, (struct sent){ .error = error }, record);
 }
 
-static struct uh_error *take_all(const char *path, struct str all, const struct source_visitor *v)
+static struct uh_error *kmsg_take_all(const char *path, struct str all, const struct source_visitor *v)
 {
 	struct sent head;
 	const double began = clock_began();
@@ -113,19 +113,18 @@ static struct uh_error *take_all(const char *path, struct str all, const struct 
 
 struct uh_error *source_kmsg(const char *path, const struct source_visitor *v)
 {
-	struct child child;
-	struct text all = { 0 };
-	if (!child_begin(read_all, path, DEADLINE_MS, &child))
+	_cleanup_text_ struct text all = { 0 };
+	// No struct is sent here: what came before the log stopped answering counts.
+	enum child_end end =
+		child_collect(&(struct child_task){ CHILD_KERNEL_LOG, .most = LOG_MOST }, kmsg_read_all, path, &all);
+	if (end == CHILD_REFUSED)
 		return uh_error_os(errno, "%s", path);
-	enum child_end end = child_wait(&child, now_ms() + DEADLINE_MS, LOG_MOST, &all);
-	child_kill(&child, 0);
 	struct uh_error *err = NULL;
 	if (all.n || end == CHILD_GOOD) {
 		v->record(v->ctx, path, NULL);
-		err = take_all(path, text_str(&all), v);
+		err = kmsg_take_all(path, text_str(&all), v);
 		v->record(v->ctx, NULL, NULL);
 	}
-	text_free(&all);
 	if (!err && end != CHILD_GOOD)
 		err = uh_error_new("%s: %s", path,
 				   end == CHILD_LATE ? "reading it does not return" : "it could not be read to its end");

@@ -19,15 +19,15 @@ struct path_walk {
 	unsigned silent; // how many did not answer
 };
 
-static bool walk_path(struct path_walk *w, const char *below, int depth);
+static bool path_walk_path(struct path_walk *w, const char *below, int depth);
 
-static void tell(struct path_walk *w, struct uh_error *err)
+static void path_tell(struct path_walk *w, struct uh_error *err)
 {
 	w->silent += err->errnum == ETIMEDOUT;
 	w->v->problem(w->v->ctx, err);
 }
 
-static ssize_t read_next(struct source *s, void *buffer, size_t size, struct uh_error **ret_err)
+static ssize_t path_read_next(struct source *s, void *buffer, size_t size, struct uh_error **ret_err)
 {
 	return door_next(s->ctx, buffer, size, ret_err);
 }
@@ -49,28 +49,28 @@ static const char *path_of(struct arena *a, const struct path_walk *w, const cha
 
 static void walk_directory(struct path_walk *w, const char *path, const char *below, int depth)
 {
-	struct arena room = { 0 };
+	_cleanup_arena_ struct arena room = { 0 };
 	struct door_names names;
 	bool any = false;
 	if (depth >= (w->crash ? CRASH_DEPTH : DEPTH_MAX)) {
 		if (!w->crash)
-			tell(w, uh_error_new("%s: more than %d directories deep; not read", path, DEPTH_MAX));
+			path_tell(w, uh_error_new("%s: more than %d directories deep; not read", path, DEPTH_MAX));
 		return;
 	}
 	const struct named n = named_below(w, below);
 	struct uh_error *err = door_names(&n, true, &room, &names);
 	for (size_t i = 0; i < names.n; i++) {
 		if (w->silent >= SILENT_MOST) {
-			tell(w, uh_error_new("%s: %d files in it did not answer; the rest was not read", path, SILENT_MOST));
+			path_tell(w,
+				  uh_error_new("%s: %d files in it did not answer; the rest was not read", path, SILENT_MOST));
 			break;
 		}
-		any |= walk_path(w, arena_printf(&room, "%s%s%s", below, *below ? "/" : "", names.list[i]).p, depth + 1);
+		any |= path_walk_path(w, arena_printf(&room, "%s%s%s", below, *below ? "/" : "", names.list[i]).p, depth + 1);
 	}
 	if (err)
-		tell(w, err);
+		path_tell(w, err);
 	else if (!any && !depth && !w->crash) // one inside another is no news
-		tell(w, uh_error_new("%s: this directory has no files", path));
-	arena_free(&room);
+		path_tell(w, uh_error_new("%s: this directory has no files", path));
 }
 
 static struct uh_error *read_regular(const struct named *n, const char *path, struct door_file *door,
@@ -96,7 +96,7 @@ static struct uh_error *read_regular(const struct named *n, const char *path, st
 		return err;
 	}
 	uint64_t size = (uint64_t)door_what(door)->st.st_size;
-	struct source s = { .name = path, .door = size ? door : NULL, .size = size, .read = read_next, .ctx = door };
+	struct source s = { .name = path, .door = size ? door : NULL, .size = size, .read = path_read_next, .ctx = door };
 	v->visit(v->ctx, &s);
 	return NULL;
 }
@@ -114,22 +114,14 @@ static struct uh_error *read_opened(const struct named *n, const char *path, str
 		return read_regular(n, path, door, v);
 	if (!S_ISFIFO(what->st.st_mode))
 		return uh_error_new("%s: neither a file nor a directory", path);
-	struct source s = { .name = path, .read = read_next, .ctx = door };
+	struct source s = { .name = path, .read = path_read_next, .ctx = door };
 	v->visit(v->ctx, &s);
 	return NULL;
 }
 
-/** Links in a directory are not followed: they may lead round in circles, or out of a bundle. What is neither a file nor a directory was
- * not opened there. */
-static bool not_meant(const struct door_file *door, const char *below)
+static bool path_walk_path(struct path_walk *w, const char *below, int depth)
 {
-	mode_t mode = door_what(door)->st.st_mode;
-	return *below && !S_ISREG(mode) && !S_ISDIR(mode);
-}
-
-static bool walk_path(struct path_walk *w, const char *below, int depth)
-{
-	struct arena room = { 0 };
+	_cleanup_arena_ struct arena room = { 0 };
 	struct door_file *door;
 	const struct named n = named_below(w, below);
 	const char *path = path_of(&room, w, below);
@@ -137,23 +129,23 @@ static bool walk_path(struct path_walk *w, const char *below, int depth)
 	bool found = !err || (err->errnum != ENOENT && err->errnum != ELOOP);
 	if (err) {
 		if (err->errnum == ETIMEDOUT || (!w->crash && (found || !*below)))
-			tell(w, err);
+			path_tell(w, err);
 		else
 			uh_error_free(err);
-		arena_free(&room);
 		return found;
 	}
 	const struct opened *what = door_what(door);
 	if (S_ISDIR(what->st.st_mode) && !what->acting)
 		walk_directory(w, path, below, depth);
-	else if (not_meant(door, below))
+	// Links in a directory are not followed: they may lead round in circles, or out of a bundle. What is neither a file nor a directory
+	// was not opened there.
+	else if (*below && !S_ISREG(what->st.st_mode) && !S_ISDIR(what->st.st_mode))
 		found = false;
 	else if (!w->crash || (S_ISREG(what->st.st_mode) && strstr(below, "dmesg")))
 		err = read_opened(&n, path, door, w->v);
 	if (err)
-		tell(w, err);
+		path_tell(w, err);
 	door_close(door);
-	arena_free(&room);
 	return found;
 }
 
@@ -163,7 +155,7 @@ void source_path(const char *path, const struct source_visitor *v)
 	if (!strcmp(path, "-"))
 		source_archive(NULL, STDIN_FILENO, "-", v);
 	else
-		walk_path(&w, "", 0);
+		path_walk_path(&w, "", 0);
 }
 
 void source_crash_files(const char *root, const struct source_visitor *v)
@@ -171,8 +163,34 @@ void source_crash_files(const char *root, const struct source_visitor *v)
 	// systemd-pstore empties /sys/fs/pstore into /var/lib; kdump writes beside its vmcore. pstore's own files are plain copies of what
 	// the crash left; reading them changes nothing.
 	static const char *const places[] = { "/var/lib/systemd/pstore", "/sys/fs/pstore", "/var/crash" };
-	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
 		struct path_walk w = { .root = root, .top = places[i], .v = v, .crash = true };
-		walk_path(&w, "", 0);
+		path_walk_path(&w, "", 0);
+	}
+}
+
+// === What a caller of the library has in memory. ===
+
+static ssize_t read_bytes(struct source *s, void *buffer, size_t size, struct uh_error **ret_err)
+{
+	struct str *left = s->ctx, part = str_cut(*left, size);
+	(void)ret_err;
+	if (part.n)
+		memcpy(buffer, part.p, part.n);
+	*left = str_from(*left, part.n);
+	return (ssize_t)part.n;
+}
+
+void source_bytes(const char *name, struct str bytes, const struct source_visitor *v)
+{
+	if (!bytes.n) {
+		v->problem(v->ctx, uh_error_new("%s: there is nothing to read", name));
+	} else if (str_starts(bytes, S(SOURCE_JOURNAL_MAGIC))) {
+		v->problem(v->ctx, uh_error_new("%s: a journal file, which can be read from a disk only", name));
+	} else if (source_is_archive(bytes)) {
+		source_archive_bytes(bytes, name, v);
+	} else {
+		struct source s = { .name = name, .size = bytes.n, .read = read_bytes, .ctx = &bytes };
+		v->visit(v->ctx, &s);
 	}
 }

@@ -44,7 +44,7 @@ struct probe {
 	size_t size;   // most bytes; 0: a page
 	bool from_end; // PROBE_FILE: if the file is larger, its last bytes instead of its first
 	bool dead;     // it is known not to answer, and is not asked (tape/tape.h)
-	bool buried;   // a child of unhang waits for it already, and it is not asked (tape/tomb.h)
+	bool buried;   // a child of unhang waits for it already, and it is not asked (tape/stuck_reads.h)
 	bool contents; // of users' memory: a tape keeps it only where it may
 	bool unless_fails;
 	struct str find; // what PROBE_FIND and PROBE_SECTION look for
@@ -85,7 +85,8 @@ struct machine_at {
 };
 
 struct probe_count {
-	size_t children, operations;     // operations: system calls on files other than open and close
+	size_t children,
+		operations; // children: how often one was asked; operations: system calls on files other than open and close
 	struct probe_patience *patience; // NULL: without end
 };
 
@@ -98,12 +99,15 @@ struct probe_batch {
 	bool goes_on; // after a file that does not answer, another child reads the rest; for a tree always
 };
 
-/** Runs each batch in a child of its own, all at the same time. A file that consecutive operations name is opened once. One operation
+/** Runs each batch in a child of its own, all at the same time. The children stay and read the next batches too (probe_child.h). A file that consecutive operations name is opened once. One operation
  * may take @milliseconds. A batch that makes progress may take twenty times that, plus a millisecond for each operation. A tree lies on
  * somebody's disk, which may be slow: there each file may take ten seconds, and there is no limit as long as there is progress. */
 void probe_run_all(struct arena *a, struct probe_batch *batches, size_t n, int milliseconds, struct probe_count *count);
-/** The same, always of this machine and with the rights of this process (see clerk/clerk.h). */
+/** The same, always of this machine and with the rights of this process (see privileged/privileged.h). */
 void probe_run_machine(struct arena *a, struct probe_batch *batches, size_t n, int milliseconds, struct probe_count *count);
+/** Ends the children that read: none of them is there when nothing is looked at, or has rights that its parent has put down. The next batch
+ * begins one again. */
+void probe_readers_end(void);
 /** Runs the batch in one child. @ret_stuck may be NULL. */
 void probe_run(struct arena *a, struct probe *probes, size_t n, int milliseconds, struct probe_stuck *ret_stuck,
 	       struct probe_count *count);
@@ -115,5 +119,13 @@ bool probe_allowed(const struct probe *p);
 /** Whether the answer is unknown: the file answered too late, its turn never came, or something other than the file failed. (A file that
  * does not exist or may not be read has a known answer.) */
 bool probe_unread(const struct probe *p);
+/** Fills in what was answered. */
+static inline void probe_answered(struct probe *p, enum probe_end end, int error, struct str data)
+{
+	p->end = end;
+	p->error = error;
+	p->data = data.p;
+	p->n = data.n;
+}
 /** The file as text, without the newline at its end. Empty: it does not exist, or probe_unread(). */
 struct str probe_text(const struct probe *p);

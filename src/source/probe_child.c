@@ -1,37 +1,42 @@
-// The child of a batch: it opens, reads and asks, and writes its answers into memory that its parent shares.
-#include "source/probe_child.h"
-
+// The reader: a child that opens, reads and asks, and writes its answers into memory that its parent shares.
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <signal.h>
 #include <sys/ioctl.h>
-#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 
-#include "base/child.h"
 #include "base/cleanup.h"
 #include "base/door/root.h"
+#include "source/probe_child.h"
 #include "source/probe_find.h"
 #include "source/probe_list.h"
-#include "source/tape/tomb.h"
+#include "source/tape/stuck_reads.h"
 
 enum { PAGE = 4096 };
 
-static void count_one(struct probe_work *w)
+/** What the reader is at. */
+struct probe_work {
+	struct probe_room *room;
+	struct probe_batch batch;
+	int root_fd;    // of a tree
+	int fd;         // the file that is open; -errno: it could not be opened
+	VEC(int) nodes; // render nodes: to close one may wait for the GPU, so that is left to the end
+};
+
+static void count_one(void *work)
 {
+	struct probe_work *w = work;
 	w->room->operations++;
 	w->room->moved = now_ms();
 }
 
-static void moved(void *work) { count_one(work); }
-
 /** Another child has the GPU: that is no fault of the file. */
 static void waits(void *work) { ((struct probe_work *)work)->room->moved = now_ms(); }
 
-static ssize_t read_at(struct probe_work *w, int fd, char *to, size_t size, uint64_t offset)
+static ssize_t probe_child_read_at(struct probe_work *w, int fd, char *to, size_t size, uint64_t offset)
 {
 	ssize_t n;
 	do {
@@ -41,26 +46,22 @@ static ssize_t read_at(struct probe_work *w, int fd, char *to, size_t size, uint
 	return n;
 }
 
-/** sysfs gives a page at a time, and less only at the end; the others are read until nothing comes. */
-static bool short_ends(const char *path)
-{
-	struct str s = str_z(path);
-	return str_starts(s, S("/sys/")) && !str_starts(s, S("/sys/kernel/debug/"));
-}
-
 static ssize_t read_file(struct probe_work *w, const struct probe *p, int fd, char *to, size_t size)
 {
 	size_t at = 0;
 	struct stat st;
 	uint64_t start = 0;
+	// sysfs gives a page at a time, and less only at the end; the others are read until nothing comes.
+	const struct str path = str_z(p->path);
+	const bool short_ends = str_starts(path, S("/sys/")) && !str_starts(path, S("/sys/kernel/debug/"));
 	if (p->from_end && !fstat(fd, &st) && st.st_size > (off_t)size)
 		start = (uint64_t)st.st_size - size;
 	while (at < size) {
-		ssize_t n = read_at(w, fd, to + at, size - at, start + at);
+		ssize_t n = probe_child_read_at(w, fd, to + at, size - at, start + at);
 		if (n < 0)
 			return -1;
 		at += (size_t)n;
-		if (n == 0 || (n < PAGE && short_ends(p->path)))
+		if (n == 0 || (n < PAGE && short_ends))
 			break;
 	}
 	return (ssize_t)at;
@@ -104,6 +105,7 @@ static ssize_t control(struct probe_work *w, const struct probe *p, int fd, char
 		memcpy(argument, p->argument, p->argument_size);
 	if (p->kind == PROBE_QUERY) {
 		struct amdgpu_query *q = (struct amdgpu_query *)argument;
+		memset(to, 0, probe_size(p)); // the driver may write less, and another batch was here
 		q->pointer = (uintptr_t)to;
 		q->size = (uint32_t)probe_size(p);
 	}
@@ -113,7 +115,7 @@ static ssize_t control(struct probe_work *w, const struct probe *p, int fd, char
 	if (p->kind == PROBE_QUERY)
 		return (ssize_t)probe_size(p);
 	if (p->kind == PROBE_BANKED)
-		return read_at(w, fd, to, probe_size(p), p->offset);
+		return probe_child_read_at(w, fd, to, probe_size(p), p->offset);
 	memcpy(to, argument, p->argument_size);
 	return (ssize_t)p->argument_size;
 }
@@ -126,11 +128,11 @@ static ssize_t operate(struct probe_work *w, const struct probe *p, int fd, char
 	case PROBE_LIST:
 		return read_list(w, fd, to, probe_size(p));
 	case PROBE_READ:
-		return read_at(w, fd, to, probe_size(p), p->offset);
+		return probe_child_read_at(w, fd, to, probe_size(p), p->offset);
 	case PROBE_FIND:
-		return probe_find(fd, p->find, to, probe_size(p), moved, w);
+		return probe_find(fd, p->find, to, probe_size(p), count_one, w);
 	case PROBE_SECTION:
-		return probe_section(fd, p->find, to, probe_size(p), moved, w);
+		return probe_section(fd, p->find, to, probe_size(p), count_one, w);
 	default:
 		return control(w, p, fd, to);
 	}
@@ -149,7 +151,7 @@ static bool of_this_kernel(int fd)
 	struct statfs st;
 	if (fstatfs(fd, &st))
 		return true;
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
 		if ((long)st.f_type == kinds[i])
 			return true;
 	return false;
@@ -158,7 +160,7 @@ static bool of_this_kernel(int fd)
 /** A tree may hold anything: nothing in it leads out of it, and what is neither a file nor a directory is not opened. */
 static int open_probe(const struct probe_work *w, const char *path)
 {
-	if (!w->root)
+	if (!w->batch.root)
 		return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
 	_cleanup_close_ int at = root_open_at(w->root_fd, path, O_PATH);
@@ -171,35 +173,28 @@ static int open_probe(const struct probe_work *w, const char *path)
 	return root_open_at(w->root_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
 }
 
-static ssize_t read_link(const struct probe_work *w, const char *path, char *to, size_t size)
-{
-	if (!w->root)
-		return readlink(path, to, size);
-	_cleanup_close_ int at = root_open_at(w->root_fd, path, O_PATH | O_NOFOLLOW);
-	return at < 0 ? -1 : readlinkat(at, "", to, size);
-}
-
-static void do_probe(struct probe_work *w, const struct probe *p, const struct probe *last, int *fd, struct probe_answer *ret)
+static void do_probe(struct probe_work *w, const struct probe *p, const struct probe *last, struct probe_answer *ret)
 {
 	char *to = (char *)w->room + ret->at;
 	ssize_t n = -1;
 	if (p->kind == PROBE_LINK) {
 		count_one(w);
-		n = read_link(w, p->path, to, probe_size(p));
+		_cleanup_close_ int at = w->batch.root ? root_open_at(w->root_fd, p->path, O_PATH | O_NOFOLLOW) : -1;
+		n = at >= 0 ? readlinkat(at, "", to, probe_size(p)) : w->batch.root ? -1 : readlink(p->path, to, probe_size(p));
 	} else {
-		// A file that could not be opened is not tried again for each operation on it: *fd is the error then.
+		// A file that could not be opened is not tried again for each operation on it.
 		if (reopens(p, last)) {
-			// Closing a render node may wait for the GPU: that is left to the child's end.
-			if (last && last->kind != PROBE_QUERY)
-				cleanup_close(fd);
+			if (last && w->fd >= 0 && last->kind == PROBE_QUERY)
+				vec_push(&w->nodes, take_fd(&w->fd));
+			cleanup_close(&w->fd);
 			w->room->moved = now_ms();
-			*fd = open_probe(w, p->path);
-			*fd = *fd < 0 ? -errno : *fd;
+			w->fd = open_probe(w, p->path);
+			w->fd = w->fd < 0 ? -errno : w->fd;
 		}
-		if (*fd >= 0)
-			n = operate(w, p, *fd, to);
+		if (w->fd >= 0)
+			n = operate(w, p, w->fd, to);
 		else
-			errno = -*fd;
+			errno = -w->fd;
 	}
 	ret->error = n < 0 ? errno : 0;
 	ret->n = n < 0 ? 0 : (size_t)n;
@@ -209,43 +204,152 @@ static void do_probe(struct probe_work *w, const struct probe *p, const struct p
 /** How many operations behind this one are not to be made. */
 static size_t skipped_behind(const struct probe_work *w, size_t i)
 {
-	const struct probe *p = &w->probes[i];
-	const struct probe_answer *a = &w->room->answers[i];
-	size_t left = w->n - i - 1;
-	bool failed = p->unless_fails && a->end == PROBE_FAILED;
-	if (failed)
-		return p->skips < left ? p->skips : left;
-	if (!p->unless.n || a->end != PROBE_GOOD || p->unless_at > a->n || p->unless.n > a->n - p->unless_at ||
-	    memcmp((const char *)w->room + a->at + p->unless_at, p->unless.p, p->unless.n) != 0)
+	const struct probe *p = &w->batch.probes[i];
+	const struct probe_answer *a = &room_answers(w->room)[i];
+	const size_t left = w->batch.n - i - 1;
+	const bool failed = p->unless_fails && a->end == PROBE_FAILED;
+	if (!failed && (!p->unless.n || a->end != PROBE_GOOD || p->unless_at > a->n || p->unless.n > a->n - p->unless_at ||
+			memcmp((const char *)w->room + a->at + p->unless_at, p->unless.p, p->unless.n) != 0))
 		return 0;
 	return p->skips < left ? p->skips : left;
 }
 
-void probe_child(int pipe, const void *ctx)
+static void read_batch(struct probe_work *w)
 {
-	struct probe_work w = *(const struct probe_work *)ctx;
+	struct probe_answer *answers = room_answers(w->room);
+	const struct probe_batch *b = &w->batch;
 	const struct probe *last = NULL;
-	struct tomb_hold hold = { .fd = -1, .milliseconds = w.milliseconds, .waits = waits, .ctx = &w };
-	int fd = -1;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != w.parent)
-		return;
-	child_keep_only(pipe);
-	if (w.root)
-		w.root_fd = open(w.root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	for (size_t i = 0; i < w.n; i++) {
-		if (w.room->answers[i].end == PROBE_FORBIDDEN)
+	struct stuck_reads_hold hold = { .fd = -1, .milliseconds = w->room->milliseconds, .waits = waits, .ctx = w };
+	for (size_t i = 0; i < b->n; i++) {
+		const struct probe *p = &b->probes[i], *q = i ? p - 1 : p;
+		const bool same = i && p->kind == q->kind && p->request == q->request && p->path == q->path &&
+				  p->argument_size == q->argument_size && p->dead == q->dead && p->buried == q->buried;
+		if (same) {
+			answers[i].end = answers[i - 1].end;
 			continue;
-		w.room->current = i;
-		if (!w.root && reopens(&w.probes[i], last) && !tomb_take(&hold, str_z(w.probes[i].path))) {
-			w.room->held = w.room->held ? w.room->held : i + 1;
-			if (!w.goes_on)
+		}
+		// Only what is on the list is opened. A tree has more files that may be read, since they do nothing there, and no driver to ask.
+		const bool may = probe_complete(p) && !p->dead && !p->buried && (!b->root || p->kind <= PROBE_SECTION) &&
+				 (probe_allowed(p) || (b->root && probe_listed_recorded(p->kind, str_z(p->path))));
+		if (!may)
+			answers[i].end = PROBE_FORBIDDEN;
+	}
+	for (size_t i = 0; i < b->n; i++) {
+		const struct probe *p = &b->probes[i];
+		if (answers[i].end == PROBE_FORBIDDEN)
+			continue;
+		w->room->current = i;
+		if (!b->root && reopens(p, last) && !stuck_reads_take(&hold, str_z(p->path))) {
+			w->room->held = w->room->held ? w->room->held : i + 1;
+			if (!b->goes_on)
 				break;
 			continue;
 		}
-		do_probe(&w, &w.probes[i], last, &fd, &w.room->answers[i]);
-		last = &w.probes[i];
-		i += skipped_behind(&w, i);
+		do_probe(w, p, last, &answers[i]);
+		last = p;
+		i += skipped_behind(w, i);
 	}
-	w.room->done = true;
+	w->room->state = READER_ANSWERED;
+	futex_wake(&w->room->state);
+	cleanup_close(&w->fd);
+	for (size_t i = 0; i < w->nodes.len; i++)
+		close(w->nodes.data[i]);
+	w->nodes.len = 0;
+	cleanup_close(&hold.fd); // only now: what is being closed may still wait for the GPU
+}
+
+void probe_child(int pipe, const void *ctx)
+{
+	struct probe_room *room = *(struct probe_room *const *)ctx;
+	struct probe_work w = { .room = room, .root_fd = -1, .fd = -1 };
+	struct rusage used = { 0 };
+	struct rlimit limit = { 0 };
+	child_keep_only(pipe);
+	for (;;) {
+		_cleanup_arena_ struct arena a = { 0 };
+		while (room->state != READER_ASKED)
+			futex_wait(&room->state, room->state, 0);
+		// A batch that computes instead of reading is killed by the kernel.
+		const bool known = !getrusage(RUSAGE_SELF, &used) && !getrlimit(RLIMIT_CPU, &limit);
+		limit.rlim_cur = (rlim_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec + room->processor_ms / 1000 + 2);
+		if (known && limit.rlim_cur < limit.rlim_max)
+			setrlimit(RLIMIT_CPU, &limit);
+		const struct str question = { (const char *)(room + 1), room->question };
+		if (!wire_take(question, &probe_batch_kind, &a, &w.batch))
+			_exit(1);
+		if (w.batch.root)
+			w.root_fd = open(w.batch.root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		read_batch(&w);
+		cleanup_close(&w.root_fd);
+		room->state = READER_IDLE;
+		futex_wake(&room->state);
+	}
+}
+
+// === Batches as they are sent: to a reader, which is another process (probe_child.c), and to the privileged reader, which has one of its own. ===
+
+enum { PROBES_MOST = 1 << 20 };
+
+static const struct wire_field probe_fields[] = {
+	WIRE_NUMBER(struct probe, kind, PROBE_QUERY),
+	WIRE_Z(struct probe, path),
+	WIRE_NUMBER(struct probe, offset, UINT64_MAX),
+	WIRE_NUMBER(struct probe, request, UINT64_MAX),
+	WIRE_BYTES(struct probe, argument, argument_size, ARGUMENT_MOST),
+	WIRE_NUMBER(struct probe, size, UINT64_MAX),
+	WIRE_BOOL(struct probe, from_end),
+	WIRE_BOOL(struct probe, dead),
+	WIRE_BOOL(struct probe, buried),
+	WIRE_BOOL(struct probe, unless_fails),
+	WIRE_TEXT(struct probe, find),
+	WIRE_TEXT(struct probe, unless),
+	WIRE_NUMBER(struct probe, unless_at, UINT64_MAX),
+	WIRE_NUMBER(struct probe, skips, UINT64_MAX),
+};
+static const struct wire_kind probe_kind = WIRE_KIND('p', struct probe, probe_fields);
+
+static const struct wire_field batch_fields[] = {
+	WIRE_LIST(struct probe_batch, probes, n, &probe_kind, PROBES_MOST),
+	WIRE_Z(struct probe_batch, root),
+	WIRE_BOOL(struct probe_batch, goes_on),
+};
+const struct wire_kind probe_batch_kind = WIRE_KIND('b', struct probe_batch, batch_fields);
+
+static const struct wire_field answer_fields[] = {
+	WIRE_NUMBER(struct probe, end, PROBE_STUCK),
+	WIRE_NUMBER(struct probe, error, INT32_MAX),
+	WIRE_BYTES(struct probe, data, n, SIZE_MAX),
+};
+static const struct wire_kind answer_kind = WIRE_KIND('a', struct probe, answer_fields);
+
+static const struct wire_field stuck_fields[] = {
+	WIRE_BOOL(struct probe_stuck, is),    WIRE_BOOL(struct probe_stuck, late),
+	WIRE_BOOL(struct probe_stuck, held),  WIRE_BOOL(struct probe_stuck, uninterruptible),
+	WIRE_TEXT(struct probe_stuck, at),    WIRE_TEXT(struct probe_stuck, stack),
+	WIRE_TEXT(struct probe_stuck, wchan),
+};
+static const struct wire_kind stuck_kind = WIRE_KIND('s', struct probe_stuck, stuck_fields);
+
+static const struct wire_field answers_fields[] = {
+	WIRE_LIST(struct probe_batch, probes, n, &answer_kind, PROBES_MOST),
+	WIRE_PART(struct probe_batch, stuck, &stuck_kind),
+};
+const struct wire_kind probe_answers_kind = WIRE_KIND('B', struct probe_batch, answers_fields);
+
+bool probe_complete(const struct probe *p)
+{
+	const bool control = p->kind == PROBE_IOCTL || p->kind == PROBE_BANKED || p->kind == PROBE_QUERY;
+	return p->path && (!control || p->argument || (p->kind == PROBE_IOCTL && p->request == DRM_VERSION_IOCTL));
+}
+
+bool probe_batch_answered(struct probe_batch *b, const struct probe_batch *answers)
+{
+	if (answers->n != b->n)
+		return false;
+	b->stuck = answers->stuck;
+	for (size_t i = 0; i < b->n; i++) {
+		const struct probe *from = &answers->probes[i];
+		probe_answered(&b->probes[i], from->end, from->error, (struct str){ from->data, from->data ? from->n : 0 });
+	}
+	return true;
 }

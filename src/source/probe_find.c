@@ -18,7 +18,7 @@ enum {
 	HEAD = 512,
 };
 
-static ssize_t read_again(int fd, char *to, size_t size, uint64_t offset)
+static ssize_t probe_find_read_again(int fd, char *to, size_t size, uint64_t offset)
 {
 	ssize_t n;
 	do {
@@ -27,26 +27,21 @@ static ssize_t read_again(int fd, char *to, size_t size, uint64_t offset)
 	return n;
 }
 
-static size_t line_start(struct str window, size_t at)
-{
-	while (at && window.p[at - 1] != '\n')
-		at--;
-	return at;
-}
-
 ssize_t probe_find(int fd, struct str what, char *to, size_t size, probe_moved_fn *moved, void *ctx)
 {
 	_cleanup_free_ char *window = mem_large(WINDOW);
 	size_t have = 0;
 	for (uint64_t offset = 0; offset < FIND_MOST;) {
 		moved(ctx);
-		ssize_t n = read_again(fd, window + have, WINDOW - have, offset + have);
+		ssize_t n = probe_find_read_again(fd, window + have, WINDOW - have, offset + have);
 		if (n <= 0)
 			return n < 0 ? -1 : (errno = ENODATA, -1);
 		have += (size_t)n;
 		ptrdiff_t at = str_find((struct str){ window, have }, what);
+		while (at > 0 && window[at - 1] != '\n')
+			at--;
 		if (at >= 0)
-			return read_again(fd, to, size, offset + line_start((struct str){ window, have }, (size_t)at));
+			return probe_find_read_again(fd, to, size, offset + (uint64_t)at);
 		size_t gone = have > LINE ? have - LINE : 0;
 		memmove(window, window + gone, have - gone);
 		have -= gone;
@@ -57,23 +52,15 @@ ssize_t probe_find(int fd, struct str what, char *to, size_t size, probe_moved_f
 
 // --- sections ---
 
-static bool inside(struct str s, uint64_t offset, uint64_t size) { return offset <= s.n && size <= s.n - offset; }
+static bool probe_find_inside(struct str s, uint64_t offset, uint64_t size) { return offset <= s.n && size <= s.n - offset; }
 
 static bool section_at(struct str elf, const Elf64_Ehdr *head, size_t index, Elf64_Shdr *ret)
 {
 	uint64_t table = head->e_shoff;
-	if (index >= head->e_shnum || !inside(elf, table, (uint64_t)head->e_shnum * sizeof(*ret)))
+	if (index >= head->e_shnum || !probe_find_inside(elf, table, (uint64_t)head->e_shnum * sizeof(*ret)))
 		return false;
 	memcpy(ret, elf.p + table + index * sizeof(*ret), sizeof(*ret));
-	return ret->sh_type != SHT_NOBITS && inside(elf, ret->sh_offset, ret->sh_size);
-}
-
-static bool is_named(struct str elf, const Elf64_Shdr *names, uint32_t at, struct str name)
-{
-	if (at >= names->sh_size || names->sh_size - at <= name.n)
-		return false;
-	const char *p = elf.p + names->sh_offset + at;
-	return !memcmp(p, name.p, name.n) && !p[name.n];
+	return ret->sh_type != SHT_NOBITS && probe_find_inside(elf, ret->sh_offset, ret->sh_size);
 }
 
 struct str section_find(struct str elf, struct str name)
@@ -87,13 +74,17 @@ struct str section_find(struct str elf, struct str name)
 	    head.e_ident[EI_DATA] != ELFDATA2LSB || head.e_shentsize != sizeof(one) ||
 	    !section_at(elf, &head, head.e_shstrndx, &names))
 		return (struct str){ 0 };
-	for (size_t i = 0; i < head.e_shnum; i++)
-		if (section_at(elf, &head, i, &one) && is_named(elf, &names, one.sh_name, name))
+	for (size_t i = 0; i < head.e_shnum; i++) {
+		const bool there = section_at(elf, &head, i, &one);
+		const struct str its =
+			str_from((struct str){ elf.p + names.sh_offset, names.sh_size }, there ? one.sh_name : SIZE_MAX);
+		if (its.n > name.n && str_starts(its, name) && !its.p[name.n])
 			return (struct str){ elf.p + one.sh_offset, one.sh_size };
+	}
 	return (struct str){ 0 };
 }
 
-static ssize_t hand_over(struct str elf, struct str name, char *to, size_t size)
+static ssize_t probe_find_hand_over(struct str elf, struct str name, char *to, size_t size)
 {
 	struct str section = section_find(elf, name);
 	if (!section.p)
@@ -111,7 +102,7 @@ struct unpacking {
 	bool failed;
 };
 
-static void take_bytes(void *ctx, struct source *s)
+static void probe_find_take_bytes(void *ctx, struct source *s)
 {
 	struct unpacking *u = ctx;
 	struct uh_error *err = NULL;
@@ -126,7 +117,7 @@ static void take_bytes(void *ctx, struct source *s)
 	uh_error_free(err);
 }
 
-static void on_problem(void *ctx, struct uh_error *err)
+static void probe_find_on_problem(void *ctx, struct uh_error *err)
 {
 	((struct unpacking *)ctx)->failed = true;
 	uh_error_free(err);
@@ -135,9 +126,9 @@ static void on_problem(void *ctx, struct uh_error *err)
 static ssize_t unpacked_section(int fd, struct str name, char *to, size_t size, probe_moved_fn *moved, void *ctx)
 {
 	struct unpacking u = { .moved = moved, .ctx = ctx };
-	const struct source_visitor visitor = { .visit = take_bytes, .problem = on_problem, .ctx = &u };
+	const struct source_visitor visitor = { .visit = probe_find_take_bytes, .problem = probe_find_on_problem, .ctx = &u };
 	source_archive(NULL, fd, "module", &visitor);
-	ssize_t n = u.failed ? (errno = EBADMSG, -1) : hand_over(text_str(&u.bytes), name, to, size);
+	ssize_t n = u.failed ? (errno = EBADMSG, -1) : probe_find_hand_over(text_str(&u.bytes), name, to, size);
 	text_free(&u.bytes);
 	return n;
 }
@@ -147,7 +138,7 @@ ssize_t probe_section(int fd, struct str name, char *to, size_t size, probe_move
 	char head[HEAD];
 	struct stat st;
 	moved(ctx);
-	ssize_t n = read_again(fd, head, sizeof(head), 0);
+	ssize_t n = probe_find_read_again(fd, head, sizeof(head), 0);
 	if (n < 0 || fstat(fd, &st))
 		return -1;
 	if (source_is_archive((struct str){ head, (size_t)n }))
@@ -157,7 +148,7 @@ ssize_t probe_section(int fd, struct str name, char *to, size_t size, probe_move
 	void *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (bytes == MAP_FAILED)
 		return -1;
-	n = hand_over((struct str){ bytes, (size_t)st.st_size }, name, to, size);
+	n = probe_find_hand_over((struct str){ bytes, (size_t)st.st_size }, name, to, size);
 	munmap(bytes, (size_t)st.st_size);
 	return n;
 }

@@ -1,5 +1,8 @@
 // Files that act when they are read (amdgpu_gpu_recover, amdgpu_test_ib, amdgpu_evict_vram, amdgpu_gfxoff_status, KFD's sdma_* and more) are not here:
 // a name is added only after its handler in the driver was read.
+#include <errno.h>
+
+#include "source/probe.h"
 #include "source/probe_list.h"
 
 enum {
@@ -181,7 +184,7 @@ static const struct {
 };
 
 /** Takes off @path what @pattern stands for, component by component, so that no `*` takes a `/`. */
-static bool take(struct str pattern, struct str *path)
+static bool probe_list_take(struct str pattern, struct str *path)
 {
 	while (pattern.n) {
 		struct str want = str_split(&pattern, '/'), component = str_split(path, '/');
@@ -191,25 +194,25 @@ static bool take(struct str pattern, struct str *path)
 	return true;
 }
 
-static bool is(struct str pattern, struct str path) { return take(pattern, &path) && !path.n; }
+static bool is(struct str pattern, struct str path) { return probe_list_take(pattern, &path) && !path.n; }
 
 /** The directory of a row, also where a card leads to it. */
-static bool take_directory(struct str directory, struct str *path)
+static bool probe_list_take_directory(struct str directory, struct str *path)
 {
 	struct str below = str_from(directory, sizeof(PCI) - 1), rest = *path;
-	if (take(directory, path))
+	if (probe_list_take(directory, path))
 		return true;
 	*path = rest;
-	if (!str_starts(directory, S(PCI)) || !take(S(CARD), path))
+	if (!str_starts(directory, S(PCI)) || !probe_list_take(S(CARD), path))
 		return false;
-	return !below.n || take(str_from(below, 1), path);
+	return !below.n || probe_list_take(str_from(below, 1), path);
 }
 
-static bool listed(const struct probe_row *rows, size_t n, enum probe_kind kind, struct str path)
+static bool probe_list_listed(const struct probe_row *rows, size_t n, enum probe_kind kind, struct str path)
 {
 	for (size_t i = 0; i < n; i++) {
 		struct str names = str_z(rows[i].names), rest = path;
-		if (!(rows[i].kinds >> kind & 1) || !take_directory(str_z(rows[i].directory), &rest))
+		if (!(rows[i].kinds >> kind & 1) || !probe_list_take_directory(str_z(rows[i].directory), &rest))
 			continue;
 		while (names.n)
 			if (is(str_split(&names, ' '), rest))
@@ -218,34 +221,50 @@ static bool listed(const struct probe_row *rows, size_t n, enum probe_kind kind,
 	return false;
 }
 
-bool probe_listed(enum probe_kind kind, struct str path) { return listed(list, sizeof(list) / sizeof(list[0]), kind, path); }
+bool probe_listed(enum probe_kind kind, struct str path) { return probe_list_listed(list, ARRAY_SIZE(list), kind, path); }
 
 bool probe_listed_recorded(enum probe_kind kind, struct str path)
 {
-	return listed(recorded, sizeof(recorded) / sizeof(recorded[0]), kind, path);
-}
-
-bool probe_listed_request(struct str path, unsigned long request)
-{
-	for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++)
-		if (requests[i].request == request && is(str_z(requests[i].path), path))
-			return true;
-	return false;
+	return probe_list_listed(recorded, ARRAY_SIZE(recorded), kind, path);
 }
 
 bool probe_allowed(const struct probe *p)
 {
 	struct str path = str_z(p->path);
+	bool takes = false; // the file takes this ioctl
 	if (!probe_listed(p->kind, path) || p->argument_size > ARGUMENT_MOST)
 		return false;
 	switch (p->kind) {
 	case PROBE_IOCTL:
 	case PROBE_BANKED: // an argument with pointers goes through PROBE_QUERY
-		return p->request != AMDGPU_INFO_IOCTL && probe_listed_request(path, p->request) &&
-		       p->argument_size == (p->request >> 16 & 0x3fff);
+		for (size_t i = 0; i < ARRAY_SIZE(requests); i++)
+			takes |= requests[i].request == p->request && is(str_z(requests[i].path), path);
+		return takes && p->request != AMDGPU_INFO_IOCTL && p->argument_size == (p->request >> 16 & 0x3fff);
 	case PROBE_QUERY:
 		return p->argument_size == sizeof(struct amdgpu_query);
 	default:
 		return true;
 	}
+}
+
+// === What an answer means. ===
+
+bool probe_unread(const struct probe *p)
+{
+	static const int passing[] = { EIO,     ELOOP,  EISDIR, EAGAIN,    EINTR,  ENOMEM,
+				       ENOBUFS, EMFILE, ENFILE, ETIMEDOUT, ESTALE, EBUSY };
+	if (p->end != PROBE_FAILED)
+		return p->end == PROBE_STUCK || p->end == PROBE_NOT_MADE;
+	for (size_t i = 0; i < ARRAY_SIZE(passing); i++)
+		if (p->error == passing[i])
+			return true;
+	return false;
+}
+
+struct str probe_text(const struct probe *p)
+{
+	struct str text = { p->data, p->end == PROBE_GOOD ? p->n : 0 };
+	if (text.n && text.p[text.n - 1] == '\n')
+		text.n--;
+	return text;
 }

@@ -9,5 +9,3 @@ enum { ARGUMENT_MOST = 256 }; // bytes that an ioctl is given
 bool probe_listed(enum probe_kind kind, struct str path);
 /** Whether it is on the list of files that may be read only in a tree. On the machine itself, reading them makes the driver act. */
 bool probe_listed_recorded(enum probe_kind kind, struct str path);
-/** Whether the file takes this ioctl. */
-bool probe_listed_request(struct str path, unsigned long request);

@@ -3,7 +3,5 @@
 
 #include "source/probe.h"
 
-/** D: it cannot be woken up; R: it runs, or waits for a processor. */
-bool probe_in_state(struct arena *a, int pid, struct str state);
 /** @pid 0: it is gone. @path: what it reads. */
 void probe_where_stuck(struct arena *a, int pid, const char *path, struct probe_stuck *ret);

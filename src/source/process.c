@@ -14,7 +14,7 @@ enum { DEADLINE_MS = 5000 };
 struct uh_error *process_memory(int64_t pid, uint64_t address, uint64_t size, char **ret)
 {
 	char path[64];
-	struct arena a = { 0 };
+	_cleanup_arena_ struct arena a = { 0 };
 	struct probe p = { .kind = PROBE_READ, .path = path, .offset = address, .size = (size_t)size };
 	struct probe_count count = { 0 };
 	struct uh_error *err = NULL;
@@ -31,7 +31,6 @@ struct uh_error *process_memory(int64_t pid, uint64_t address, uint64_t size, ch
 		*ret = mem_large(size + 1);
 		memcpy(*ret, p.data, size);
 	}
-	arena_free(&a);
 	return err;
 }
 

@@ -5,14 +5,13 @@
 enum { VALUE_MOST = 8192 };
 
 /** The value as it is read back: what the reader would cut or trim must not be written. */
-static void add_line(struct text *to, const char *key, struct str value)
+static void store_record_add_line(struct text *to, const char *key, struct str value)
 {
-	struct text safe = { 0 };
+	_cleanup_text_ struct text safe = { 0 };
 	text_add_safe(&safe, str_cut(value, VALUE_MOST));
 	value = str_trim(text_str(&safe));
 	if (value.n)
 		text_printf(to, "%s " STR_FMT "\n", key, STR_ARG(value));
-	text_free(&safe);
 }
 
 void record_text(const void *object, const struct record_key *keys, struct text *to)
@@ -21,8 +20,10 @@ void record_text(const void *object, const struct record_key *keys, struct text 
 		const void *member = (const char *)object + k->offset;
 		if (k->number)
 			text_printf(to, "%s %lld\n", k->key, (long long)*(const int64_t *)member);
+		else if (k->words)
+			store_record_add_line(to, k->key, str_of_list(k->words, *(const unsigned *)member));
 		else
-			add_line(to, k->key, *(const struct str *)member);
+			store_record_add_line(to, k->key, *(const struct str *)member);
 	}
 }
 
@@ -36,7 +37,9 @@ void record_take(struct str text, struct arena *a, void *object, const struct re
 			void *member = (char *)object + k->offset;
 			if (!str_is(key, k->key))
 				continue;
-			if (!k->number)
+			if (k->words)
+				*(unsigned *)member = str_in_list(k->words, value);
+			else if (!k->number)
 				*(struct str *)member = arena_str(a, value);
 			else if (str_number(value, &number))
 				*(int64_t *)member = number;

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/door/door.h"
 #include "base/save.h"
+#include "store/record.h"
 
 #define INCIDENTS "incidents"
 enum { FILE_MOST = 64 << 10, DIRECTORY_MODE = 0750, FILE_MODE = 0640 };
@@ -26,24 +27,21 @@ static const char *close_path(struct arena *a, const char *directory, struct str
 	return arena_printf(a, "%s/" STORE_CLOSE, store_path(a, directory, id)).p;
 }
 
-static bool make(const char *path, mode_t mode) { return !mkdir(path, mode) || errno == EEXIST; }
-
 void store_give(const char *directory)
 {
-	struct arena a = { 0 };
+	_cleanup_arena_ struct arena a = { 0 };
 	const char *all = arena_printf(&a, "%s/" INCIDENTS, directory).p;
 	_cleanup_close_ int fd = open(all, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd >= 0)
 		save_give(fd, DIRECTORY_MODE);
-	arena_free(&a);
 }
 
 /** The directory of all incidents, for the group; then that of one, which is for the same. */
-static bool make_for(const char *directory, const char *all, const char *path)
+static bool store_make_for(const char *directory, const char *all, const char *path)
 {
 	struct stat st;
 	// Updates of the knowledge lie beside the incidents, and are for everybody.
-	if (!make(directory, 0755))
+	if (mkdir(directory, 0755) && errno != EEXIST)
 		return false;
 	if (!mkdir(all, DIRECTORY_MODE))
 		store_give(directory);
@@ -58,19 +56,17 @@ static bool make_for(const char *directory, const char *all, const char *path)
 
 struct uh_error *store_save(const char *directory, const struct stored *i)
 {
-	struct arena a = { 0 };
-	struct text text = { 0 };
+	_cleanup_arena_ struct arena a = { 0 };
+	_cleanup_text_ struct text text = { 0 };
 	const char *all = arena_printf(&a, "%s/" INCIDENTS, directory).p, *path = store_path(&a, directory, i->id);
 	struct uh_error *err = NULL;
-	if (!make_for(directory, all, path))
+	if (!store_make_for(directory, all, path))
 		err = uh_error_os(errno, "%s", path);
 	stored_text(i, &text);
 	if (!err)
 		err = save_shared(AT_FDCWD, arena_printf(&a, "%s/" STORE_INCIDENT, path).p, text_str(&text), FILE_MODE);
-	if (!err && str_is(i->state, "closed"))
+	if (!err && i->state == STORED_CLOSED)
 		unlink(close_path(&a, directory, i->id)); // who asked for it has it
-	text_free(&text);
-	arena_free(&a);
 	return err;
 }
 
@@ -89,19 +85,16 @@ struct uh_error *store_load(const char *directory, struct str id, struct arena *
 
 struct uh_error *store_ask_close(const char *directory, struct str id, struct str why)
 {
-	struct arena a = { 0 };
-	struct uh_error *err = save_file(AT_FDCWD, close_path(&a, directory, id), str_cut(why, WHY_MOST), FILE_MODE);
-	arena_free(&a);
-	return err;
+	_cleanup_arena_ struct arena a = { 0 };
+	return save_file(AT_FDCWD, close_path(&a, directory, id), str_cut(why, WHY_MOST), FILE_MODE);
 }
 
 bool store_close_asked(const char *directory, struct str id, struct text *ret_why)
 {
-	struct arena a = { 0 };
+	_cleanup_arena_ struct arena a = { 0 };
 	_cleanup_close_ int fd = open(close_path(&a, directory, id), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	const ssize_t n = fd < 0 ? -1 : read(fd, text_room(ret_why, WHY_MOST), WHY_MOST);
 	ret_why->n += n > 0 ? (size_t)n : 0;
-	arena_free(&a);
 	return n >= 0;
 }
 
@@ -110,7 +103,7 @@ struct str store_closed_by(struct arena *a, struct str why)
 	return why.n ? arena_printf(a, "an operator: " STR_FMT, STR_ARG(str_cut(why, WHY_MOST))) : S("an operator");
 }
 
-static int newest_first(const void *a, const void *b)
+static int store_newest_first(const void *a, const void *b)
 {
 	const struct stored *x = *(const struct stored *const *)a, *y = *(const struct stored *const *)b;
 	return x->began != y->began ? (x->began > y->began ? -1 : 1) : str_cmp(x->id, y->id);
@@ -118,9 +111,8 @@ static int newest_first(const void *a, const void *b)
 
 bool store_begun(const char *directory)
 {
-	struct arena a = { 0 };
+	_cleanup_arena_ struct arena a = { 0 };
 	const bool none = access(arena_printf(&a, "%s/" INCIDENTS, directory).p, F_OK) && errno == ENOENT;
-	arena_free(&a);
 	return !none;
 }
 
@@ -140,14 +132,12 @@ struct uh_error *store_list(const char *directory, struct stored_list *ret)
 		struct stored *one = arena_alloc(&ret->arena, sizeof(*one));
 		if (!store_is_id(str_z(names.list[n])))
 			continue;
-		struct uh_error *odd = store_load(directory, str_z(names.list[n]), &ret->arena, one);
-		if (odd) // a start that was killed may leave a directory without its record
-			uh_error_free(odd);
-		else
+		_cleanup_error_ struct uh_error *odd = store_load(directory, str_z(names.list[n]), &ret->arena, one);
+		if (!odd) // a start that was killed may leave a directory without its record
 			vec_push(&ret->list, one);
 	}
 	if (ret->list.len)
-		qsort(ret->list.data, ret->list.len, sizeof(*ret->list.data), newest_first);
+		qsort(ret->list.data, ret->list.len, sizeof(*ret->list.data), store_newest_first);
 	return err;
 }
 
@@ -160,9 +150,9 @@ void stored_list_free(struct stored_list *l)
 // --- vacuum ---
 
 static const char *const files[] = { STORE_BUNDLE, STORE_DIAGNOSIS, STORE_TEXT, STORE_CLOSE, STORE_INCIDENT };
-enum { FILES = sizeof(files) / sizeof(files[0]) };
+enum { FILES = ARRAY_SIZE(files) };
 
-static uint64_t bytes_of(const char *path)
+static uint64_t store_bytes_of(const char *path)
 {
 	uint64_t bytes = 0;
 	_cleanup_close_ int dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -174,7 +164,7 @@ static uint64_t bytes_of(const char *path)
 }
 
 /** Its record last: a removal that is cut short is gone on with. */
-static void forget(const char *path)
+static void store_forget(const char *path)
 {
 	_cleanup_close_ int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	for (size_t i = 0; dir >= 0 && i < FILES; i++)
@@ -184,19 +174,123 @@ static void forget(const char *path)
 
 unsigned store_vacuum(const char *directory, size_t most, uint64_t bytes)
 {
-	struct stored_list all;
+	_cleanup_(stored_list_free) struct stored_list all;
 	uint64_t used = 0;
 	unsigned removed = 0;
 	uh_error_free(store_list(directory, &all));
 	for (size_t n = 0; n < all.list.len; n++) {
 		const struct stored *i = all.list.data[n];
 		const char *path = store_path(&all.arena, directory, i->id);
-		used += bytes_of(path);
-		if ((n < most && used <= bytes) || !n || !str_is(i->state, "closed"))
+		used += store_bytes_of(path);
+		if ((n < most && used <= bytes) || !n || i->state != STORED_CLOSED)
 			continue;
-		forget(path);
+		store_forget(path);
 		removed++;
 	}
-	stored_list_free(&all);
 	return removed;
+}
+
+// === `incident` as text: a line for each value, its key first ===
+
+#define TEXT(name) RECORD_TEXT(stored, name)
+#define WORD(name, list) RECORD_WORD(stored, name, list)
+#define NUMBER(name) RECORD_NUMBER(stored, name)
+static const struct record_key keys[] = {
+	TEXT(id),
+	WORD(state, stored_states),
+	TEXT(class),
+	TEXT(title),
+	TEXT(fault),
+	TEXT(action),
+	TEXT(host),
+	TEXT(boot_id),
+	TEXT(gpu),
+	TEXT(unique_id),
+	TEXT(serial),
+	TEXT(origin),
+	TEXT(bundle),
+	TEXT(closed_by),
+	TEXT(job),
+	NUMBER(began),
+	NUMBER(changed),
+	NUMBER(ended),
+	TEXT(votes),
+	NUMBER(first_us),
+	NUMBER(last_us),
+	NUMBER(stood),
+	NUMBER(events),
+	NUMBER(hooks),
+	NUMBER(pid),
+	NUMBER(revision),
+	TEXT(fingerprint),
+	TEXT(fit),
+	{ 0 },
+};
+
+bool store_is_id(struct str id)
+{
+	for (size_t i = 0; i < id.n; i++)
+		if (!char_digit(id.p[i]) && !(id.p[i] >= 'a' && id.p[i] <= 'f'))
+			return false;
+	return id.n == STORE_ID;
+}
+
+void stored_text(const struct stored *i, struct text *to) { record_text(i, keys, to); }
+
+/** A state that nobody here knows is one of a newer unhang: nothing says that it is closed, so it counts as open. */
+bool stored_parse(struct str text, struct arena *a, struct stored *ret)
+{
+	*ret = (struct stored){ 0 };
+	record_take(text, a, ret, keys);
+	if (ret->state > STORED_CLOSED)
+		ret->state = STORED_OPEN;
+	return store_is_id(ret->id) && ret->state;
+}
+
+// === up to where the kernel's log is stored: `boot BOOT-ID`, `sequence N`, `microseconds N` ===
+
+#define PLACE "place"
+enum { PLACE_MOST = 4096, PLACE_MODE = 0640 };
+
+void store_place_text(const struct store_place *p, struct text *to)
+{
+	text_printf(to, "boot %s\nsequence %llu\nmicroseconds %lld\n", p->boot_id, (unsigned long long)p->sequence,
+		    (long long)p->microseconds);
+}
+
+bool store_place_parse(struct str text, struct store_place *ret)
+{
+	int64_t n;
+	*ret = (struct store_place){ 0 };
+	while (text.n) {
+		struct str value = str_split(&text, '\n'), key = str_word(&value);
+		value = str_trim(value);
+		if (str_is(key, "boot") && value.n < sizeof(ret->boot_id))
+			str_copy(ret->boot_id, sizeof(ret->boot_id), value);
+		else if (str_is(key, "sequence") && str_number(value, &n) && n >= 0)
+			ret->sequence = (uint64_t)n;
+		else if (str_is(key, "microseconds") && str_number(value, &n))
+			ret->microseconds = n;
+		else
+			return false;
+	}
+	return ret->boot_id[0];
+}
+
+struct uh_error *store_place_save(const char *directory, const struct store_place *p)
+{
+	_cleanup_arena_ struct arena a = { 0 };
+	_cleanup_text_ struct text text = { 0 };
+	store_place_text(p, &text);
+	return save_file(AT_FDCWD, arena_printf(&a, "%s/" PLACE, directory).p, text_str(&text), PLACE_MODE);
+}
+
+bool store_place_load(const char *directory, struct store_place *ret)
+{
+	_cleanup_arena_ struct arena a = { 0 };
+	struct str text;
+	*ret = (struct store_place){ 0 };
+	const char *path = arena_printf(&a, "%s/" PLACE, directory).p;
+	_cleanup_error_ struct uh_error *err = named_read(&(struct named){ .path = path }, PLACE_MOST, &a, &text, NULL);
+	return !err && store_place_parse(text, ret);
 }

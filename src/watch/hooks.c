@@ -22,14 +22,15 @@
 enum { NOBODY = 65534, POLL_NS = 20000000, VARIABLES = 15 };
 
 /** The whole environment of a hook. */
-static void environment(struct arena *a, const struct watch_settings *s, const struct stored *i, char *ret[static VARIABLES])
+static void hook_environment(struct arena *a, const struct watch_settings *s, const struct stored *i,
+			     char *ret[static VARIABLES])
 {
 	const struct {
 		const char *name;
 		struct str value;
 	} all[] = { { "UNHANG_INCIDENT", i->id },
 		    { "UNHANG_REVISION", arena_printf(a, "%lld", (long long)i->revision) },
-		    { "UNHANG_STATE", i->state },
+		    { "UNHANG_STATE", stored_state_word(i->state) },
 		    { "UNHANG_CLASS", i->class },
 		    { "UNHANG_TITLE", i->title },
 		    { "UNHANG_FAULT", i->fault },
@@ -42,7 +43,7 @@ static void environment(struct arena *a, const struct watch_settings *s, const s
 		    { "UNHANG_DIRECTORY", str_z(store_path(a, s->state_dir, i->id)) },
 		    { "PATH", S("/usr/sbin:/usr/bin:/sbin:/bin") } };
 	size_t n = 0;
-	for (; n < sizeof(all) / sizeof(all[0]); n++)
+	for (; n < ARRAY_SIZE(all); n++)
 		ret[n] = (char *)arena_printf(a, "%s=" STR_FMT, all[n].name, STR_ARG(all[n].value)).p;
 	ret[n] = NULL;
 }
@@ -66,7 +67,7 @@ struct hook {
 };
 
 /** @tell is closed where the program begins, and gets the error where it does not. */
-__attribute__((noreturn)) static void become(const struct hook *h, int tell)
+__attribute__((noreturn)) static void hook_become(const struct hook *h, int tell)
 {
 	char *const argv[] = { (char *)h->path, NULL };
 	setpgid(0, 0);
@@ -91,14 +92,14 @@ static void tell_not_started(const struct hook *h, int error, struct text *to)
 }
 
 /** What went wrong; empty: nothing. */
-static void run(const struct hook *h, int64_t milliseconds, struct text *to)
+static void hook_run(const struct hook *h, int64_t milliseconds, struct text *to)
 {
 	const struct timespec pause = { .tv_nsec = POLL_NS };
 	const int64_t deadline = now_ms() + milliseconds;
 	int status = 0, error, ends[2] = { -1, -1 };
 	pid_t pid = pipe2(ends, O_CLOEXEC | O_NONBLOCK) ? -1 : fork(), gone;
 	if (pid == 0)
-		become(h, ends[1]);
+		hook_become(h, ends[1]);
 	error = errno;
 	cleanup_close(&ends[1]);
 	_cleanup_close_ int told = ends[0];
@@ -124,23 +125,22 @@ static void run(const struct hook *h, int64_t milliseconds, struct text *to)
 struct uh_error *hooks_check(const char *directory)
 {
 	struct stat st;
-	int fd = -1;
+	_cleanup_close_ int fd = -1;
 	struct uh_error *err = trust_open(NULL, directory, O_RDONLY | O_DIRECTORY, &fd);
 	if (!err && fstat(fd, &st))
 		err = uh_error_os(errno, "%s", directory);
 	// Sticky is good enough for a directory above it. Here it would let anybody add a program.
 	if (!err && st.st_mode & (S_IWGRP | S_IWOTH))
 		err = uh_error_new("%s: not used: not only its owner may write it", directory);
-	cleanup_close(&fd);
 	return err;
 }
 
 void hooks_run(const struct hooks_call *c, struct text *to)
 {
-	struct arena a = { 0 };
+	_cleanup_arena_ struct arena a = { 0 };
 	struct door_names names = { 0 };
 	const bool there = !access(c->directory, F_OK);
-	struct uh_error *err = there ? hooks_check(c->directory) : NULL;
+	_cleanup_error_ struct uh_error *err = there ? hooks_check(c->directory) : NULL;
 	if (there && !err)
 		err = door_names(&(struct named){ .path = c->directory }, false, &a, &names);
 	for (size_t n = 0; !err && n < names.n; n++) {
@@ -149,29 +149,26 @@ void hooks_run(const struct hooks_call *c, struct text *to)
 		struct stat st;
 		if (stat(path, &st) || !S_ISREG(st.st_mode) || !(st.st_mode & S_IXUSR))
 			continue;
-		struct uh_error *refused = trust_real_path(&a, path, &h.path);
+		_cleanup_error_ struct uh_error *refused = trust_real_path(&a, path, &h.path);
 		if (refused) {
 			text_printf(to, "%s\n", uh_error_message(refused));
-			uh_error_free(refused);
 			continue;
 		}
 		_cleanup_close_ int in = open(c->input, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 		if (in < 0)
 			in = open("/dev/null", O_RDONLY | O_CLOEXEC);
 		h.diagnosis = in;
-		run(&h, c->milliseconds, to);
+		hook_run(&h, c->milliseconds, to);
 	}
 	if (err)
 		text_printf(to, "%s\n", uh_error_message(err));
-	uh_error_free(err);
-	arena_free(&a);
 }
 
 void hooks_tell(const struct watch_settings *s, const struct stored *i, struct text *to)
 {
-	struct arena a = { 0 };
+	_cleanup_arena_ struct arena a = { 0 };
 	char *variables[VARIABLES];
-	environment(&a, s, i, variables);
+	hook_environment(&a, s, i, variables);
 	const struct hooks_call c = {
 		.directory = s->hooks_dir,
 		.input = arena_printf(&a, "%s/" STORE_DIAGNOSIS, store_path(&a, s->state_dir, i->id)).p,
@@ -180,5 +177,4 @@ void hooks_tell(const struct watch_settings *s, const struct stored *i, struct t
 		.milliseconds = s->hook_deadline * 1000,
 	};
 	hooks_run(&c, to);
-	arena_free(&a);
 }

@@ -90,8 +90,8 @@ static const struct {
 	bool deep;
 } fact_names[] = { { "processes", false }, { "process", false },  { "pid", false },  { "rank", false },  { "stopped", false },
 		   { "busy", false },      { "launched", false }, { "held", false }, { "peers", false }, { "waiting", false },
-		   { "lagging", false },   { "job", false },      { "loop", true },  { "kernel", true } };
-enum { FACT_NAMES = sizeof(fact_names) / sizeof(fact_names[0]) };
+		   { "lagging", false },   { "job", false },      { "loop", true },  { "kernel", true }, { "incident", true } };
+enum { FACT_NAMES = ARRAY_SIZE(fact_names) };
 
 void progress_take(struct gpu_progress *p, struct str lines, bool deep, int64_t now_ms)
 {
@@ -110,7 +110,7 @@ void progress_take(struct gpu_progress *p, struct str lines, bool deep, int64_t 
 	}
 }
 
-static bool get(const void *ctx, struct str name, size_t index, struct str *ret)
+static bool watch_progress_get(const void *ctx, struct str name, size_t index, struct str *ret)
 {
 	const struct gpu_progress *p = ctx;
 	*ret = (struct str){ 0 };
@@ -155,7 +155,7 @@ static bool proved(const struct gpu_progress *p)
 
 static const struct know_work *work_of(const struct gpu_progress *p)
 {
-	const struct fact_view view = { .get = get, .ctx = p };
+	const struct fact_view view = { .get = watch_progress_get, .ctx = p };
 	for (size_t i = 0; i < p->know->works.len; i++)
 		if (condition_eval(p->know->works.data[i]->when, &view) == TRUTH_YES)
 			return p->know->works.data[i];
@@ -169,23 +169,18 @@ static int64_t stood(const struct gpu_progress *p, const struct progress_vote *v
 	return v->says != VOTE_STOOD ? -1 : v->seen > since ? v->seen - since : 0;
 }
 
-static bool stands(const struct gpu_progress *p, const struct progress_vote *v, int64_t seconds)
-{
-	return v->says == VOTE_STOOD && stood(p, v) >= seconds * MS;
-}
-
 /** How many of the votes that count stood for @seconds. */
-static unsigned count(const struct gpu_progress *p, const struct know_work *w, int64_t seconds)
+static unsigned watch_progress_count(const struct gpu_progress *p, const struct know_work *w, int64_t seconds)
 {
 	unsigned n = 0;
 	for (const struct know_list *l = w->votes; l; l = l->next) {
 		struct progress_vote v = progress_vote_of(p, l->text);
-		n += stands(p, &v, seconds);
+		n += v.says == VOTE_STOOD && stood(p, &v) >= seconds * MS;
 	}
 	return n;
 }
 
-static int64_t longest(const struct gpu_progress *p, const struct know_work *w)
+static int64_t watch_progress_longest(const struct gpu_progress *p, const struct know_work *w)
 {
 	int64_t most = 0;
 	for (const struct know_list *l = w->votes; l; l = l->next) {
@@ -212,7 +207,7 @@ static int64_t hung_after(const struct gpu_progress *p, const struct know_work *
 	return p->hung_after ? p->hung_after : w->hung_after;
 }
 
-static struct progress_answer judge(const struct gpu_progress *p)
+static struct progress_answer watch_progress_judge(const struct gpu_progress *p)
 {
 	struct progress_answer a = { .pace = PACE_WORKING };
 	if (proved(p))
@@ -222,20 +217,22 @@ static struct progress_answer judge(const struct gpu_progress *p)
 	if (!a.work || a.work->is != WORK_VOTES)
 		return a;
 	const struct know_work *w = a.work;
-	a.stood = count(p, w, 0);
-	a.seconds = longest(p, w);
+	a.stood = watch_progress_count(p, w, 0);
+	a.seconds = watch_progress_longest(p, w);
 	if (!has_needed(p, w, 0))
 		return a;
-	if (count(p, w, hung_after(p, w)) >= (unsigned)w->hung_votes && has_needed(p, w, hung_after(p, w) * MS / 2))
+	if (watch_progress_count(p, w, hung_after(p, w)) >= (unsigned)w->hung_votes &&
+	    has_needed(p, w, hung_after(p, w) * MS / 2))
 		a.pace = PACE_HUNG;
-	else if (count(p, w, p->suspect_after ? p->suspect_after : w->suspect_after) >= (unsigned)w->suspect_votes)
+	else if (watch_progress_count(p, w, p->suspect_after ? p->suspect_after : w->suspect_after) >=
+		 (unsigned)w->suspect_votes)
 		a.pace = PACE_SUSPECTED;
 	return a;
 }
 
 struct progress_answer progress_judge(struct gpu_progress *p, int64_t now_ms)
 {
-	struct progress_answer a = judge(p);
+	struct progress_answer a = watch_progress_judge(p);
 	if (a.pace != PACE_UNKNOWN && a.pace < PACE_SUSPECTED)
 		p->excused = now_ms;
 	return a;
@@ -269,7 +266,7 @@ bool progress_look_due(const struct gpu_progress *p, int64_t now_ms)
 	int64_t since = now_ms - long_ms > p->excused ? now_ms - long_ms : p->excused;
 	if (!p->looked || p->looked <= since)
 		return now_ms - since >= after || (long_ms >= after && now_ms - p->looked >= pause);
-	if (w->is == WORK_VOTES && hung_after(p, w) * MS / LOOKS < pause && judge(p).pace == PACE_SUSPECTED)
+	if (w->is == WORK_VOTES && hung_after(p, w) * MS / LOOKS < pause && watch_progress_judge(p).pace == PACE_SUSPECTED)
 		pause = hung_after(p, w) * MS / LOOKS;
 	return long_ms >= after && now_ms - p->looked >= pause;
 }
@@ -288,7 +285,7 @@ void progress_looks(struct gpu_progress *p, int64_t now_ms)
 
 void progress_say(const struct gpu_progress *p, const struct progress_answer *a, struct text *to)
 {
-	const struct fact_view view = { .get = get, .ctx = p };
+	const struct fact_view view = { .get = watch_progress_get, .ctx = p };
 	if (a->work && a->work->say.n)
 		phrase_fill(to, a->work->say, &view);
 }

@@ -55,7 +55,7 @@ static const struct watch_settings usual = {
 	.keep_megabytes = 4096,
 };
 
-static bool among(struct str word, const char *words)
+static bool is_among(struct str word, const char *words)
 {
 	struct str rest = str_z(words), one;
 	while ((one = str_word(&rest)).n)
@@ -65,7 +65,7 @@ static bool among(struct str word, const char *words)
 }
 
 /** NULL: it was taken; else what it should be. */
-static const char *take(struct watch_settings *s, const struct setting *k, struct str value)
+static const char *setting_take(struct watch_settings *s, const struct setting *k, struct str value)
 {
 	void *to = (char *)s + k->offset;
 	int64_t number;
@@ -80,7 +80,7 @@ static const char *take(struct watch_settings *s, const struct setting *k, struc
 				return "it needs a name";
 		break;
 	case SETTING_WORD:
-		if (!among(value, k->words))
+		if (!is_among(value, k->words))
 			return k->words;
 		break;
 	case SETTING_YES:
@@ -98,7 +98,7 @@ static const char *take(struct watch_settings *s, const struct setting *k, struc
 	return NULL;
 }
 
-static void complain(struct text *to, const struct setting *k, const char *needs, struct str key)
+static void setting_complain(struct text *to, const struct setting *k, const char *needs, struct str key)
 {
 	if (!k)
 		text_printf(to, "there is no option '" STR_FMT "'", STR_ARG(key));
@@ -110,9 +110,9 @@ static void complain(struct text *to, const struct setting *k, const char *needs
 		text_printf(to, "%s: %s", k->key, needs);
 }
 
-static const struct setting *find(struct str key)
+static const struct setting *setting_of(struct str key)
 {
-	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(settings); i++)
 		if (str_is(key, settings[i].key))
 			return &settings[i];
 	return NULL;
@@ -127,17 +127,16 @@ unsigned settings_parse(struct watch_settings *s, const char *path, struct str t
 		value = str_trim(value);
 		if (!key.n || key.p[0] == '#')
 			continue;
-		const struct setting *k = find(key);
+		const struct setting *k = setting_of(key);
 		const char *needs = !k                                         ? "" :
 				    !value.n || memchr(value.p, '\0', value.n) ? "it needs a value" :
-										 take(s, k, value);
+										 setting_take(s, k, value);
 		if (!needs)
 			continue;
-		struct text message = { 0 };
+		_cleanup_text_ struct text message = { 0 };
 		text_printf(&message, "%s:%u: ", path, line);
-		complain(&message, k, needs, str_cut(key, 64));
+		setting_complain(&message, k, needs, str_cut(key, 64));
 		tell(ctx, message.p);
-		text_free(&message);
 		mistakes++;
 	}
 	return mistakes;
@@ -173,3 +172,10 @@ struct uh_error *settings_load(struct watch_settings *s, const char *file, void 
 }
 
 void settings_free(struct watch_settings *s) { arena_free(&s->arena); }
+
+void settings_replace(struct watch_settings *s, struct watch_settings *by)
+{
+	const struct watch_settings before = *s;
+	*s = *by;
+	*by = before;
+}

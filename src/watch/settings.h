@@ -36,3 +36,6 @@ unsigned settings_parse(struct watch_settings *s, const char *path, struct str t
 struct uh_error *settings_load(struct watch_settings *s, const char *file, void (*tell)(void *ctx, const char *message),
 			       void *ctx, unsigned *ret_mistakes);
 void settings_free(struct watch_settings *s);
+#define _cleanup_settings_ _cleanup_(settings_free)
+/** *@s becomes *@by, whose guard frees what was there before. */
+void settings_replace(struct watch_settings *s, struct watch_settings *by);

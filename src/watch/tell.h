@@ -8,13 +8,13 @@
 struct watch_voice {
 	int journal;          // socket; -1: none, so that lines go to standard output
 	const char *notify;   // of systemd; NULL: none
-	int hand;             // which tells systemd in its place; -1: nobody does
+	int keeper;           // which tells systemd in its place; -1: nobody does
 	int64_t watchdog_ms;  // how often systemd wants to hear; 0: never
 	int64_t heard;        // when it last did
 	struct text problems; // that were told already
 };
 
-void voice_open(struct watch_voice *v, int hand);
+void voice_open(struct watch_voice *v, int keeper);
 void voice_close(struct watch_voice *v);
 /** An incident has changed: @what is opened, changed, explained or closed. */
 void voice_incident(struct watch_voice *v, const struct stored *i, const char *what);

@@ -13,19 +13,18 @@
 #include "base/cleanup.h"
 #include "base/door/door.h"
 #include "base/door/lock.h"
-#include "base/lower.h"
-#include "watch/eye.h"
-#include "watch/parts.h"
+#include "watch/kernel_log.h"
 #include "watch/pulse/pulse.h"
+#include "watch/watcher.h"
 
-enum { READ_AT_ONCE = 64 << 10, EYE_AGAIN_MS = 5000, EYE_SILENT_MS = 3 * EYE_LIVES_MS };
+enum { READ_AT_ONCE = 64 << 10, READER_AGAIN_MS = 5000, LOG_SILENT_MS = 3 * LOG_LIVES_MS };
 
-// --- what the eye sees ---
+// --- what the log reader sees ---
 
-static void on_event(void *ctx, const struct event *e) { engine_event(((struct watcher *)ctx)->engine, e); }
+static void watch_on_event(void *ctx, const struct event *e) { engine_event(((struct watcher *)ctx)->engine, e); }
 
 /** What follows is of this boot: with another one ends all that is open. */
-static void turn_to(struct watcher *w, struct str boot_id)
+static void turn_to_boot(struct watcher *w, struct str boot_id)
 {
 	if (str_is(boot_id, w->log_boot))
 		return;
@@ -35,7 +34,7 @@ static void turn_to(struct watcher *w, struct str boot_id)
 	str_copy(w->log_boot, sizeof(w->log_boot), boot_id);
 }
 
-static void take_line(struct watcher *w, struct source_record *line)
+static void watch_take_line(struct watcher *w, struct source_record *line)
 {
 	line->boot_id = str_z(w->log_boot);
 	if (!w->ready)
@@ -43,24 +42,24 @@ static void take_line(struct watcher *w, struct source_record *line)
 	evidence_record(w->evidence, "/dev/kmsg", line);
 }
 
-static void take_record(struct watcher *w, struct str record)
+static void watch_take_record(struct watcher *w, struct str record)
 {
 	enum { MS = 1000, US = 1000000 };
 	const uint64_t sequence = source_kmsg_sequence(record);
-	if (sequence && sequence <= w->read.sequence) // a new eye begins where the log does
+	if (sequence && sequence <= w->read.sequence) // a new log reader begins where the log does
 		return;
 	struct source_record out = source_kmsg_record(record);
 	int64_t ms = (int64_t)(out.boot_seconds * MS);
 	w->read.sequence = sequence;
 	w->read.microseconds = (int64_t)(out.boot_seconds * US);
-	w->read_at = now_ms();
+	w->read_at = w->now;
 	if (w->ready && out.boot_seconds >= 0 && ms > watch_kernel_ms(w))
-		w->clock_ms = ms - now_ms();
-	turn_to(w, str_z(w->boot_id));
-	take_line(w, &out);
+		w->clock_ms = ms - w->now;
+	turn_to_boot(w, str_z(w->boot_id));
+	watch_take_line(w, &out);
 }
 
-/** It begins some minutes before the place, so that what belongs together is known; a mind that goes on has these. */
+/** It begins some minutes before the place, so that what belongs together is known; a judge that goes on has these. */
 static void take_kept(struct watcher *w, struct str text)
 {
 	enum { US = 1000000 };
@@ -70,24 +69,23 @@ static void take_kept(struct watcher *w, struct str text)
 	const int64_t us = (int64_t)(kept.record.boot_seconds * US);
 	if (w->read.sequence && (!str_is(kept.boot_id, w->boot_id) || us <= w->read.microseconds))
 		return;
-	turn_to(w, kept.boot_id);
+	turn_to_boot(w, kept.boot_id);
 	w->log_began_us = kept.wall_us - us;
-	take_line(w, &kept.record);
+	watch_take_line(w, &kept.record);
 }
 
 static void take_kfd(struct watcher *w, struct str text)
 {
-	struct arena a = { 0 };
+	_cleanup_arena_ struct arena a = { 0 };
 	struct kfd_told told;
 	struct event e;
 	if (kfd_told_parse(text, &told) && kfd_told_event(w->know, &told, &a, &e))
 		cases_second(w, &e);
-	arena_free(&a);
 }
 
 static void take_uevent(struct watcher *w, struct str text)
 {
-	struct arena a = { 0 };
+	_cleanup_arena_ struct arena a = { 0 };
 	struct uevent u;
 	struct event e;
 	// Other vendors' GPUs are wedged in the same words.
@@ -96,12 +94,6 @@ static void take_uevent(struct watcher *w, struct str text)
 	if (uevent_event(w->know, &u, &a, &e))
 		cases_second(w, &e);
 	cases_evidence(w, uevent_pci(&u));
-	arena_free(&a);
-}
-
-static void set_clock(struct watcher *w, double seconds)
-{
-	w->clock_ms = seconds > 0 ? (int64_t)(seconds * 1000) - now_ms() : 0;
 }
 
 /** @which: why something is not read; empty: it is. Who reads state.json or the journal is told of both. */
@@ -118,72 +110,65 @@ static void set_unread(struct watcher *w, struct text *which, struct str why)
 		voice_note(&w->voice, which == &w->unread ? "The kernel's log is read again." : "Progress is counted again.");
 }
 
-static void take_failure(struct watcher *w, struct str why)
+static void take_notice(struct watcher *w, const struct notice *f)
 {
-	struct text text = { 0 };
-	text_printf(&text, "/dev/kmsg: " STR_FMT, STR_ARG(why));
-	w->log_failed = true;
-	set_unread(w, &w->unread, text_str(&text));
-	text_free(&text);
-}
-
-static void take_frame(struct watcher *w, const struct eye_frame *f)
-{
+	_cleanup_text_ struct text why = { 0 };
 	switch (f->kind) {
-	case EYE_RECORD:
-		take_record(w, f->text);
+	case NOTICE_RECORD:
+		watch_take_record(w, f->text);
 		break;
-	case EYE_KEPT:
+	case NOTICE_KEPT:
 		take_kept(w, f->text);
 		break;
-	case EYE_GAP:
+	case NOTICE_GAP:
+	case NOTICE_LOST:
 		w->lost++;
 		w->state_old = true;
-		voice_warn(&w->voice, "The kernel overwrote messages while nobody read them, and the journal lacks some.");
+		if (f->kind == NOTICE_GAP)
+			voice_warn(&w->voice,
+				   "The kernel overwrote messages while nobody read them, and the journal lacks some.");
+		else
+			voice_problem(&w->voice, "The kernel wrote messages faster than they were read; some are lost.");
 		break;
-	case EYE_LOST:
-		w->lost++;
-		w->state_old = true;
-		voice_problem(&w->voice, "The kernel wrote messages faster than they were read; some are lost.");
-		break;
-	case EYE_READY:
-		turn_to(w, str_z(w->boot_id));
+	case NOTICE_READY:
+		turn_to_boot(w, str_z(w->boot_id));
 		w->ready = true;
 		if (!w->log_failed)
 			set_unread(w, &w->unread, (struct str){ 0 });
 		break;
-	case EYE_UEVENT:
+	case NOTICE_UEVENT:
 		take_uevent(w, f->text);
 		break;
-	case EYE_FAILED:
-		take_failure(w, f->text);
+	case NOTICE_FAILED:
+		text_printf(&why, "/dev/kmsg: " STR_FMT, STR_ARG(f->text));
+		w->log_failed = true;
+		set_unread(w, &w->unread, text_str(&why));
 		break;
-	case EYE_VOTES:
-		votes_take(w, f->text, false, now_ms());
-		suspicions_follow(w, now_ms());
+	case NOTICE_VOTES:
+		votes_take(w, f->text, false);
+		suspicions_follow(w);
 		break;
-	case EYE_BEAT:
-		w->pulse_due = now_ms() + PULSE_SILENT_MS;
+	case NOTICE_BEAT:
+		w->pulse_due = w->now + PULSE_SILENT_MS;
 		set_unread(w, &w->uncounted, (struct str){ 0 });
 		break;
-	case EYE_LIVES:
+	case NOTICE_HOLD:
+		holds_take(w, f->text);
 		break;
-	case EYE_HOLD:
-		holds_take(w, f->text, now_ms());
-		break;
-	case EYE_KFD:
+	case NOTICE_KFD:
 		take_kfd(w, f->text);
 		break;
-	case EYE_KINDS:
+	case NOTICE_LIVES:
+	case NOTICE_KINDS:
 		break;
 	}
 }
 
-/** Of the eye, or of the pulse. false: it is gone. */
-static bool take_frames(struct watcher *w, int fd, struct text *inbox)
+/** Of the log reader, or of the pulse. false: it is gone. */
+static bool take_notices(struct watcher *w, int fd, struct text *inbox)
 {
 	ssize_t n = read(fd, text_room(inbox, READ_AT_ONCE), READ_AT_ONCE);
-	struct eye_frame frame;
+	struct notice notice;
 	bool wrong = false, was_ready = w->ready;
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return true;
@@ -191,11 +176,11 @@ static bool take_frames(struct watcher *w, int fd, struct text *inbox)
 		return false;
 	inbox->n += (size_t)n;
 	struct str bytes = text_str(inbox);
-	while (eye_take(&bytes, &frame, &wrong)) {
-		take_frame(w, &frame);
+	while (notice_take(&bytes, &notice, &wrong)) {
+		take_notice(w, &notice);
 		if (w->ready && !was_ready) {
-			cases_follow(w, now_ms() + w->settings.settle); // what was there is told at once
-			cases_follow(w, now_ms() + 2 * w->settings.settle);
+			cases_follow(w, w->now + w->settings.settle); // what was there is told at once
+			cases_follow(w, w->now + 2 * w->settings.settle);
 			cases_adopt(w);
 			was_ready = true;
 		}
@@ -205,50 +190,48 @@ static bool take_frames(struct watcher *w, int fd, struct text *inbox)
 	return !wrong;
 }
 
-/** Has the hand start it. -1: it could not. */
-static int begin(struct watcher *w, enum hand_task task, struct str text)
+/** Has the keeper start it. -1: it could not. */
+static int have_started(struct watcher *w, enum keeper_task task, struct str text)
 {
-	struct text why = { 0 };
+	_cleanup_text_ struct text why = { 0 };
 	int fd = -1;
-	if (hand_ask(w->hand, task, text, &why, &fd))
+	if (keeper_ask(w->keeper, task, text, &why, &fd))
 		fcntl(fd, F_SETFL, O_NONBLOCK);
 	else
 		voice_problem(&w->voice, why.p);
-	text_free(&why);
 	return fd;
 }
 
-static void open_eye(struct watcher *w)
+static void open_reader(struct watcher *w)
 {
-	struct text place = { 0 };
+	_cleanup_text_ struct text place = { 0 };
 	store_place_text(w->read.sequence ? &w->read : &w->place, &place);
 	text_clear(&w->inbox);
 	w->log_failed = false;
-	w->eye_began = now_ms();
-	w->eye = begin(w, HAND_EYE, text_str(&place));
-	text_free(&place);
-	w->eye_again = w->eye < 0 ? w->eye_began + EYE_AGAIN_MS : -1;
-	w->eye_due = w->eye_began + EYE_SILENT_MS;
+	w->reader_began = w->now;
+	w->reader = have_started(w, KEEPER_LOG, text_str(&place));
+	w->reader_again = w->reader < 0 ? w->reader_began + READER_AGAIN_MS : -1;
+	w->reader_due = w->reader_began + LOG_SILENT_MS;
 }
 
 /** There will be another: at once, unless it ended as soon as it had begun. */
-static void lose_eye(struct watcher *w)
+static void lose_reader(struct watcher *w)
 {
-	const int64_t now = now_ms(), soonest = w->eye_began + EYE_AGAIN_MS;
-	cleanup_close(&w->eye);
-	w->eye_again = soonest > now ? soonest : now;
+	const int64_t soonest = w->reader_began + READER_AGAIN_MS;
+	cleanup_close(&w->reader);
+	w->reader_again = soonest > w->now ? soonest : w->now;
 	if (!w->log_failed) // else it said why
 		set_unread(w, &w->unread, S("The process that reads the kernel's log has ended; another one is started."));
 }
 
-/** An eye that is silent was stopped: others of nobody can do that. */
-static void check_eye(struct watcher *w, int64_t now)
+/** A log reader that is silent was stopped: others of nobody can do that. */
+static void check_reader(struct watcher *w)
 {
-	if (w->eye < 0 || now < w->eye_due)
+	if (w->reader < 0 || w->now < w->reader_due)
 		return;
 	set_unread(w, &w->unread, S("The process that reads the kernel's log does not answer; another one is started."));
-	cleanup_close(&w->eye);
-	w->eye_again = now; // which ends the old one
+	cleanup_close(&w->reader);
+	w->reader_again = w->now; // which ends the old one
 }
 
 /** Starts the pulse, or another one where the configuration has changed. */
@@ -256,48 +239,44 @@ static void open_pulse(struct watcher *w)
 {
 	cleanup_close(&w->pulse);
 	w->pulse_due = 0;
-	hand_ask(w->hand, HAND_END, S("pulse"), NULL, NULL);
-	suspicions_forget(w);
+	keeper_ask(w->keeper, KEEPER_END, S("pulse"), NULL, NULL);
+	w->nprogress = 0; // what the one before counted is not known any more
 	text_clear(&w->pulse_inbox);
 	if (!w->settings.silent || w->options->until_quiet)
 		return;
-	w->pulse = begin(w, HAND_PULSE, (struct str){ 0 });
-	w->pulse_due = now_ms() + (w->pulse < 0 ? EYE_AGAIN_MS : PULSE_SILENT_MS);
+	w->pulse = have_started(w, KEEPER_PULSE, (struct str){ 0 });
+	w->pulse_due = w->now + (w->pulse < 0 ? READER_AGAIN_MS : PULSE_SILENT_MS);
 }
 
 static void lose_pulse(struct watcher *w)
 {
 	cleanup_close(&w->pulse);
-	w->pulse_due = now_ms() + EYE_AGAIN_MS;
+	w->pulse_due = w->now + READER_AGAIN_MS;
 	set_unread(w, &w->uncounted, S("The process that counts progress has ended; another one is started."));
 }
 
 /** A pulse that is silent waits for the driver, which is a sign by itself, or was stopped. Another one is started when this one is gone, not
  * before. */
-static void check_pulse(struct watcher *w, int64_t now)
+static void check_pulse(struct watcher *w)
 {
 	enum { AGAIN_MS = 60000 };
-	if (!w->pulse_due || now < w->pulse_due)
+	if (!w->pulse_due || w->now < w->pulse_due)
 		return;
-	w->pulse_due = now + AGAIN_MS;
+	w->pulse_due = w->now + AGAIN_MS;
 	if (w->pulse >= 0) {
 		set_unread(w, &w->uncounted,
 			   S("The process that counts progress does not answer: it was stopped, or waits for the driver."));
-		suspicions_forget(w);
+		w->nprogress = 0;
 		w->look_wanted = true;
 	}
 	cleanup_close(&w->pulse);
-	if (hand_ask(w->hand, HAND_END, S("pulse"), NULL, NULL))
+	if (keeper_ask(w->keeper, KEEPER_END, S("pulse"), NULL, NULL))
 		open_pulse(w);
 }
 
 // --- the loop ---
 
-static int milliseconds_to(int64_t when, int64_t now) { return when < 0 ? -1 : when <= now ? 0 : (int)(when - now); }
-
-static int shorter(int a, int b) { return a < 0 ? b : b < 0 || a < b ? a : b; }
-
-static void take_signal(struct watcher *w, int fd)
+static void watch_take_signal(struct watcher *w, int fd)
 {
 	struct signalfd_siginfo s;
 	while (read(fd, &s, sizeof(s)) == sizeof(s)) {
@@ -309,192 +288,208 @@ static void take_signal(struct watcher *w, int fd)
 static void tell_mistake(void *ctx, const char *message) { voice_problem(&((struct watcher *)ctx)->voice, message); }
 
 /** A configuration with mistakes does not replace one that works. */
-static void reload(struct watcher *w)
+static void watch_reload(struct watcher *w)
 {
-	struct watch_settings s;
+	_cleanup_settings_ struct watch_settings s;
 	unsigned mistakes;
 	w->reload = false;
 	voice_notify(&w->voice, "RELOADING=1");
 	text_clear(&w->voice.problems);
-	struct uh_error *err = settings_load(&s, w->options->config, tell_mistake, w, &mistakes);
+	_cleanup_error_ struct uh_error *err = settings_load(&s, w->options->config, tell_mistake, w, &mistakes);
 	door_end();
 	if (err)
 		voice_problem(&w->voice, uh_error_message(err));
-	if (err || mistakes || w->job.kind != JOB_NONE) {
-		settings_free(&s);
+	if (err || mistakes) {
 		voice_problem(&w->voice, "The configuration has mistakes. The one before stays in use.");
 	} else {
 		voice_note(&w->voice, "The configuration was read again and is in use.");
-		settings_free(&w->settings);
-		w->settings = s;
-		hand_override(&w->settings, w->options);
+		settings_replace(&w->settings, &s);
+		keeper_override(&w->settings, w->options);
 		open_pulse(w);
 	}
-	uh_error_free(err);
 	voice_notify(&w->voice, "READY=1");
 }
 
-static bool is_quiet(const struct watcher *w)
+static bool watch_is_quiet(const struct watcher *w)
 {
 	bool busy = !w->ready || w->job.kind != JOB_NONE || w->look_wanted;
 	for (size_t n = 0; n < w->cases.len; n++) {
 		const struct watch_case *c = w->cases.data[n];
-		bool full = c->dirty && c->retry; // it could not be written: nothing is to be waited for
-		busy |= !full && ((!c->known && !c->causeless) || c->capture == CAPTURE_WANTED || c->explain_wanted ||
-				  c->hooks_wanted || c->dirty);
+		const bool full = c->unsaved > SAVE_NOW; // it could not be written: nothing is to be waited for
+		busy |= !full && (case_is(c, AT(NEW) | CASES_BUSY) || (case_is(c, CASES_STORED) && c->unsaved));
 	}
 	return !busy;
 }
 
 /** Everything that does not wait. */
-static void step(struct watcher *w)
+static void watch_step(struct watcher *w)
 {
-	int64_t now = now_ms();
-	jobs_go_on(w, now);
-	check_pulse(w, now);
+	jobs_go_on(w);
+	check_pulse(w);
 	if (w->ready) {
-		cases_follow(w, now);
-		cases_close_asked(w, now);
-		closings_make_room(w);
-		cases_sweep(w, now);
+		cases_follow(w, w->now);
+		cases_sweep(w);
 	}
 	if (w->reload && w->job.kind == JOB_NONE)
-		reload(w);
-	jobs_start(w, now);
-	holds_follow(w, now);
-	if ((w->state_old || now >= w->state_due) && w->ready)
+		watch_reload(w);
+	jobs_start(w);
+	holds_follow(w);
+	if ((w->state_old || w->now >= w->state_due) && w->ready)
 		state_write(w);
-	w->stop |= w->options->until_quiet && is_quiet(w);
+	w->stop |= w->options->until_quiet && watch_is_quiet(w);
 	if (w->ready)
-		restart_keep(w, now);
+		cases_keep_place(w);
 }
 
-static void loop(struct watcher *w, int signals)
+/** Milliseconds until the first of what is due; -1: nothing is. */
+static int until_due(struct watcher *w)
+{
+	const int64_t due[] = { cases_next(w),
+				holds_next(w),
+				w->job.kind == JOB_NONE ? -1 : w->job.deadline,
+				w->reader < 0 ? w->reader_again : w->reader_due,
+				w->pulse_due ? w->pulse_due : -1,
+				w->state_due };
+	int wait = voice_watchdog(&w->voice, w->now);
+	for (size_t i = 0; i < ARRAY_SIZE(due); i++) {
+		const int64_t left = due[i] > w->now ? due[i] - w->now : 0;
+		if (due[i] >= 0 && (wait < 0 || left < wait))
+			wait = (int)left;
+	}
+	return wait;
+}
+
+static void watch_loop(struct watcher *w, int signals)
 {
 	while (!w->stop) {
-		int64_t now = now_ms();
-		int wait = shorter(milliseconds_to(cases_next(w, now), now), voice_watchdog(&w->voice, now));
-		wait = shorter(wait, w->job.kind == JOB_NONE ? -1 : milliseconds_to(w->job.deadline, now));
-		wait = shorter(wait, milliseconds_to(w->eye < 0 ? w->eye_again : w->eye_due, now));
-		wait = shorter(wait, milliseconds_to(holds_next(w), now));
-		wait = shorter(wait, milliseconds_to(closings_next(w, now), now));
-		wait = shorter(wait, milliseconds_to(w->state_due, now));
-		wait = shorter(wait, w->pulse_due ? milliseconds_to(w->pulse_due, now) : -1);
 		struct pollfd on[] = {
-			{ signals, POLLIN, 0 }, { w->eye, POLLIN, 0 }, { w->job.fd, POLLIN, 0 }, { w->pulse, POLLIN, 0 }
+			{ signals, POLLIN, 0 }, { w->reader, POLLIN, 0 }, { w->job.fd, POLLIN, 0 }, { w->pulse, POLLIN, 0 }
 		};
-		poll(on, 4, wait);
+		w->now = now_ms();
+		poll(on, 4, until_due(w));
+		w->now = now_ms();
 		if (on[0].revents)
-			take_signal(w, signals);
+			watch_take_signal(w, signals);
 		if (on[1].revents)
-			w->eye_due = now_ms() + EYE_SILENT_MS;
-		if (on[1].revents && !take_frames(w, w->eye, &w->inbox))
-			lose_eye(w);
-		check_eye(w, now_ms());
-		if (on[3].revents && !take_frames(w, w->pulse, &w->pulse_inbox))
+			w->reader_due = w->now + LOG_SILENT_MS;
+		if (on[1].revents && !take_notices(w, w->reader, &w->inbox))
+			lose_reader(w);
+		check_reader(w);
+		if (on[3].revents && !take_notices(w, w->pulse, &w->pulse_inbox))
 			lose_pulse(w);
-		if (w->eye_again >= 0 && now_ms() >= w->eye_again)
-			open_eye(w);
-		step(w);
+		if (w->reader_again >= 0 && w->now >= w->reader_again)
+			open_reader(w);
+		watch_step(w);
 	}
 }
 
-static void run(struct watcher *w)
+static void watch_until_stop(struct watcher *w)
 {
-	_cleanup_close_ int signals = hand_signals(false);
+	_cleanup_close_ int signals = keeper_signals(false);
+	w->now = now_ms();
 	w->progress = mem_alloc(GPUS_MOST * sizeof(*w->progress));
 	w->engine = engine_new(w->know, (struct incident_sink){ .incident = cases_closed, .joined = cases_joined, .ctx = w });
-	w->evidence = evidence_reader_new(w->know, (struct event_sink){ .event = on_event, .ctx = w });
+	w->evidence = evidence_reader_new(w->know, (struct event_sink){ .event = watch_on_event, .ctx = w });
 	evidence_record(w->evidence, "/dev/kmsg", NULL);
 	uh_error_free(store_list(w->settings.state_dir, &w->before));
 	quota_remember(w);
-	set_clock(w, source_uptime());
+	const double uptime = source_uptime();
+	w->clock_ms = uptime > 0 ? (int64_t)(uptime * 1000) - w->now : 0;
 	store_place_load(w->settings.state_dir, &w->place);
 	str_copy(w->read.boot_id, sizeof(w->read.boot_id), str_z(w->boot_id));
 	str_copy(w->log_boot, sizeof(w->log_boot), str_z(w->boot_id));
-	door_end();                      // nobody reads through it while nothing happens
-	lower_privileges(LOWER_NOGROUP); // before the first byte of a stranger's
+	door_end();                             // nobody reads through it while nothing happens
+	if (!child_put_down(CHILD_WATCH_JUDGE)) // before the first byte of a stranger's
+		_exit(EXIT_FAILURE);
 	w->look_wanted = w->state_old = true;
 	w->state_due = -1;
-	open_eye(w);
+	open_reader(w);
 	open_pulse(w);
 	voice_notify(&w->voice, "READY=1");
-	loop(w, signals);
+	watch_loop(w, signals);
 	voice_notify(&w->voice, "STOPPING=1");
 	if (w->ready)
 		state_write(w); // which says that nobody watches any more
 	jobs_stop(w);
-	cleanup_close(&w->eye);
-	cleanup_close(&w->pulse);
 	evidence_record(w->evidence, NULL, NULL);
-	evidence_reader_free(w->evidence);
-	engine_free(w->engine);
+}
+
+static void watcher_free(struct watcher *w)
+{
+	cleanup_close(&w->reader);
+	cleanup_close(&w->pulse);
+	cleanup_close(&w->disk);
+	if (w->evidence)
+		evidence_reader_free(w->evidence);
+	if (w->engine)
+		engine_free(w->engine);
 	cases_free(w);
-	free(w->progress);
+	vec_free(&w->holds);
+	cleanup_free(&w->progress);
 	stored_list_free(&w->before);
 	arena_free(&w->gpus_arena);
 	text_free(&w->inbox);
 	text_free(&w->pulse_inbox);
 	text_free(&w->unread);
 	text_free(&w->uncounted);
+	voice_close(&w->voice);
+	settings_free(&w->settings);
 }
 
-struct mind_start {
-	const struct watch_options *options;
-	const struct know *know;
-	const struct hand *hand;
-};
-
-/** The mind: a process of its own, which puts its rights down before it reads anything. */
-static void mind(int hand, void *ctx)
+/** The judge: a process of its own, which puts its rights down before it reads anything. */
+static void judge_main(int socket, const struct keeper *k)
 {
-	const struct mind_start *m = ctx;
-	struct watcher w = { .options = m->options,
-			     .know = m->know,
-			     .hand = hand,
+	const struct watch_options *o = k->options;
+	struct watcher w = { .options = o,
+			     .know = k->know,
+			     .keeper = socket,
 			     .root = !geteuid(),
 			     .disk = -1,
-			     .eye = -1,
+			     .reader = -1,
 			     .pulse = -1,
+			     .voice.journal = -1,
 			     .job.fd = -1 };
 	char boot[64];
 	unsigned mistakes;
-	struct uh_error *err = settings_load(&w.settings, m->options->config, m->options->tell, m->options->ctx, &mistakes);
+	_cleanup_error_ struct uh_error *err = settings_load(&w.settings, o->config, o->tell, o->ctx, &mistakes);
 	if (!err && !mistakes) {
-		hand_override(&w.settings, m->options);
+		keeper_override(&w.settings, o);
 		w.disk = open(w.settings.state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		gethostname(w.host, sizeof(w.host) - 1);
 		str_copy(w.boot_id, sizeof(w.boot_id),
 			 str_trim(small_file("/proc/sys/kernel/random/boot_id", boot, sizeof(boot))));
-		voice_open(&w.voice, hand);
-		if (m->hand->again)
+		voice_open(&w.voice, socket);
+		if (k->again)
 			voice_warn(&w.voice, "The process that judges had ended or did not answer; another one goes on.");
-		run(&w);
-		voice_close(&w.voice);
+		watch_until_stop(&w);
 	}
-	uh_error_free(err);
-	settings_free(&w.settings);
+	watcher_free(&w);
 }
 
-struct uh_error *watch_run(const struct watch_options *o, const struct know *k, const struct watch_hands *hands)
+struct uh_error *watch_run(const struct watch_options *o, const struct know *k, const struct watch_helpers *helpers)
 {
-	struct hand h = {
-		.options = o, .know = k, .hands = hands, .eye.fd = -1, .pulse.fd = -1, .job.fd = -1, .mind.fd = -1, .lock = -1
-	};
+	struct keeper h = { .options = o,
+			    .know = k,
+			    .helpers = helpers,
+			    .reader.fd = -1,
+			    .pulse.fd = -1,
+			    .job.fd = -1,
+			    .judge.fd = -1,
+			    .socket = -1,
+			    .lock = -1 };
 	unsigned mistakes;
 	struct uh_error *err = settings_load(&h.settings, o->config, o->tell, o->ctx, &mistakes);
 	if (!err && mistakes)
 		err = uh_error_new("the configuration has %u mistake%s", mistakes, mistakes == 1 ? "" : "s");
 	if (!err && !o->check) {
-		struct mind_start start = { o, k, &h };
-		hand_override(&h.settings, o);
+		keeper_override(&h.settings, o);
 		door_end();
 		err = state_take(h.settings.state_dir, &h.lock);
 		store_give(h.settings.state_dir);
 		if (!err)
-			err = hand_serve(&h, mind, &start);
-		cleanup_close(&h.lock);
+			err = keeper_serve(&h, judge_main);
 	}
+	cleanup_close(&h.lock);
 	settings_free(&h.settings);
 	return err;
 }

@@ -1,6 +1,6 @@
 // The watch: the kernel's log and its uevents as they come, through the diagnosis, into stored incidents.
 //
-// One process thinks and never waits. An eye reads for it; children with deadlines capture, explain, look at GPUs and run hooks, one at a
+// One process thinks and never waits. A log reader reads for it; children with deadlines capture, explain, look at GPUs and run hooks, one at a
 // time. What is known of an incident is on the disk before anybody is told. An incident's id comes from its first sign, so a watch that
 // was killed finds its own again when it reads the kernel's log once more.
 #pragma once
@@ -13,7 +13,7 @@
 #define RUN_DIR "/run/unhang"       // where state.json is written
 
 /** What others do for it, in a child. An answer is lines of KEY VALUE, which the child writes to @to. */
-struct watch_hands {
+struct watch_helpers {
 	/** Saves the evidence of an incident in @directory, with @note, which is a line of evidence itself. Lines: saved, as soon as the machine
 	 * need not stand still any more; bundle. */
 	void (*capture)(void *ctx, const struct watch_settings *s, const char *directory, struct str note, FILE *to);
@@ -37,4 +37,4 @@ struct watch_options {
 };
 
 /** Runs until SIGTERM or SIGINT. */
-struct uh_error *watch_run(const struct watch_options *o, const struct know *k, const struct watch_hands *hands);
+struct uh_error *watch_run(const struct watch_options *o, const struct know *k, const struct watch_helpers *helpers);

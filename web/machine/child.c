@@ -22,8 +22,9 @@ __attribute__((export_name("run_child"))) void run_child(void (*work)(int fd, co
 }
 
 /** One that runs beside its parent cannot be had. Who asks for it does the work itself, or goes without. */
-bool child_begin_free(void (*work)(int fd, const void *ctx), const void *ctx, struct child *ret)
+bool child_start(enum child_name name, void (*work)(int fd, const void *ctx), const void *ctx, struct child *ret)
 {
+	(void)name;
 	(void)work;
 	(void)ctx;
 	(void)ret;
@@ -31,11 +32,7 @@ bool child_begin_free(void (*work)(int fd, const void *ctx), const void *ctx, st
 	return false;
 }
 
-bool child_begin(void (*work)(int fd, const void *ctx), const void *ctx, int milliseconds, struct child *ret)
-{
-	(void)milliseconds;
-	return child_begin_free(work, ctx, ret);
-}
+bool child_ended(const struct child *c) { return c->pid <= 0; }
 
 void child_keep_only(int fd) { (void)fd; }
 void child_keep_two(int fd, int other)
@@ -59,18 +56,22 @@ bool child_kill(struct child *c, int milliseconds)
 	return true;
 }
 
-bool child_run(void (*work)(int fd, const void *ctx), const void *ctx, int milliseconds, size_t most, struct text *ret)
+enum child_end child_collect(const struct child_task *t, void (*work)(int fd, const void *ctx), const void *ctx,
+			     struct text *ret)
 {
-	enum { PIECE = 4096 };
+	enum { PIECE = 4096, ANSWER_MOST = 1 << 20 };
+	static const enum child_end ends[] = {
+		[PAGE_GOOD] = CHILD_GOOD, [PAGE_CRASHED] = CHILD_CRASHED, [PAGE_MEMORY] = CHILD_MEMORY
+	};
 	int fd;
-	(void)milliseconds;
-	bool good = page_child(work, ctx, &fd) == PAGE_GOOD;
+	enum child_end end = ends[page_child(work, ctx, &fd)];
 	size_t n = 1;
-	while (good && n) {
+	while (end == CHILD_GOOD && n) {
 		n = page_take(fd, text_room(ret, PIECE), PIECE);
 		ret->n += n;
-		good = ret->n <= most;
+		if (ret->n > (t->most ? t->most : ANSWER_MOST))
+			end = CHILD_MEMORY;
 	}
 	page_close(fd);
-	return good;
+	return end;
 }

@@ -86,11 +86,11 @@ void door_child(int pipe, const void *ctx)
 	(void)ctx;
 }
 
-void door_wait_turn(_Atomic uint32_t *word, uint32_t value, int milliseconds)
+void futex_wait(_Atomic uint32_t *word, uint32_t value, int milliseconds)
 {
 	(void)word;
 	(void)value;
 	(void)milliseconds;
 }
 
-void door_wake(_Atomic uint32_t *word) { (void)word; }
+void futex_wake(_Atomic uint32_t *word) { (void)word; }

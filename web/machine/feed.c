@@ -17,10 +17,10 @@ void feed_send(int fd, unsigned kind, struct str a, struct str b)
 	page_write(fd, b.p, b.n);
 }
 
-struct uh_error *feed_begin(struct feed *f, const char *name, void (*work)(int fd, const void *ctx), const void *ctx,
-			    int milliseconds)
+struct uh_error *feed_begin(struct feed *f, enum child_name who, const char *name, void (*work)(int fd, const void *ctx),
+			    const void *ctx)
 {
-	(void)milliseconds;
+	(void)who;
 	*f = (struct feed){ .name = name, .room = mem_large(FEED_MOST) };
 	// How it ended is told when all that it sent before was taken.
 	f->child.pid = (int)page_child(work, ctx, &f->child.fd);

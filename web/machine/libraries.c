@@ -42,7 +42,7 @@ static const struct held_symbol symbols[] = {
 void *dlopen(const char *name, int flags)
 {
 	(void)flags;
-	for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(symbols); i++)
 		if (!strcmp(symbols[i].library, name))
 			return (void *)symbols[i].library;
 	return NULL;
@@ -50,7 +50,7 @@ void *dlopen(const char *name, int flags)
 
 void *dlsym(void *library, const char *name)
 {
-	for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(symbols); i++)
 		if (!strcmp(symbols[i].library, library) && !strcmp(symbols[i].name, name))
 			return symbols[i].symbol;
 	return NULL;

@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include "source/clerk/clerk.h"
+#include "source/privileged/privileged.h"
 #include "source/process.h"
 #include "source/tape/tape.h"
 
@@ -23,7 +23,7 @@ void probe_run(struct arena *a, struct probe *probes, size_t n, int milliseconds
 		*ret_stuck = batch.stuck;
 }
 
-uid_t clerk_uid(void) { return geteuid(); }
+uid_t privileged_uid(void) { return geteuid(); }
 
 struct uh_error *process_memory(int64_t pid, uint64_t address, uint64_t size, char **ret)
 {

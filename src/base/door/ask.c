@@ -1,8 +1,9 @@
+// The side that asks: questions go to the reader in memory that both share. When it does not answer, it is left behind with its memory, and
+// the next question begins another, which opens again what was open.
 #include "base/door/ask.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,17 +53,20 @@ int door_patience_now(void) { return patience(&the_door); }
 
 // --- the child ---
 
-static void begin(struct door *d, bool for_code)
+static void door_ask_begin(struct door *d, bool for_code)
 {
 	void *room = mmap(NULL, door_room_size(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (room == MAP_FAILED)
 		room = mem_alloc(door_room_size());
 	d->room = room;
 	d->threads = 1;
-	const struct door_start start = { room, getpid(), for_code };
-	d->alone = !child_begin_free(door_child, &start, &d->child);
-	if (!d->alone)
-		fcntl(d->child.fd, F_SETFD, FD_CLOEXEC);
+	const struct door_start start = { room, for_code };
+	d->alone = !child_start(for_code ? CHILD_DOOR_CODE : CHILD_DOOR, door_child, &start, &d->child);
+	if (d->alone)
+		return;
+	fcntl(d->child.fd, F_SETFD, FD_CLOEXEC);
+	madvise(room, door_room_size(),
+		MADV_DONTFORK); // the child has rights that a later child of this process may have put down
 }
 
 /** The room as it is now; begins the child where there is none. */
@@ -70,7 +74,7 @@ static struct door_room *room_now(struct door *d, unsigned *ret_generation)
 {
 	pthread_mutex_lock(&d->lock);
 	if (!d->room)
-		begin(d, false);
+		door_ask_begin(d, false);
 	*ret_generation = d->generation;
 	struct door_room *room = d->room;
 	pthread_mutex_unlock(&d->lock);
@@ -78,7 +82,7 @@ static struct door_room *room_now(struct door *d, unsigned *ret_generation)
 }
 
 /** Leaves the child of @generation behind, with its memory: it may still write there. */
-static void abandon(struct door *d, unsigned generation)
+static void door_ask_abandon(struct door *d, unsigned generation)
 {
 	pthread_mutex_lock(&d->lock);
 	if (d->generation == generation && d->room) {
@@ -105,7 +109,7 @@ void door_begin_for_code(void)
 	struct door *d = &the_door;
 	door_end();
 	pthread_mutex_lock(&d->lock);
-	begin(d, true);
+	door_ask_begin(d, true);
 	pthread_mutex_unlock(&d->lock);
 }
 
@@ -116,12 +120,6 @@ void door_leave(void)
 		close(d->child.fd);
 	d->room = NULL;
 	d->generation++;
-}
-
-static bool child_ended(const struct door *d)
-{
-	struct pollfd pipe = { .fd = d->child.fd, .events = POLLIN };
-	return poll(&pipe, 1, 0) > 0;
 }
 
 enum answer { ANSWERED, SILENT, LOST };
@@ -135,10 +133,10 @@ static enum answer wait_answer(struct door *d, struct door_box *b, unsigned gene
 	uint32_t turn, steps = b->steps;
 	uint64_t pulse = 0;
 	while ((turn = b->turn) & 1) {
-		door_wait_turn(&b->turn, turn, most < SLICE_MS ? most : SLICE_MS);
+		futex_wait(&b->turn, turn, most < SLICE_MS ? most : SLICE_MS);
 		if (!(b->turn & 1))
 			break;
-		if (d->generation != generation || child_ended(d))
+		if (d->generation != generation || child_ended(&d->child))
 			return b->turn & 1 ? LOST : ANSWERED;
 		int64_t now = now_ms();
 		if (child_moves(d->child.pid, b->thread, &pulse) || b->steps != steps)
@@ -151,23 +149,23 @@ static enum answer wait_answer(struct door *d, struct door_box *b, unsigned gene
 }
 
 /** Has the child answer the question in a box. */
-static enum answer ask(struct door *d, struct door_room *room, struct door_box *b, unsigned generation)
+static enum answer door_ask_ask(struct door *d, struct door_room *room, struct door_box *b, unsigned generation)
 {
 	if (d->alone) {
 		door_serve(room, b);
 		return ANSWERED;
 	}
 	b->turn++;
-	door_wake(&b->turn);
+	futex_wake(&b->turn);
 	enum answer answer = wait_answer(d, b, generation);
 	if (answer != ANSWERED)
-		abandon(d, generation);
+		door_ask_abandon(d, generation);
 	return answer;
 }
 
 // --- questions ---
 
-static struct text name_of(const struct door_file *f)
+static struct text door_ask_name_of(const struct door_file *f)
 {
 	struct text name = { 0 };
 	text_printf(&name, "%s%s%s", f->path, f->below && !str_ends(str_z(f->path), S("/")) ? "/" : "",
@@ -178,7 +176,7 @@ static struct text name_of(const struct door_file *f)
 bool door_known_silent(const struct door_file *f)
 {
 	struct door *d = &the_door;
-	struct text name = name_of(f);
+	struct text name = door_ask_name_of(f);
 	pthread_mutex_lock(&d->lock);
 	bool found = false;
 	for (struct str rest = text_str(&d->silent); rest.n && !found;)
@@ -190,7 +188,7 @@ bool door_known_silent(const struct door_file *f)
 
 static struct uh_error *no_answer(struct door_file *f, int ms)
 {
-	struct text name = name_of(f);
+	struct text name = door_ask_name_of(f);
 	if (!f->silent && !door_known_silent(f)) {
 		pthread_mutex_lock(&the_door.lock);
 		text_printf(&the_door.silent, "%s\n", name.p);
@@ -204,11 +202,11 @@ static struct uh_error *no_answer(struct door_file *f, int ms)
 	return err;
 }
 
-static struct uh_error *failed(const struct door_file *f, int error, const char *why)
+static struct uh_error *door_ask_failed(const struct door_file *f, int error, const char *why)
 {
 	if (*why)
 		return uh_error_new("%s", why);
-	struct text name = name_of(f);
+	struct text name = door_ask_name_of(f);
 	struct uh_error *err =
 		error == ESTALE ? uh_error_new("%s: changed while it was opened", name.p) : uh_error_os(error, "%s", name.p);
 	text_free(&name);
@@ -221,7 +219,7 @@ static bool fill_names(struct door_box *b, const struct door_file *f)
 		char *to;
 		const char *from;
 	} names[] = { { b->path, f->path }, { b->below, f->below }, { b->root, f->root } };
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		if (names[i].from && strlen(names[i].from) >= PATH_MAX)
 			return false;
 		str_copy(names[i].to, PATH_MAX, names[i].from ? str_z(names[i].from) : S(""));
@@ -244,7 +242,7 @@ static enum answer open_anew(struct door *d, struct question *q, unsigned genera
 		return ANSWERED;
 	b->act = DOOR_OPEN;
 	b->size = 0;
-	enum answer answer = ask(d, q->room, b, generation);
+	enum answer answer = door_ask_ask(d, q->room, b, generation);
 	bool same = answer == ANSWERED && !b->error && b->opened.st.st_dev == f->opened.st.st_dev &&
 		    b->opened.st.st_ino == f->opened.st.st_ino && b->opened.fd >= 0;
 	if (answer == ANSWERED && !same) {
@@ -289,7 +287,7 @@ struct uh_error *question_ask(struct question *q)
 			b->wait_ms = ms;
 			b->offset = q->offset;
 			b->size = q->size;
-			answer = ask(d, q->room, b, generation);
+			answer = door_ask_ask(d, q->room, b, generation);
 		}
 		int error = !fits ? ENAMETOOLONG : answer == ANSWERED ? b->error : 0;
 		if (answer == ANSWERED && !error) {
@@ -301,7 +299,7 @@ struct uh_error *question_ask(struct question *q)
 			d->given_up++;
 			return NULL;
 		}
-		struct uh_error *err = error ? failed(q->file, error, b->why) : NULL;
+		struct uh_error *err = error ? door_ask_failed(q->file, error, b->why) : NULL;
 		question_end(q);
 		if (err)
 			return err;
@@ -310,7 +308,7 @@ struct uh_error *question_ask(struct question *q)
 			return no_answer(q->file, ms);
 		}
 	}
-	return failed(q->file, EIO, "");
+	return door_ask_failed(q->file, EIO, "");
 }
 
 void door_close_later(const struct door_file *f)
@@ -324,7 +322,7 @@ void door_close_later(const struct door_file *f)
 		} else if (room->to_close - room->closed < DOOR_CLOSES) {
 			room->closes[room->to_close % DOOR_CLOSES] = f->opened.fd;
 			room->to_close++;
-			door_wake(&room->to_close);
+			futex_wake(&room->to_close);
 		}
 	}
 	pthread_mutex_unlock(&d->lock);
@@ -374,9 +372,8 @@ void door_tell(void (*tell)(void *ctx, const char *message), void *ctx)
 	text_free(&d->silent);
 	d->silent = (struct text){ 0 };
 	pthread_mutex_unlock(&d->lock);
-	struct arena room = { 0 };
+	_cleanup_arena_ struct arena room = { 0 };
 	for (struct str rest = text_str(&lines); rest.n;)
 		tell(ctx, arena_z(&room, str_split(&rest, '\n')));
-	arena_free(&room);
 	text_free(&lines);
 }

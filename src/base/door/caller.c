@@ -52,7 +52,7 @@ uid_t caller_uid(void)
 	return name && find_user(name, 0, &user, room, sizeof(room)) ? user.pw_uid : getuid();
 }
 
-static bool is_member(const struct group *g, const char *name)
+static bool caller_is_member(const struct group *g, const char *name)
 {
 	for (char **member = g->gr_mem; *member; member++)
 		if (!strcmp(*member, name))
@@ -69,7 +69,7 @@ static size_t find_groups(const char *name, gid_t ret[static CALLER_GROUPS])
 	struct group group, *found;
 	size_t n = 0;
 	while (list && n < CALLER_GROUPS && !fgetgrent_r(list, &group, room, LINE, &found))
-		if (is_member(found, name))
+		if (caller_is_member(found, name))
 			ret[n++] = found->gr_gid;
 	if (list)
 		fclose(list);
@@ -121,6 +121,6 @@ void caller_clean_environment(void)
 		"AMD_COMGR_CACHE_DIR",   "AMD_COMGR_REDIRECT_LOGS", "LLVM_PROFILE_FILE",
 	};
 	if (geteuid() == ROOT && caller_uid() != ROOT)
-		for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 			unsetenv(names[i]);
 }

@@ -2,13 +2,11 @@
 // it. It may hang.
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/child.h"
@@ -17,16 +15,8 @@
 
 enum { STEP = 64 << 10, STACK = 256 << 10 };
 
-void door_wait_turn(_Atomic uint32_t *word, uint32_t value, int milliseconds)
-{
-	const struct timespec time = { milliseconds / 1000, milliseconds % 1000 * 1000000L };
-	syscall(SYS_futex, word, FUTEX_WAIT, value, milliseconds ? &time : NULL, NULL, 0);
-}
-
-void door_wake(_Atomic uint32_t *word) { syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0); }
-
 /** Reads in small steps, so that the parent sees progress even if it is slow. */
-static int read_at(struct door_box *b, int fd, char *to)
+static int door_child_read_at(struct door_box *b, int fd, char *to)
 {
 	for (b->n = 0; b->n < b->size; b->steps++) {
 		size_t left = b->size - b->n;
@@ -43,7 +33,7 @@ static int read_at(struct door_box *b, int fd, char *to)
 }
 
 /** A program, a library or GPU code, but no core, which has memory of a process in it. */
-static bool is_code(const struct opened *o)
+static bool door_child_is_code(const struct opened *o)
 {
 	enum { HEAD = 18, TYPE = 16, CORE = 4 };
 	char head[HEAD];
@@ -60,7 +50,7 @@ static struct uh_error *open_code(const struct named *n, struct opened *ret)
 	lower_use_kept(true);
 	struct uh_error *err = named_open(n, false, ret);
 	lower_use_kept(false);
-	if (err || is_code(ret))
+	if (err || door_child_is_code(ret))
 		return err;
 	if (ret->fd >= 0)
 		close(ret->fd);
@@ -87,11 +77,11 @@ static int open_it(const struct door_room *room, struct door_box *b, char *to)
 		return err->errnum ? err->errnum : EPERM;
 	b->steps++;
 	b->offset = 0;
-	return b->opened.fd >= 0 && S_ISREG(b->opened.st.st_mode) ? read_at(b, b->opened.fd, to) : 0;
+	return b->opened.fd >= 0 && S_ISREG(b->opened.st.st_mode) ? door_child_read_at(b, b->opened.fd, to) : 0;
 }
 
 /** The next bytes of something that cannot be read at any offset. A FIFO's writer may never come: the wait is limited to wait_ms. */
-static int read_next(struct door_box *b, char *to)
+static int door_child_read_next(struct door_box *b, char *to)
 {
 	struct pollfd wait = { .fd = b->handle, .events = POLLIN };
 	int ready;
@@ -114,7 +104,7 @@ static int read_names(struct door_box *b, char *to)
 
 static void *serve_thread(void *ctx);
 
-static int begin_thread(struct door_room *room, void *(*work)(void *))
+static int door_child_begin_thread(struct door_room *room, void *(*work)(void *))
 {
 	pthread_t thread;
 	pthread_attr_t attributes;
@@ -138,13 +128,13 @@ void door_serve(struct door_room *room, struct door_box *b)
 		b->error = read_names(b, to);
 		break;
 	case DOOR_READ:
-		b->error = read_at(b, b->handle, to);
+		b->error = door_child_read_at(b, b->handle, to);
 		break;
 	case DOOR_NEXT:
-		b->error = read_next(b, to);
+		b->error = door_child_read_next(b, to);
 		break;
 	case DOOR_THREAD:
-		b->error = begin_thread(room, serve_thread);
+		b->error = door_child_begin_thread(room, serve_thread);
 		break;
 	}
 }
@@ -155,12 +145,12 @@ static void serve_box(struct door_room *room, struct door_box *b)
 	for (;;) {
 		uint32_t turn = b->turn;
 		if (!(turn & 1)) {
-			door_wait_turn(&b->turn, turn, 0);
+			futex_wait(&b->turn, turn, 0);
 			continue;
 		}
 		door_serve(room, b);
 		b->turn++;
-		door_wake(&b->turn);
+		futex_wake(&b->turn);
 	}
 }
 
@@ -182,7 +172,7 @@ static void *close_thread(void *ctx)
 	for (;;) {
 		uint32_t asked = room->to_close, done = room->closed;
 		if (done == asked) {
-			door_wait_turn(&room->to_close, asked, 0);
+			futex_wait(&room->to_close, asked, 0);
 			continue;
 		}
 		close(room->closes[done % DOOR_CLOSES]);
@@ -194,13 +184,10 @@ static void *close_thread(void *ctx)
 void door_child(int pipe, const void *ctx)
 {
 	const struct door_start *start = ctx;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != start->parent)
-		return;
 	child_keep_only(pipe);
-	start->room->for_code = start->for_code && lower_keeping(LOWER_NOGROUP, LOWER_READS_FILES);
+	start->room->for_code = start->for_code && child_put_down(CHILD_DOOR_CODE);
 	if (start->for_code)
 		lower_use_kept(false);
-	if (!begin_thread(start->room, close_thread))
+	if (!door_child_begin_thread(start->room, close_thread))
 		serve_thread(start->room);
 }

@@ -84,7 +84,7 @@ struct uh_error *door_look(const struct named *n, struct opened *ret)
 }
 
 /** One that holds @offset. */
-static const struct door_block *find_block(struct door_file *f, uint64_t offset, struct uh_error **ret_err)
+static const struct door_block *door_find_block(struct door_file *f, uint64_t offset, struct uh_error **ret_err)
 {
 	for (size_t i = 0; i < DOOR_BLOCKS; i++)
 		if (f->blocks[i].bytes && offset - f->blocks[i].at < f->blocks[i].n)
@@ -127,7 +127,7 @@ ssize_t door_read(struct door_file *f, uint64_t offset, void *to, size_t size, s
 			have += (size_t)n;
 			continue;
 		}
-		const struct door_block *k = find_block(f, offset + have, ret_err);
+		const struct door_block *k = door_find_block(f, offset + have, ret_err);
 		if (!k)
 			break;
 		size_t inside = (size_t)(offset + have - k->at), n = k->n - inside;

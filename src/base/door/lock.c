@@ -9,14 +9,12 @@
 
 enum { TIMES = 16 }; // that others may take it away while it is being taken
 
-static bool is_ours(const struct stat *st) { return S_ISREG(st->st_mode) && st->st_uid == geteuid() && !(st->st_mode & 077); }
-
 int lock_open(int dir, const char *name)
 {
 	for (int i = 0; i < TIMES; i++) {
 		struct stat st;
 		const int fd = openat(dir, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
-		if (fd >= 0 && !fstat(fd, &st) && is_ours(&st))
+		if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 077))
 			return fd;
 		if (fd >= 0)
 			close(fd);
@@ -30,7 +28,7 @@ int lock_open(int dir, const char *name)
 }
 
 /** Whether the file is still the one with that name. */
-static bool is_named(int fd, int dir)
+static bool lock_is_named(int fd, int dir)
 {
 	struct stat open, named;
 	return !fstat(fd, &open) && !fstatat(dir, LOCK_NAME, &named, AT_SYMLINK_NOFOLLOW) && open.st_ino == named.st_ino &&
@@ -43,12 +41,12 @@ enum lock_end lock_take(int dir, struct lock *ret)
 		const int fd = lock_open(dir, LOCK_NAME);
 		if (fd < 0)
 			return LOCK_NONE;
-		if (!flock(fd, LOCK_EX | LOCK_NB) && is_named(fd, dir)) {
+		if (!flock(fd, LOCK_EX | LOCK_NB) && lock_is_named(fd, dir)) {
 			*ret = (struct lock){ dir, fd };
 			return LOCK_TAKEN;
 		}
 		const int why = errno;
-		const bool held = is_named(fd, dir);
+		const bool held = lock_is_named(fd, dir);
 		close(fd);
 		errno = why;
 		if (held)

@@ -35,7 +35,7 @@ static bool find_acting(int fd, const char **ret)
 	if (fstatfs(fd, &fs))
 		return false;
 	*ret = NULL;
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
 		if ((unsigned long)fs.f_type == kinds[i].magic)
 			*ret = kinds[i].name;
 	return true;

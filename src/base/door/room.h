@@ -50,14 +50,11 @@ static inline size_t door_window_at(unsigned window)
 
 static inline size_t door_room_size(void) { return door_window_at(DOOR_THREADS + DOOR_WINDOWS); }
 
-void door_wait_turn(_Atomic uint32_t *word, uint32_t value, int milliseconds);
-void door_wake(_Atomic uint32_t *word);
 /** Answers the question in a box. */
 void door_serve(struct door_room *room, struct door_box *b);
 /** The child's work: answers until it is killed. @ctx: struct door_start. */
 struct door_start {
 	struct door_room *room;
-	int parent;
 	bool for_code; // see door_begin_for_code()
 };
 void door_child(int pipe, const void *ctx);

@@ -12,3 +12,5 @@ int root_open_beneath(int dir, const char *path, int flags);
 int root_open_on_mount(int dir, const char *path, int flags);
 /** As root_open() for a directory. It and those above it are made where they are missing. */
 int root_make_directory(const char *root, const char *path);
+/** The same as root_open_at(), for kernels without openat2(): links are followed by hand, and never lead out of @root. */
+int root_walk(int root, const char *path, int flags);

@@ -1,3 +1,5 @@
+// Walks a path from the root down and judges each directory, link and file by its descriptor, so that nobody can exchange one of them
+// between the judgement and the use.
 #include "base/door/trust.h"
 
 #include <dlfcn.h>
@@ -40,7 +42,7 @@ static void walk_end(struct trust_walk *w)
 	arena_free(&w->arena);
 }
 
-static void move(int *to, int fd)
+static void trust_move(int *to, int fd)
 {
 	cleanup_close(to);
 	*to = fd;
@@ -61,7 +63,7 @@ static bool invented(const struct trust_walk *w, int fd, const struct stat *st)
 
 /** An access list shows in the bits of the group, which are its mask. In a sticky directory nobody replaces files of others, and each
  * file is judged by its own owner. */
-static void judge(struct trust_walk *w, int fd, const struct stat *st, const char *name)
+static void trust_judge(struct trust_walk *w, int fd, const struct stat *st, const char *name)
 {
 	const bool sticky = S_ISDIR(st->st_mode) && st->st_mode & S_ISVTX;
 	if (w->why.n)
@@ -80,24 +82,24 @@ static void judge(struct trust_walk *w, int fd, const struct stat *st, const cha
 
 static int go_to_top(struct trust_walk *w)
 {
-	move(&w->node, fcntl(w->top, F_DUPFD_CLOEXEC, 0));
+	trust_move(&w->node, fcntl(w->top, F_DUPFD_CLOEXEC, 0));
 	w->depth = 0;
 	w->real.n = w->real_top;
 	return w->node < 0 ? errno : 0;
 }
 
-static int go_up(struct trust_walk *w)
+static int trust_go_up(struct trust_walk *w)
 {
 	if (!w->depth)
 		return 0;
-	move(&w->node, openat(w->node, "..", O_PATH | O_DIRECTORY | O_CLOEXEC));
+	trust_move(&w->node, openat(w->node, "..", O_PATH | O_DIRECTORY | O_CLOEXEC));
 	w->depth--;
 	while (w->real.n && w->real.p[--w->real.n] != '/')
 		;
 	return w->node < 0 ? errno : 0;
 }
 
-static int follow(struct trust_walk *w, int link)
+static int trust_follow(struct trust_walk *w, int link)
 {
 	char target[PATH_MAX];
 	ssize_t n = readlinkat(link, "", target, sizeof(target));
@@ -107,7 +109,7 @@ static int follow(struct trust_walk *w, int link)
 	return 0;
 }
 
-static int go_down(struct trust_walk *w, const char *name)
+static int trust_go_down(struct trust_walk *w, const char *name)
 {
 	struct stat st;
 	// O_DIRECTORY makes the kernel mount a directory that is mounted on demand.
@@ -116,10 +118,10 @@ static int go_down(struct trust_walk *w, const char *name)
 		fd = openat(w->node, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st))
 		return errno;
-	judge(w, fd, &st, name);
+	trust_judge(w, fd, &st, name);
 	if (S_ISLNK(st.st_mode))
-		return follow(w, fd);
-	move(&w->parent, w->node);
+		return trust_follow(w, fd);
+	trust_move(&w->parent, w->node);
 	w->node = fd;
 	fd = -1;
 	w->depth++;
@@ -127,7 +129,7 @@ static int go_down(struct trust_walk *w, const char *name)
 	return 0;
 }
 
-static int go(struct trust_walk *w, const char *path)
+static int trust_go(struct trust_walk *w, const char *path)
 {
 	int err = 0;
 	w->rest = str_z(path);
@@ -143,14 +145,14 @@ static int go(struct trust_walk *w, const char *path)
 		if (from_top)
 			err = go_to_top(w);
 		else if (!strcmp(name, ".."))
-			err = go_up(w);
+			err = trust_go_up(w);
 		else if (strcmp(name, "."))
-			err = go_down(w, name);
+			err = trust_go_down(w, name);
 	}
 	return err;
 }
 
-static int walk(struct trust_walk *w, const char *root, const char *path)
+static int door_trust_walk(struct trust_walk *w, const char *root, const char *path)
 {
 	struct stat st;
 	char here[PATH_MAX];
@@ -160,21 +162,21 @@ static int walk(struct trust_walk *w, const char *root, const char *path)
 		return errno;
 	w->own = st.st_uid;
 	w->device = st.st_dev;
-	judge(w, w->top, &st, "");
+	trust_judge(w, w->top, &st, "");
 	const char *first = root ? root : path;
-	int err = first[0] == '/' ? 0 : getcwd(here, sizeof(here)) ? go(w, here) : errno;
+	int err = first[0] == '/' ? 0 : getcwd(here, sizeof(here)) ? trust_go(w, here) : errno;
 	if (!err && root) {
-		err = go(w, root);
-		move(&w->top, fcntl(w->node, F_DUPFD_CLOEXEC, 0));
+		err = trust_go(w, root);
+		trust_move(&w->top, fcntl(w->node, F_DUPFD_CLOEXEC, 0));
 		w->real_top = w->real.n;
 		w->depth = 0;
 	}
-	return err ? err : go(w, path);
+	return err ? err : trust_go(w, path);
 }
 
 static struct uh_error *walk_believed(struct trust_walk *w, const char *root, const char *path)
 {
-	int err = walk(w, root, path);
+	int err = door_trust_walk(w, root, path);
 	if (err)
 		return uh_error_os(err, "%s", path);
 	return w->why.n ? uh_error_new("%s: not used: " STR_FMT, path, STR_ARG(text_str(&w->why))) : NULL;
@@ -219,13 +221,12 @@ struct uh_error *trust_real_path(struct arena *a, const char *path, const char *
 
 void *trust_load(const char *name, int flags, struct uh_error **ret_refused)
 {
-	struct arena room = { 0 };
+	_cleanup_arena_ struct arena room = { 0 };
 	struct uh_error *err = strchr(name, '/') ? trust_real_path(&room, name, &name) : NULL;
 	void *library = err ? NULL : dlopen(name, flags);
 	const bool refused = err && !err->errnum;
 	if (!refused)
 		uh_error_free(err);
 	*ret_refused = refused ? err : NULL;
-	arena_free(&room);
 	return library;
 }

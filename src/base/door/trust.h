@@ -5,8 +5,9 @@
 #include "base/error.h"
 
 /** Opens what @path leads to. Each directory, link and file on the way is opened first and then judged by its descriptor: it must belong
- * to root or to the user who called, and nobody else may write it. The descriptor returned is the one that was judged. An error whose
- * errnum is 0 says why the file is not believed. @root as for root_open(). */
+ * to root or to the user who called, and nobody else may write it. A descriptor for judging cannot be read from, so the one returned is another, which
+ * was opened in the directory that was judged; if it is not of the file that was judged, the error is ESTALE. An error whose errnum is 0
+ * says why the file is not believed. @root as for root_open(). */
 struct uh_error *trust_open(const char *root, const char *path, int flags, int *ret_fd);
 /** The path without links of a file that is believed. All directories above it are believed too, so nobody can replace the file. */
 struct uh_error *trust_real_path(struct arena *a, const char *path, const char **ret);

@@ -10,12 +10,12 @@
 
 enum { ENTRIES = 64 << 10, NAMES_MOST = 1 << 20 };
 
-static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int whole_by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 typedef VEC(char *) name_list;
 
 /** Names of what getdents() wrote. */
-static void take_entries(const char *bytes, size_t n, bool hidden, struct arena *a, name_list *to)
+static void whole_take_entries(const char *bytes, size_t n, bool hidden, struct arena *a, name_list *to)
 {
 	for (size_t at = 0; at + offsetof(struct dirent64, d_name) < n;) {
 		const struct dirent64 *e = (const struct dirent64 *)(bytes + at);
@@ -43,10 +43,10 @@ struct uh_error *door_names(const struct named *n, bool hidden, struct arena *a,
 	_cleanup_free_ char *room = mem_large(ENTRIES);
 	ssize_t got;
 	while ((got = door_next(f, room, ENTRIES, &err)) > 0)
-		take_entries(room, (size_t)got, hidden, a, &names);
+		whole_take_entries(room, (size_t)got, hidden, a, &names);
 	door_close(f);
 	if (names.len)
-		qsort(names.data, names.len, sizeof(*names.data), by_name);
+		qsort(names.data, names.len, sizeof(*names.data), whole_by_name);
 	ret->list = arena_alloc(a, (names.len + 1) * sizeof(*ret->list));
 	// A directory that a second reader had to list again gives names twice.
 	for (size_t i = 0; i < names.len; i++)

@@ -1,31 +1,28 @@
-// Words that are known, and values that can be told by their form.
+// Words that are known, and values that can be told by their form. The words come from knowledge itself: what knowledge has a message for
+// may stay in a bug report, without a second list that would have to follow it.
 #include "capture/redact/allow.h"
 
 #include <stdlib.h>
 
+#include "base/cleanup.h"
+
 // --- words ---
 
-static size_t digits_of(struct str s)
-{
-	size_t n = 0;
-	while (n < s.n && char_digit(s.p[n]))
-		n++;
-	return n;
-}
+static size_t digits_of(struct str s) { return str_run(s, char_digit); }
 
 /** Case says nothing, and short numbers do not: gfx1100 is known where gfx942 is. 0: it has no letter. */
-static uint64_t hash_of(struct str word)
+static uint64_t word_hash(struct str word)
 {
 	enum { SHORT = 4 };
-	uint64_t h = UINT64_C(0xcbf29ce484222325);
+	uint64_t h = STR_HASH_BEGIN;
 	bool letters = false;
 	for (size_t i = 0; i < word.n; i++) {
 		const size_t digits = digits_of(str_from(word, i));
 		unsigned char c = digits ? '0' : (unsigned char)char_lower(word.p[i]);
 		if (digits > SHORT) // the number itself
 			for (size_t n = 0; n + 1 < digits; n++)
-				h = (h ^ (unsigned char)word.p[i + n]) * UINT64_C(0x100000001b3);
-		h = (h ^ c) * UINT64_C(0x100000001b3);
+				h = hash_mix(h, (unsigned char)word.p[i + n]);
+		h = hash_mix(h, c);
 		i += digits ? digits - 1 : 0;
 		letters |= char_alpha((char)c);
 	}
@@ -33,7 +30,8 @@ static uint64_t hash_of(struct str word)
 	return letters ? h | 1 : 0;
 }
 
-static uint64_t *slot_of(const struct allow_set *set, uint64_t hash)
+/** Open addressing. There is always a free slot, since a set grows when it is half full. */
+static uint64_t *word_slot(const struct allow_set *set, uint64_t hash)
 {
 	size_t i = (size_t)hash & (set->nslots - 1);
 	while (set->slots[i] && set->slots[i] != hash)
@@ -41,75 +39,67 @@ static uint64_t *slot_of(const struct allow_set *set, uint64_t hash)
 	return &set->slots[i];
 }
 
-static void begin(struct allow_set *set, size_t size)
+static void set_begin(struct allow_set *set, size_t size)
 {
 	*set = (struct allow_set){ mem_alloc(size * sizeof(*set->slots)), size, 0 };
 }
 
-static void add(struct allow_set *set, struct str word)
+/** Only hashes are kept. Two words of one hash would let one word too many stay, which is one in 2^63. */
+static void set_add(struct allow_set *set, struct str word)
 {
-	uint64_t hash = hash_of(word), *slot = slot_of(set, hash);
+	uint64_t hash = word_hash(word), *slot = word_slot(set, hash);
 	if (!hash || *slot)
 		return;
 	*slot = hash;
 	if (++set->n * 2 < set->nslots)
 		return;
-	struct allow_set old = *set;
-	begin(set, 2 * old.nslots);
+	const struct allow_set old = *set;
+	_cleanup_free_ uint64_t *slots = old.slots;
+	set_begin(set, 2 * old.nslots);
 	for (size_t i = 0; i < old.nslots; i++)
-		if (old.slots[i])
-			*slot_of(set, old.slots[i]) = old.slots[i];
+		if (slots[i])
+			*word_slot(set, slots[i]) = slots[i];
 	set->n = old.n;
-	free(old.slots);
 }
 
-static bool is_there(const struct allow_set *set, struct str word)
+static bool set_has(const struct allow_set *set, struct str word)
 {
-	uint64_t hash = hash_of(word);
-	return hash && *slot_of(set, hash);
+	uint64_t hash = word_hash(word);
+	return hash && *word_slot(set, hash);
 }
 
+static bool is_mark(char c) { return !char_word(c) && !(c & 0x80); }
 static bool in_word(char c) { return char_word(c) || (c & 0x80) || char_among(c, "-.+@#%&*~$\\^`!?"); }
 
 /** What stands before the next word: blanks, brackets, and marks that belong to no word. */
 static size_t gap_before(struct str rest)
 {
 	size_t n = 0;
-	while (n < rest.n && (!in_word(rest.p[n]) || (!char_word(rest.p[n]) && !(rest.p[n] & 0x80) && rest.p[n] != '-')))
+	while (n < rest.n && (!in_word(rest.p[n]) || (is_mark(rest.p[n]) && rest.p[n] != '-')))
 		n++;
 	return n;
 }
 
 /** The word at the front of @rest, without the marks at its end. */
-static struct str word_at(struct str rest)
+static struct str allow_word_at(struct str rest)
 {
-	size_t n = 0;
-	while (n < rest.n && in_word(rest.p[n]))
-		n++;
-	while (n > 1 && !char_word(rest.p[n - 1]) && !(rest.p[n - 1] & 0x80))
+	size_t n = str_run(rest, in_word);
+	while (n > 1 && is_mark(rest.p[n - 1]))
 		n--;
 	return str_cut(rest, n);
 }
 
-/** Files of knowledge that are made of messages and of names; the others are prose. Options are known by all. */
-static bool has_names(const char *file)
+/** Files of knowledge that are made of messages and of names give all of their words. The others are prose, of which only options are known. */
+static void add_knowledge_file(struct allowed *a, const struct know_file *f)
 {
-	static const char *const prose[] = { "remedies*", "program-remedies*", "sources*", "causes*", "doctor-*", "actions*" };
-	for (size_t i = 0; i < sizeof(prose) / sizeof(prose[0]); i++)
-		if (str_glob(str_z(prose[i]), str_base(str_z(file))))
-			return false;
-	return true;
-}
-
-static void add_file(struct allowed *a, const struct know_file *f)
-{
+	static const char prose[] = "remedies*|program-remedies*|sources*|causes*|doctor-*|actions*";
 	struct str rest = { f->begin, (size_t)(f->end - f->begin) };
-	const bool names = has_names(f->name);
+	const bool names = !str_among(str_base(str_z(f->name)), STR_MATCHES, prose).n;
 	while (rest.n) {
 		rest = str_from(rest, gap_before(rest));
-		struct str word = word_at(rest);
+		struct str word = allow_word_at(rest);
 		if (names || str_starts(word, S("--")))
-			add(&a->words, word);
+			set_add(&a->words, word);
 		rest = str_from(rest, word.n);
 	}
 }
@@ -120,99 +110,95 @@ static void add_telling(struct allowed *a, const struct know *k)
 	for (size_t i = 0; i < k->contexts.len; i++) {
 		const struct know_context *c = k->contexts.data[i];
 		for (const struct know_list *l = c->words; l; l = l->next)
-			add(&a->telling, word_at(l->text));
+			set_add(&a->telling, allow_word_at(l->text));
 		for (const struct know_list *l = c->processes; l; l = l->next)
 			vec_push(&a->patterns, l->text);
 	}
 	for (size_t i = 0; i < k->vendors.len; i++)
-		add(&a->telling, word_at(k->vendors.data[i]->value));
-	for (size_t i = 0; i < k->graphics.len; i++)
-		vec_push(&a->patterns, k->graphics.data[i]->head.id);
+		set_add(&a->telling, allow_word_at(k->vendors.data[i]->value));
 	for (size_t i = 0; i < k->rings.len; i++)
 		vec_push(&a->patterns, k->rings.data[i]->head.id);
 }
 
 /** Words that messages and files of the kernel have, and knowledge does not. */
 static const char common[] =
-	"a all an and are as at be bit bits bytes by cannot code cpu cpus data detected disabled domain enabled end error errors failed "
-	"fault for from gb has hw i in info io is it kb kernel lost mb memory node not null of off on or out pid ppid ratelimit ret "
-	"dmi board product serial number hostname edid rip rsp eflags rax rbx rcx rdx rsi rdi rbp r8 fs gs knlgs cs ds es cr0 cr2 cr3 cr4 orig task set size smp "
-	"start state status supported symbol the thread timeout to trace type unknown use used using value version was with tainted "
+	"a all an and are as at be bit bits bytes by cannot code cpu cpus data detected disabled domain enabled end error "
+	"errors failed "
+	"fault for from gb has hw i in info io is it kb kernel lost mb memory node not null of off on or out pid ppid "
+	"ratelimit ret "
+	"dmi board product serial number hostname edid rip rsp eflags rax rbx rcx rdx rsi rdi rbp r8 fs gs knlgs cs ds es cr0 "
+	"cr2 cr3 cr4 orig task set size smp "
+	"start state status supported symbol the thread timeout to trace type unknown use used using value version was with "
+	"tainted "
 	"comm uid gid total-vm anon-rss file-rss shmem-rss pgtables oom_score_adj kworker swapper kthreadd ksoftirqd migration "
-	"irq rcu_sched rcu_preempt u8 u16 u32 u64 python python2 python3 bash sh sleep root tmpfs proc sysfs cgroup cgroup2 devtmpfs "
-	"shm devpts overlay ext4 xfs btrfs vfat squashfs nfs nfs4 cifs fuse autofs mqueue hugetlbfs tracefs debugfs securityfs pstore bpf "
-	"configfs rw ro nosuid nodev noexec relatime noatime shared master render video kvm docker podman kubepods slurm system.slice "
-	"user.slice init.scope machine.slice lib lib64 bin sbin usr opt etc var run tmp dev sys boot home srv mnt media local share "
-	"x86_64-linux-gnu site-packages dist-packages torch rocm conda venv modules modprobe.d environment.d profile.d limits.d "
+	"irq rcu_sched rcu_preempt u8 u16 u32 u64 python python2 python3 bash sh sleep root tmpfs proc sysfs cgroup cgroup2 "
+	"devtmpfs "
+	"shm devpts overlay ext4 xfs btrfs vfat squashfs nfs nfs4 cifs fuse autofs mqueue hugetlbfs tracefs debugfs securityfs "
+	"pstore bpf "
+	"configfs rw ro nosuid nodev noexec relatime noatime shared master render video kvm docker podman kubepods slurm "
+	"system.slice "
+	"user.slice init.scope machine.slice lib lib64 bin sbin usr opt etc var run tmp dev sys boot home srv mnt media local "
+	"share "
+	"x86_64-linux-gnu site-packages dist-packages torch rocm conda venv modules modprobe.d environment.d profile.d "
+	"limits.d "
 	"grub grub.d grub.cfg loader entries systemd system user conf.d journald.conf coredump.conf limits.conf os-release "
-	"debian ubuntu fedora rhel centos rocky almalinux arch opensuse suse gentoo nixos linux gnu lts workstation server edition "
-	"allreduce allgather reducescatter broadcast alltoall send recv reduce gather scatter barrier default_pg processgroupnccl.cpp vcn_dec worker_tp0 worker_pp0 worker_dp0 "
+	"debian ubuntu fedora rhel centos rocky almalinux arch opensuse suse gentoo nixos linux gnu lts workstation server "
+	"edition "
+	"allreduce allgather reducescatter broadcast alltoall send recv reduce gather scatter barrier default_pg "
+	"processgroupnccl.cpp vcn_dec worker_tp0 worker_pp0 worker_dp0 "
 	"enginecore_dp0 enginecore apiserver vllmworker rank0 "
-	"vcn_enc vcn_unified jpeg_dec uvd uvd_enc vce events events_unbound events_highpri events_freezable tgid bookworm trixie jammy noble amd radeon instinct pro ryzen epyc threadripper advanced micro devices inc smp preempt_dynamic preempt "
+	"vcn_enc vcn_unified jpeg_dec uvd uvd_enc vce events events_unbound events_highpri events_freezable tgid bookworm "
+	"trixie jammy noble amd radeon instinct pro ryzen epyc threadripper advanced micro devices inc smp preempt_dynamic "
+	"preempt "
 	"gcc clang ld binutils name pretty_name version_id version_codename id id_like variant variant_id platform_id cpe_name "
 	"modules.dep modules.builtin dockerenv containerenv envs info _rocm_sdk_core dkms kern.log journal dpkg pacman "
-	"build_id ansi_color rolling forky sid generic oem lowlatency hwe cloud default amd64 x86_64 aarch64 el8 el9 el10 fc41 fc42";
+	"build_id ansi_color rolling forky sid generic oem lowlatency hwe cloud default amd64 x86_64 aarch64 el8 el9 el10 fc41 "
+	"fc42";
 
 void allow_begin(struct allowed *a, const struct know *k, struct redactor *r)
 {
 	enum { FIRST = 1 << 16, FIRST_TELLING = 1 << 10 };
 	struct str rest = str_z(common);
 	*a = (struct allowed){ .know = k, .redactor = r };
-	begin(&a->words, FIRST);
-	begin(&a->telling, FIRST_TELLING);
+	set_begin(&a->words, FIRST);
+	set_begin(&a->telling, FIRST_TELLING);
 	for (const struct know_file *f = know_embedded; f->name; f++)
-		add_file(a, f);
+		add_knowledge_file(a, f);
 	while (rest.n)
-		add(&a->words, str_split(&rest, ' '));
+		set_add(&a->words, str_split(&rest, ' '));
 	add_telling(a, k);
-}
-
-void allow_end(struct allowed *a)
-{
-	free(a->words.slots);
-	free(a->telling.slots);
-	vec_free(&a->patterns);
 }
 
 /** Numbers behind these words are people's. */
 static bool is_of_person(struct str word)
 {
-	static const char *const words[] = { "uid", "gid", "auid", "euid", "suid", "fsuid", "egid", "loginuid", "ses", "groups", "user" };
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (str_like(str_z(words[i]), word))
-			return true;
-	return false;
+	return str_among(word, STR_LIKE, "uid|gid|auid|euid|suid|fsuid|egid|loginuid|ses|groups|user").n;
 }
 
 /** Functions of the driver: messages name the one that wrote them. */
 static bool is_of_driver(struct str word)
 {
-	static const char *const fronts[] = { "amdgpu_", "amdkfd_", "kfd_", "drm_", "amd_", "svm_", "ttm_", "smu_", "dm_", "dcn" };
-	for (size_t i = 0; i < word.n; i++)
-		if (!char_word(word.p[i]))
-			return false;
-	for (size_t i = 0; i < sizeof(fronts) / sizeof(fronts[0]); i++)
-		if (str_starts(word, str_z(fronts[i])))
-			return true;
-	return false;
+	return str_run(word, char_word) == word.n &&
+	       str_among(word, STR_BEGINS, "amdgpu_|amdkfd_|kfd_|drm_|amd_|svm_|ttm_|smu_|dm_|dcn").n;
 }
 
 bool allow_known(const struct allowed *a, struct str word)
 {
 	enum { LEAST = 3 };
-	if (is_there(&a->words, word) || redact_is_counter(a->redactor, word) || is_of_driver(word))
+	if (set_has(&a->words, word) || redact_is_counter(a->redactor, word) || is_of_driver(word))
 		return true;
-	while (word.n && (char_digit(word.p[word.n - 1]) || char_among(word.p[word.n - 1], ".-_"))) // libamdhip64.so.6.2, node-1
+	while (word.n &&
+	       (char_digit(word.p[word.n - 1]) || char_among(word.p[word.n - 1], ".-_"))) // libamdhip64.so.6.2, node-1
 		word = str_cut(word, word.n - 1);
-	return word.n >= LEAST && is_there(&a->words, word) && !is_of_person(word);
+	return word.n >= LEAST && set_has(&a->words, word) && !is_of_person(word);
 }
 
 bool allow_tells(const struct allowed *a, struct str line)
 {
 	while (line.n) {
 		line = str_from(line, gap_before(line));
-		struct str word = word_at(line);
-		if (is_there(&a->telling, word))
+		struct str word = allow_word_at(line);
+		if (set_has(&a->telling, word))
 			return true;
 		line = str_from(line, word.n);
 	}
@@ -243,7 +229,8 @@ static bool is_decimal(struct str word, size_t most)
 	return n <= most && word.n <= UNIT;
 }
 
-static bool is_hex(struct str word, size_t most)
+/** Without 0x it needs a digit: `face` and `added` are words. */
+static bool is_hex_value(struct str word, size_t most)
 {
 	struct str digits = word;
 	const bool marked = str_behind(word, S("0x"), &digits) || str_behind(word, S("0X"), &digits);
@@ -260,7 +247,7 @@ static bool is_hex(struct str word, size_t most)
 static bool is_date(struct str word)
 {
 	static const size_t forms[][3] = { { 2, 2 }, { 4, 2, 2 } };
-	for (size_t f = 0; f < sizeof(forms) / sizeof(forms[0]); f++) {
+	for (size_t f = 0; f < ARRAY_SIZE(forms); f++) {
 		struct str rest = word;
 		size_t part = 0;
 		while (part < 3 && forms[f][part] && digits_of(rest) == forms[f][part]) {
@@ -275,16 +262,16 @@ static bool is_date(struct str word)
 	return false;
 }
 
-bool allow_number(struct str word, enum allow_numbers numbers)
+static bool allow_number(struct str word, enum allow_numbers numbers)
 {
 	enum { SHORT = 4, LONG = 12, SHORT_HEX = 8, LONG_HEX = 16 };
 	const bool is_long = numbers == NUMBERS_LONG;
 	return is_decimal(word, is_long ? LONG : SHORT) || (is_long && is_date(word)) ||
-	       ((is_long || str_starts(word, S("0x"))) && is_hex(word, is_long ? LONG_HEX : SHORT_HEX));
+	       ((is_long || str_starts(word, S("0x"))) && is_hex_value(word, is_long ? LONG_HEX : SHORT_HEX));
 }
 
 /** 0000:03:00.0, 03:00.0 */
-static bool is_pci(struct str text)
+static bool is_pci_address(struct str text)
 {
 	enum { SHORT = 7, LONG = 12 };
 	struct str rest = text.n == LONG && text.p[4] == ':' ? str_from(text, 5) : text;
@@ -299,11 +286,11 @@ static bool is_pci(struct str text)
 bool allow_is_evidence(const struct allowed *a, struct str text)
 {
 	enum { ID = 6 };
-	if (is_pci(text) || is_hex(text, ID) || str_starts(text, S("0x")))
+	if (is_pci_address(text) || is_hex_value(text, ID) || str_starts(text, S("0x")))
 		return true;
 	bool known = false;
 	while ((text = str_from(text, gap_before(text))).n) {
-		struct str word = word_at(text);
+		struct str word = allow_word_at(text);
 		known |= allow_known(a, word);
 		if (!allow_known(a, word) && !allow_number(word, NUMBERS_SHORT))
 			return false;
@@ -312,14 +299,23 @@ bool allow_is_evidence(const struct allowed *a, struct str text)
 	return known;
 }
 
+static bool in_symbol(char c) { return char_word(c) || c == '.'; }
+
 /** A function of the kernel with an offset in it: amdgpu_job_timedout+0x23. */
 static bool is_symbol(struct str word)
 {
 	struct str offset = word, name = str_split(&offset, '+');
-	for (size_t i = 0; i < name.n; i++)
-		if (!char_word(name.p[i]) && name.p[i] != '.')
-			return false;
-	return name.n && name.n < word.n && str_starts(offset, S("0x")) && is_hex(offset, 16);
+	return name.n && str_run(name, in_symbol) == name.n && name.n < word.n && str_starts(offset, S("0x")) &&
+	       is_hex_value(offset, 16);
+}
+
+/** A part of a word: it stays where it is known by itself. */
+static void put_part(struct allowed *a, struct str part, struct text *to)
+{
+	if (!part.n || allow_number(part, NUMBERS_SHORT) || allow_known(a, part))
+		text_add(to, part);
+	else
+		redact_put_name(a->redactor, part, false, to);
 }
 
 /** Each part of a word for itself. */
@@ -329,11 +325,7 @@ static void put_parts(struct allowed *a, struct str word, const char *between, s
 		size_t n = 0;
 		while (n < word.n && !char_among(word.p[n], between))
 			n++;
-		struct str part = str_cut(word, n);
-		if (!n || allow_number(part, NUMBERS_SHORT) || allow_known(a, part))
-			text_add(to, part);
-		else
-			redact_put_name(a->redactor, part, false, to);
+		put_part(a, str_cut(word, n), to);
 		text_add(to, str_cut(str_from(word, n), 1));
 		word = str_from(word, n + 1);
 	}
@@ -366,52 +358,34 @@ static bool put_pattern(struct allowed *a, struct str word, struct text *to)
 		if (!star || pattern.n < 3 || memchr(star + 1, '*', pattern.n - front - 1) || !str_glob(pattern, word))
 			continue;
 		const size_t back = pattern.n - front - 1, any = word.n - front - back;
-		struct str middle = str_cut(str_from(word, front), any);
 		text_add(to, str_cut(word, front));
-		if (!middle.n || allow_number(middle, NUMBERS_SHORT) || allow_known(a, middle))
-			text_add(to, middle);
-		else
-			redact_put_name(a->redactor, middle, false, to);
+		put_part(a, str_cut(str_from(word, front), any), to);
 		text_add(to, str_from(word, front + any));
 		return true;
 	}
 	return false;
 }
 
-/** Marks by themselves: `...`, `-->`. */
-static bool is_marks(struct str word)
-{
-	for (size_t i = 0; i < word.n; i++)
-		if (char_word(word.p[i]) || (word.p[i] & 0x80))
-			return false;
-	return true;
-}
-
 void allow_word(struct allowed *a, struct str word, enum allow_numbers numbers, bool same_size, struct text *to)
 {
-	if (is_marks(word) || allow_known(a, word) || allow_number(word, numbers) || (numbers == NUMBERS_LONG && is_symbol(word)))
+	const bool marks = str_run(word, is_mark) == word.n; // `...`, `-->`
+	if (marks || allow_known(a, word) || allow_number(word, numbers) || (numbers == NUMBERS_LONG && is_symbol(word)))
 		text_add(to, word);
 	else if (same_size || !(put_version(a, word, to) || put_pattern(a, word, to)))
 		redact_put_name(a->redactor, word, same_size, to);
 }
 
-/** Numbers of the system's own users are the same on every machine. */
-static bool is_own(struct str word)
-{
-	enum { FIRST_USER = 1000 };
-	int64_t number;
-	return str_number(word, &number) && number >= FIRST_USER;
-}
-
 void allow_words(struct allowed *a, struct str line, enum allow_numbers numbers, struct text *to)
 {
+	enum { FIRST_USER = 1000 }; // numbers of the system's own users are the same on every machine
 	bool of_person = false;
 	while (line.n) {
+		int64_t number;
 		const size_t gap = gap_before(line);
 		text_add(to, str_cut(line, gap));
 		line = str_from(line, gap);
-		struct str word = word_at(line);
-		if (of_person && is_own(word))
+		struct str word = allow_word_at(line);
+		if (of_person && str_number(word, &number) && number >= FIRST_USER)
 			redact_put_name(a->redactor, word, false, to);
 		else if (word.n)
 			allow_word(a, word, numbers, false, to);

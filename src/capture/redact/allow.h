@@ -38,7 +38,6 @@ struct allowed {
 };
 
 void allow_begin(struct allowed *a, const struct know *k, struct redactor *r);
-void allow_end(struct allowed *a);
 
 /** Which form an answer of the machine has, by the path that was asked for. @list: it names files. */
 enum allow_form allow_form_of(struct str path, bool list);
@@ -51,15 +50,11 @@ void allow_path(struct allowed *a, struct str path, struct text *to);
 /** Bytes whose places matter: paths in the midst of them, as long as they were. */
 void allow_bytes(struct allowed *a, struct str bytes, struct text *to);
 
-/** A recording: where it was made and how the program was called go. */
-void allow_recording(struct allowed *a, char *bytes, size_t n);
-
 // --- between the two files ---
 
 enum allow_numbers { NUMBERS_SHORT, NUMBERS_LONG };
 /** Whether a word may stay. */
 bool allow_known(const struct allowed *a, struct str word);
-bool allow_number(struct str word, enum allow_numbers numbers);
 /** Whether evidence is made of such words: the driver's messages and knowledge have them, or it is the address or the id of a device. */
 bool allow_is_evidence(const struct allowed *a, struct str text);
 /** Puts a word, or its counter. @same_size: as many bytes. */

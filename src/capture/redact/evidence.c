@@ -1,8 +1,9 @@
-// What the files of a bundle hold, and how each is redacted.
+// What the files of a bundle hold, and how each is redacted: answers of the machine by the path that was asked for, lines of logs, recordings,
+// texts, and bytes whose places matter.
 #include "capture/redact/evidence.h"
 
-#include <stdlib.h>
-
+#include "base/cleanup.h"
+#include "recorder/format.h"
 #include "source/tape/bundle.h"
 #include "source/tape/format.h"
 
@@ -11,17 +12,15 @@
 enum answer_form { FORM_TEXT, FORM_COMMAND, FORM_BYTES };
 
 /** Memory and registers are bytes whose places matter; so is code. */
-static enum answer_form form_of(int kind, struct str path)
+static enum answer_form answer_form_of(int kind, struct str path)
 {
-	static const char *const bytes[] = { "/proc/*/mem", "/sys/kernel/debug/dri/*", "/dev/dri/*", "*/config", "code *",
-					     "name *" };
-	for (size_t i = 0; i < sizeof(bytes) / sizeof(bytes[0]); i++)
-		if (str_glob(str_z(bytes[i]), path) && (kind != PROBE_FILE || i == 0))
-			return FORM_BYTES;
-	bool command = str_ends(path, S("/cmdline")) || str_ends(path, S("/environ")) || str_is(path, "environment");
-	return command                                                                             ? FORM_COMMAND :
-	       kind == PROBE_FILE || kind == PROBE_LIST || kind == PROBE_LINK || kind == TAPE_SAID ? FORM_TEXT :
-												     FORM_BYTES;
+	static const char memory[] = "/proc/*/mem",
+			  bytes[] = "/proc/*/mem|/sys/kernel/debug/dri/*|/dev/dri/*|*/config|code *|name *";
+	if (str_among(path, STR_MATCHES, kind == PROBE_FILE ? memory : bytes).n)
+		return FORM_BYTES;
+	if (str_among(path, STR_MATCHES, "*/cmdline|*/environ|environment").n)
+		return FORM_COMMAND;
+	return kind == PROBE_FILE || kind == PROBE_LIST || kind == PROBE_LINK || kind == TAPE_SAID ? FORM_TEXT : FORM_BYTES;
 }
 
 // --- finding ---
@@ -38,155 +37,142 @@ static void find_in_bytes(struct redactor *r, struct str bytes)
 	}
 }
 
-/** With spaces in place of the NULs: what an option of one letter means depends on the program. */
-static void find_in_line(struct redactor *r, struct str data)
+/** Arguments and variables end with a NUL. An option may have its value behind it. What an option of one letter means depends on the program,
+ * so all of it is searched once more as a line, with spaces in place of the NULs. */
+static void find_in_command(struct redactor *r, struct str data)
 {
-	struct text line = { 0 };
+	struct str all = data, before = { 0 };
+	_cleanup_text_ struct text line = { 0 };
+	while (all.n) {
+		struct str one = str_split(&all, 0), value = one, name = str_split(&value, '=');
+		if (name.n < one.n)
+			redact_value(r, name, value);
+		else if (before.n && before.p[0] == '-')
+			redact_value(r, before, one);
+		before = one;
+		redact_find(r, one, true);
+	}
 	text_add(&line, data);
 	for (size_t i = 0; i < line.n; i++)
 		line.p[i] = line.p[i] ? line.p[i] : ' ';
 	redact_find(r, text_str(&line), true);
-	text_free(&line);
 }
 
-/** Arguments and variables end with a NUL. An option may have its value behind it. */
-static void find_in_command(struct redaction *r, struct str data)
+/** Whether a group is the system's, by its number in @groups. */
+static bool is_system_group(struct str groups, struct str name)
 {
-	struct str all = data, before = { 0 };
-	while (all.n) {
-		struct str one = str_split(&all, 0), value = one, name = str_split(&value, '=');
-		if (name.n < one.n)
-			redact_value(&r->redactor, name, value);
-		else if (before.n && before.p[0] == '-')
-			redact_value(&r->redactor, before, one);
-		before = one;
-		redact_find(&r->redactor, one, true);
-	}
-	find_in_line(&r->redactor, data);
-}
-
-enum { FIRST_USER = 1000, NOBODY = 65534 };
-
-/** The number of a group; -1: there is none. */
-static int64_t group_of(struct str groups, struct str name)
-{
+	enum { FIRST_USER = 1000, NOBODY = 65534 };
 	while (groups.n) {
 		struct str line = str_split(&groups, '\n');
 		int64_t id;
 		if (!str_eq(str_split(&line, ':'), name))
 			continue;
 		str_split(&line, ':');
-		return str_number(str_split(&line, ':'), &id) ? id : -1;
+		return str_number(str_split(&line, ':'), &id) && id >= 0 && (id < FIRST_USER || id >= NOBODY);
 	}
-	return -1;
+	return false;
 }
 
-static bool is_system(int64_t group) { return group >= 0 && (group < FIRST_USER || group >= NOBODY); }
-
 /** `render:x:105:alice,bob`: members that are no part of the system, and groups of one user. */
-static void find_in_groups(struct redaction *r, struct str text)
+static void find_in_groups(struct redactor *r, struct str text)
 {
 	struct str rest = text;
 	while (rest.n) {
 		struct str line = str_split(&rest, '\n'), group = str_split(&line, ':');
-		if (group.n && !is_system(group_of(text, group)))
-			redact_add(&r->redactor, REDACT_USER, group);
+		if (group.n && !is_system_group(text, group))
+			redact_add(r, REDACT_USER, group);
 		str_split(&line, ':');
 		str_split(&line, ':');
 		while (line.n) {
 			struct str member = str_split(&line, ',');
-			if (!is_system(group_of(text, member)))
-				redact_add(&r->redactor, REDACT_USER, member);
+			if (!is_system_group(text, member))
+				redact_add(r, REDACT_USER, member);
 		}
 	}
 }
 
-/** Files that hold a serial number and nothing else. */
-static bool is_serial(struct str path)
+/** What an answer is follows from the path that was asked for; its bytes are a stranger's, and decide nothing. */
+static void find_in_answer(struct redactor *r, const struct tape_probe *p, struct str path)
 {
-	static const char *const files[] = { "*/serial_number", "*/unique_id", "/sys/class/dmi/*serial", "/sys/class/dmi/*_asset_tag",
-					     "/sys/class/dmi/*uuid", "/sys/block/*/serial", "/sys/block/*/wwid" };
-	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
-		if (str_glob(str_z(files[i]), path))
-			return true;
-	return false;
-}
-
-static void find_in_answer(struct redaction *r, const struct tape_probe *p, struct str path)
-{
-	enum answer_form form = form_of(p->key.p[0], path);
-	if (is_serial(path))
-		redact_add(&r->redactor, REDACT_SERIAL, str_trim(p->data));
+	// They hold a serial number and nothing else.
+	static const char serials[] =
+		"*/serial_number|*/unique_id|/sys/class/dmi/*serial|/sys/class/dmi/*_asset_tag|/sys/class/dmi/*uuid|"
+		"/sys/block/*/serial|/sys/block/*/wwid";
+	const enum answer_form form = answer_form_of(p->key.p[0], path);
+	if (str_among(path, STR_MATCHES, serials).n)
+		redact_add(r, REDACT_SERIAL, str_trim(p->data));
 	if (str_is(path, "user"))
-		redact_add(&r->redactor, REDACT_USER, p->data);
+		redact_add(r, REDACT_USER, p->data);
 	if (str_is(path, "/etc/group"))
 		find_in_groups(r, p->data);
 	if (form == FORM_COMMAND)
 		find_in_command(r, p->data);
 	else if (form == FORM_TEXT)
-		redact_find(&r->redactor, p->data, false);
+		redact_find(r, p->data, false);
 	else
-		find_in_bytes(&r->redactor, p->data);
+		find_in_bytes(r, p->data);
 }
 
-/** A track being read: its paths by number. */
-struct redact_track {
-	struct str left;
-	VEC(struct str) paths;
-};
+/** The paths of a track, which its answers name by number. */
+typedef VEC(struct str) track_paths;
 
-static struct str path_of(const struct redact_track *t, const struct tape_probe *p)
+static struct str answer_path(const track_paths *paths, const struct tape_probe *p)
 {
-	return p->path < t->paths.len ? t->paths.data[p->path] : (struct str){ 0 };
+	return p->path < paths->len ? paths->data[p->path] : (struct str){ 0 };
 }
 
-static void find_in_track(struct redaction *r, struct str bytes)
+/** The paths of a track are searched too: they have names of users and of containers in them. */
+static void find_in_track(struct redactor *r, struct str bytes)
 {
-	struct redact_track t = { .left = str_from(bytes, sizeof(TAPE_HEAD) - 1) };
+	struct str left = str_from(bytes, sizeof(TAPE_HEAD) - 1), record;
+	_cleanup_vec_ track_paths paths = { 0 };
 	enum tape_type type;
-	struct str record;
 	struct tape_probe p;
-	while (tape_take_record(&t.left, &type, &record)) {
-		if (type == TAPE_PATH) {
-			vec_push(&t.paths, record);
-			redact_find(&r->redactor, record, false);
-		} else if (type == TAPE_PROBE && tape_take_probe(record, &p)) {
-			find_in_answer(r, &p, path_of(&t, &p));
-		} else if (type == TAPE_LINE) {
-			redact_find(&r->redactor, record, false);
-		}
+	while (tape_take_record(&left, &type, &record)) {
+		if (type == TAPE_PATH)
+			vec_push(&paths, record);
+		if (type == TAPE_PATH || type == TAPE_LINE)
+			redact_find(r, record, false);
+		else if (type == TAPE_PROBE && tape_take_probe(record, &p))
+			find_in_answer(r, &p, answer_path(&paths, &p));
 	}
-	vec_free(&t.paths);
+}
+
+/** The text of a line in a track, behind its times and its name. */
+static struct str line_of(struct str record)
+{
+	struct tape_cursor c = { record };
+	tape_take_bytes(&c, 16);
+	tape_take_text(&c);
+	return c.left;
 }
 
 /** Whether a line that knowledge recognises is the same to it without the names. */
-static bool is_same(struct redaction *r, const struct know *k, struct str line)
+static bool stays_same(struct redaction *r, const struct know *k, struct str line)
 {
 	struct match before, after;
-	struct text now = { 0 };
+	_cleanup_text_ struct text now = { 0 };
 	if (!know_match(k, line, &before))
 		return true;
 	redact_text(&r->redactor, line, false, &now);
-	const bool same = know_match(k, text_str(&now), &after) && match_signature(&after) == match_signature(&before);
-	text_free(&now);
-	return same;
+	return know_match(k, text_str(&now), &after) && match_signature(&after) == match_signature(&before);
 }
 
+/** Somebody may call his program `timeout`, or his machine `ring`. If that went everywhere, the driver's messages would be gone with it. */
 static bool hold_in_track(struct redaction *r, const struct know *k, struct str bytes)
 {
 	struct str left = str_from(bytes, sizeof(TAPE_HEAD) - 1), record;
 	enum tape_type type;
 	bool any = false;
 	while (tape_take_record(&left, &type, &record)) {
-		struct tape_cursor c = { record };
-		tape_take_bytes(&c, 16);
-		tape_take_text(&c);
-		if (type == TAPE_LINE && !is_same(r, k, c.left))
-			any |= redact_hold(&r->redactor, c.left);
+		const struct str line = type == TAPE_LINE ? line_of(record) : (struct str){ 0 };
+		if (line.n && !stays_same(r, k, line))
+			any |= redact_hold(&r->redactor, line);
 	}
 	return any;
 }
 
+/** By what it begins with, not only by its name: a capture may have been killed before the head was written. */
 static bool is_track(const struct redact_file *f)
 {
 	return str_starts(f->name, S(BUNDLE_TRACKS)) && str_starts((struct str){ f->bytes, f->n }, S(TAPE_HEAD));
@@ -197,7 +183,7 @@ void redaction_find(struct redaction *r, const struct redact_file *f)
 	struct str bytes = { f->bytes, f->n };
 	bool command = str_starts(f->name, S(BUNDLE_TOOLS)) || str_is(f->name, "processes.txt");
 	if (is_track(f))
-		find_in_track(r, bytes);
+		find_in_track(&r->redactor, bytes);
 	else
 		redact_find(&r->redactor, bytes, command);
 }
@@ -215,36 +201,32 @@ bool redaction_hold(struct redaction *r, const struct know *k, const struct reda
 
 void redaction_replace_text(struct redaction *r, struct str text, enum allow_form form, char end, struct text *to)
 {
-	struct text found = { 0 };
+	_cleanup_text_ struct text found = { 0 };
 	redact_text(&r->redactor, text, false, r->allowed ? &found : to);
 	if (r->allowed)
 		allow_text(r->allowed, form, text_str(&found), end, to);
-	text_free(&found);
 }
 
 /** What the kernel alone writes: the names of its files, and numbers in them. Programs' names stand in what drivers tell for debugging. */
 static bool is_kernels(struct str path)
 {
-	static const char *const of_kernel[] = { "/sys/class/net/*", "/sys/block/*", "/sys/class/dmi/*", "/sys/fs/*" };
-	for (size_t i = 0; i < sizeof(of_kernel) / sizeof(of_kernel[0]); i++)
-		if (str_glob(str_z(of_kernel[i]), path))
-			return false;
-	return str_starts(path, S("/sys/"));
+	return str_starts(path, S("/sys/")) &&
+	       !str_among(path, STR_BEGINS, "/sys/class/net/|/sys/block/|/sys/class/dmi/|/sys/fs/").n;
 }
 
+/** As many bytes as before: what stands behind them has its place, and offsets lead to it. */
 static void replace_bytes(struct redaction *r, struct str bytes, struct text *to)
 {
-	struct text found = { 0 };
+	_cleanup_text_ struct text found = { 0 };
 	redact_text(&r->redactor, bytes, true, r->allowed ? &found : to);
 	if (r->allowed)
 		allow_bytes(r->allowed, text_str(&found), to);
-	text_free(&found);
 }
 
 /** A path is also the key of what memory names: as long as it was. */
 static void replace_path(struct redaction *r, struct str path, struct text *to)
 {
-	struct text found = { 0 };
+	_cleanup_text_ struct text found = { 0 };
 	if (is_kernels(path) || str_starts(path, S("/proc/")))
 		redact_kernel_text(&r->redactor, path, true, r->allowed ? &found : to);
 	else
@@ -253,59 +235,139 @@ static void replace_path(struct redaction *r, struct str path, struct text *to)
 		allow_path(r->allowed, text_str(&found), to);
 	else if (r->allowed)
 		allow_bytes(r->allowed, text_str(&found), to);
-	text_free(&found);
 }
 
-static void replace_probe(struct redaction *r, struct str record, const struct tape_probe *p, struct str path, struct text *to)
+/** The kernel's own files have names of hardware and numbers; only numbers of devices go from them. */
+static void replace_answer(struct redaction *r, const struct tape_probe *p, struct str path, struct text *to)
 {
-	size_t start = tape_open_record(to, TAPE_PROBE), head = (size_t)(p->data.p - record.p);
 	const int kind = p->key.p[0];
-	text_add(to, str_cut(record, head));
-	if (form_of(kind, path) == FORM_BYTES)
+	if (answer_form_of(kind, path) == FORM_BYTES)
 		replace_bytes(r, p->data, to);
 	else if (is_kernels(path) && !str_starts(path, S("/sys/kernel/debug/")))
 		redact_kernel_text(&r->redactor, p->data, false, to);
 	else
 		redaction_replace_text(r, p->data, allow_form_of(path, kind == PROBE_LIST || kind == PROBE_LINK), 0, to);
-	tape_close_record(to, start);
 }
 
-static void replace_record(struct redaction *r, enum tape_type type, struct str record, struct text *to)
-{
-	size_t start = tape_open_record(to, type);
-	if (type == TAPE_PATH) {
-		replace_path(r, record, to);
-	} else if (type == TAPE_LINE) {
-		struct tape_cursor c = { record };
-		tape_take_bytes(&c, 16);
-		tape_take_text(&c);
-		text_add(to, str_cut(record, record.n - c.left.n));
-		redaction_replace_text(r, c.left, ALLOW_LOG, 0, to);
-	} else {
-		text_add(to, record);
-	}
-	tape_close_record(to, start);
-}
-
+/** Record by record. The sum at the end is made anew, if the old one was right: what was torn stays known as torn. */
 static void replace_track(struct redaction *r, struct str bytes, struct text *to)
 {
-	struct redact_track t = { .left = str_from(bytes, sizeof(TAPE_HEAD) - 1) };
+	struct str left = str_from(bytes, sizeof(TAPE_HEAD) - 1), record;
+	_cleanup_vec_ track_paths paths = { 0 };
 	enum tape_type type;
-	struct str record;
-	struct tape_probe p;
 	text_add(to, S(TAPE_HEAD));
-	for (size_t at = bytes.n - t.left.n; tape_take_record(&t.left, &type, &record); at = bytes.n - t.left.n) {
+	for (size_t at = bytes.n - left.n; tape_take_record(&left, &type, &record); at = bytes.n - left.n) {
 		struct tape_last last;
-		if (type == TAPE_PATH)
-			vec_push(&t.paths, record);
-		if (type == TAPE_PROBE && tape_take_probe(record, &p))
-			replace_probe(r, record, &p, path_of(&t, &p), to);
-		else if (type == TAPE_END && tape_take_last(record, str_cut(bytes, at), &last)) // what was whole stays so
+		struct tape_probe p;
+		if (type == TAPE_END && tape_take_last(record, str_cut(bytes, at), &last)) { // what was whole stays so
 			tape_put_last(to, &(struct tape_last){ last.id, tape_sum(0, text_str(to)) });
-		else
-			replace_record(r, type, record, to);
+			continue;
+		}
+		const size_t start = tape_open_record(to, type);
+		if (type == TAPE_PATH) {
+			vec_push(&paths, record);
+			replace_path(r, record, to);
+		} else if (type == TAPE_LINE) {
+			const struct str line = line_of(record);
+			text_add(to, str_cut(record, record.n - line.n));
+			redaction_replace_text(r, line, ALLOW_LOG, 0, to);
+		} else if (type == TAPE_PROBE && tape_take_probe(record, &p)) {
+			text_add(to, str_cut(record, (size_t)(p.data.p - record.p)));
+			replace_answer(r, &p, answer_path(&paths, &p), to);
+		} else {
+			text_add(to, record);
+		}
+		tape_close_record(to, start);
 	}
-	vec_free(&t.paths);
+}
+
+// --- recordings ---
+
+static bool has_recording_magic(const char *bytes, size_t n)
+{
+	return n >= RECORDING_EXTENTS_AT + RECORDING_EXTENTS * sizeof(struct rec_extent) &&
+	       !memcmp(bytes, RECORDING_MAGIC, sizeof(RECORDING_MAGIC) - 1);
+}
+
+/** A program's name stays if it is known (python3); else it is a person's work. */
+static void allow_name(const struct allowed *a, char *name, size_t room)
+{
+	if (!allow_known(a, (struct str){ name, strnlen(name, room) }))
+		memset(name, 0, room);
+}
+
+/** The extent at @index; false: it is not within the file, or of another kind. */
+static bool extent_at(const char *bytes, size_t n, size_t index, enum extent_kind kind, struct rec_extent *ret)
+{
+	memcpy(ret, bytes + RECORDING_EXTENTS_AT + index * sizeof(*ret), sizeof(*ret));
+	return ret->kind == kind && ret->offset <= n && ret->size <= n - ret->offset && ret->head <= ret->size;
+}
+
+/** A program's first thread has the program's name. */
+static void allow_threads(const struct allowed *a, char *bytes, size_t n)
+{
+	struct rec_extent e;
+	for (size_t i = 0; i < RECORDING_EXTENTS; i++) {
+		if (!extent_at(bytes, n, i, EXTENT_THREADS, &e) || e.stride < sizeof(struct rec_thread))
+			continue;
+		for (uint64_t at = e.head; e.size - at >= sizeof(struct rec_thread); at += e.stride) {
+			allow_name(a, bytes + e.offset + at + offsetof(struct rec_thread, name),
+				   sizeof(((struct rec_thread *)0)->name));
+			if (e.stride > e.size - at)
+				break;
+		}
+	}
+}
+
+void allow_recording(struct allowed *a, char *bytes, size_t n)
+{
+	struct rec_header h;
+	if (!has_recording_magic(bytes, n))
+		return;
+	memcpy(&h, bytes, sizeof(h));
+	memset(h.host, 0, sizeof(h.host));
+	memset(h.command, 0, sizeof(h.command));
+	memset(h.note, 0, sizeof(h.note));
+	memset(h.dumps, 0, sizeof(h.dumps));
+	memset(h.core, 0, sizeof(h.core));
+	allow_name(a, h.program, sizeof(h.program));
+	memcpy(bytes, &h, sizeof(h));
+	allow_threads(a, bytes, n);
+}
+
+/** The entries of one log. What was torn before is not made whole: a reader ends there as before. */
+static void seal_log(const char *before, char *bytes, uint64_t used)
+{
+	for (uint64_t at = 0; used - at >= sizeof(struct rec_entry);) {
+		struct rec_entry e;
+		memcpy(&e, before + at, sizeof(e));
+		if (e.size < sizeof(e) || e.size % 8 || e.size > used - at)
+			return;
+		_cleanup_free_ uint64_t *words = mem_alloc(e.size);
+		memcpy(words, before + at, e.size);
+		const bool whole = rec_check(words, e.size / 8, at) == e.check;
+		memcpy(words, bytes + at, e.size);
+		e.check = rec_check(words, e.size / 8, at);
+		if (!whole)
+			return;
+		memcpy(bytes + at + offsetof(struct rec_entry, check), &e.check, sizeof(e.check));
+		at += e.size;
+	}
+}
+
+void redact_seal_recording(const char *before, char *bytes, size_t n)
+{
+	struct rec_extent e;
+	uint64_t used;
+	if (!has_recording_magic(before, n))
+		return;
+	for (size_t i = 0; i < RECORDING_EXTENTS; i++) {
+		if (!extent_at(before, n, i, EXTENT_LOG, &e) || e.size < sizeof(struct rec_log) || e.head < sizeof(used))
+			continue;
+		memcpy(&used, before + e.offset, sizeof(used));
+		const uint64_t room = e.size - e.head, from = e.offset + e.head;
+		seal_log(before + from, bytes + from, used < room ? used : room);
+	}
 }
 
 void redaction_replace(struct redaction *r, const struct redact_file *f, struct text *to)

@@ -1,21 +1,13 @@
-// Finds names and secrets: by their form, by what stands before them, by the option or variable that has them.
+// Finds names and secrets in a text: one pass over its bytes, in which each place is asked what may begin there. A name is told by its form
+// (shapes.c), by the words before it (signs.c), or by the option, variable, path or address that has it, which is here.
 #include "capture/redact/redact.h"
 
-static bool is_name(char c) { return char_word(c) || c == '-' || c == '.'; }
-static bool is_value(char c) { return !char_space(c) && c && !char_among(c, "\"'`,;()[]{}<>|"); }
+static bool in_name(char c) { return char_word(c) || c == '-' || c == '.'; }
+static bool in_parameter(char c) { return redact_is_value(c) && !char_among(c, "&#?"); }
+static bool is_url_host(char c) { return redact_is_value(c) && c != '/'; }
+static bool is_url_part(char c) { return redact_is_value(c) && !char_among(c, "/?#&"); }
 
-static size_t run_of(struct str s, bool (*is)(char))
-{
-	size_t n = 0;
-	while (n < s.n && is(s.p[n]))
-		n++;
-	return n;
-}
-
-static bool is_url_host(char c) { return is_value(c) && c != '/'; }
-static bool is_url_part(char c) { return is_value(c) && !char_among(c, "/?#&"); }
-
-static bool is_number(struct str s)
+static bool is_whole_number(struct str s)
 {
 	int64_t number;
 	return str_number(s, &number);
@@ -25,46 +17,41 @@ static bool is_number(struct str s)
 
 /** What the words of a name say of its value. */
 static const struct word {
-	const char *word;
+	const char *words;
 	enum redact_kind kind;
-	bool weak; // it has other meanings: behind a colon it says nothing, and a word that messages have stays
+	bool weak; // they have other meanings: behind a colon they say nothing, and a word that messages have stays
 } words[] = {
-	{ "token", REDACT_SECRET },        { "password", REDACT_SECRET },   { "passwd", REDACT_SECRET },
-	{ "passphrase", REDACT_SECRET },   { "secret", REDACT_SECRET },     { "apikey", REDACT_SECRET },
-	{ "pwd", REDACT_SECRET },          { "credential", REDACT_SECRET }, { "credentials", REDACT_SECRET },
-	{ "key", REDACT_SECRET },          { "auth", REDACT_SECRET },       { "bearer", REDACT_SECRET },
-	{ "model", REDACT_MODEL },         { "tokenizer", REDACT_MODEL },   { "checkpoint", REDACT_MODEL },
-	{ "ckpt", REDACT_MODEL },          { "weights", REDACT_MODEL },     { "lora", REDACT_MODEL },
-	{ "adapter", REDACT_MODEL },       { "models", REDACT_MODEL },      { "host", REDACT_HOST },
-	{ "hostname", REDACT_HOST },       { "nodename", REDACT_HOST },     { "nodelist", REDACT_HOST },
-	{ "hosts", REDACT_HOST },          { "addr", REDACT_HOST },         { "address", REDACT_HOST },
-	{ "endpoint", REDACT_HOST },       { "user", REDACT_USER },         { "username", REDACT_USER },
-	{ "logname", REDACT_USER },        { "login", REDACT_USER },        { "serial", REDACT_SERIAL },
-	{ "serialnumber", REDACT_SERIAL }, { "accesskey", REDACT_SECRET },  { "secretkey", REDACT_SECRET },
-	{ "signature", REDACT_SECRET, 1 }, { "pass", REDACT_SECRET, 1 },    { "pw", REDACT_SECRET, 1 },
-	{ "passcode", REDACT_SECRET, 1 },  { "psk", REDACT_SECRET, 1 },     { "jwt", REDACT_SECRET, 1 },
-	{ "cookie", REDACT_SECRET, 1 },    { "uuid", REDACT_SERIAL },       { "partuuid", REDACT_SERIAL },
-	{ "guid", REDACT_SERIAL },         { "wwn", REDACT_SERIAL },        { "wwid", REDACT_SERIAL },
+	{ "token|password|passwd|passphrase|secret|apikey|pwd|credential|credentials|key|auth|bearer|accesskey|secretkey",
+	  REDACT_SECRET },
+	{ "model|tokenizer|checkpoint|ckpt|weights|lora|adapter|models", REDACT_MODEL },
+	{ "host|hostname|nodename|nodelist|hosts|addr|address|endpoint", REDACT_HOST },
+	{ "user|username|logname|login", REDACT_USER },
+	{ "serial|serialnumber|uuid|partuuid|guid|wwn|wwid", REDACT_SERIAL },
+	{ "signature|pass|pw|passcode|psk|jwt|cookie", REDACT_SECRET, true },
 };
 
-/** Whether a word of a name is @w, or ends with it: PGPASSWORD, AccountKey, AWSAccessKeyId. */
-static bool says(struct str name, struct str lower, const struct word *w)
+/** Whether a part of a name is one of the words, or ends with one that tells of a secret: PGPASSWORD, AccountKey, AWSAccessKeyId. A short word
+ * at the end must begin with a capital: monkey is no key. */
+static bool name_says(struct str part, struct str lower, const struct word *w)
 {
 	enum { LONG = 5 };
-	struct str word = str_z(w->word);
-	if (str_eq(lower, word))
+	if (str_among(lower, STR_EQUALS, w->words).n)
 		return true;
-	if (w->kind != REDACT_SECRET)
-		return false;
-	if (str_ends(name, S("Id")))
+	if (str_ends(part, S("Id")))
 		lower = str_cut(lower, lower.n - 2);
-	if (!str_ends(lower, word) || lower.n == word.n)
-		return false;
-	const char *at = name.p + lower.n - word.n;
-	return word.n >= LONG || (*at != char_lower(*at) && at[-1] == char_lower(at[-1]));
+	for (struct str rest = str_z(w->words); rest.n && w->kind == REDACT_SECRET;) {
+		const struct str word = str_split(&rest, '|');
+		if (!str_ends(lower, word) || lower.n == word.n)
+			continue;
+		const char *at = part.p + lower.n - word.n;
+		if (word.n >= LONG || (*at != char_lower(*at) && at[-1] == char_lower(at[-1])))
+			return true;
+	}
+	return false;
 }
 
-static const struct word *word_of(struct str name)
+/** A name is made of words, by whatever is between them: HF_TOKEN, --hf-token, api.token. */
+static const struct word *telling_word(struct str name)
 {
 	char lower[64];
 	for (size_t at = 0; at < name.n;) {
@@ -73,8 +60,8 @@ static const struct word *word_of(struct str name)
 			lower[n] = char_lower(name.p[at + n]);
 			n++;
 		}
-		for (size_t i = 0; n && i < sizeof(words) / sizeof(words[0]); i++)
-			if (says(str_cut(str_from(name, at), n), (struct str){ lower, n }, &words[i]))
+		for (size_t i = 0; n && i < ARRAY_SIZE(words); i++)
+			if (name_says(str_cut(str_from(name, at), n), (struct str){ lower, n }, &words[i]))
 				return &words[i];
 		at += n + 1;
 	}
@@ -88,16 +75,16 @@ static void add_model(struct redactor *r, struct str value)
 	redact_add(r, REDACT_MODEL, value);
 	while (value.n) {
 		struct str part = str_split(&value, '/');
-		if (part.n >= LEAST && !is_number(part))
+		if (part.n >= LEAST && !is_whole_number(part))
 			redact_add(r, REDACT_MODEL, part);
 	}
 }
 
-static void add_value(struct redactor *r, enum redact_kind kind, struct str value)
+void redact_add_value(struct redactor *r, enum redact_kind kind, struct str value)
 {
 	enum { SECRET_LEAST = 4, NUMBER_LEAST = 8 };
 	enum redact_kind shape;
-	bool number = is_number(value), hex = str_starts(value, S("0x"));
+	bool number = is_whole_number(value), hex = str_starts(value, S("0x"));
 	bool secret = kind == REDACT_SECRET || kind == REDACT_SERIAL;
 	if (value.n < 2 || char_among(value.p[0], "-$%") || hex || (number && (!secret || value.n < NUMBER_LEAST)))
 		return;
@@ -121,25 +108,24 @@ static void add_value(struct redactor *r, enum redact_kind kind, struct str valu
 	}
 }
 
-static void add_named(struct redactor *r, const struct word *w, struct str value)
+/** Words with other meanings count for less: a `pass` of a test is no password. */
+static void add_named_value(struct redactor *r, const struct word *w, struct str value)
 {
 	if (w->weak)
 		redact_add_weak(r, w->kind, value);
 	else
-		add_value(r, w->kind, value);
+		redact_add_value(r, w->kind, value);
 }
 
 void redact_value(struct redactor *r, struct str name, struct str value)
 {
-	static const char *const of_work[] = { "*JOB_NAME", "*JOB_ACCOUNT", "POD_*", "*NAMESPACE", "*REF_NAME", "*BRANCH*", "--name", "--account",
-					       "*IFNAME" };
-	const struct word *w = word_of(name);
+	const struct word *w = telling_word(name);
 	r->from = name.p;
-	for (size_t i = 0; i < sizeof(of_work) / sizeof(of_work[0]); i++)
-		if (str_glob(str_z(of_work[i]), name))
-			redact_add_weak(r, REDACT_NAME, value);
+	if (str_among(name, STR_MATCHES, "*JOB_NAME|*JOB_ACCOUNT|POD_*|*NAMESPACE|*REF_NAME|*BRANCH*|--name|--account|*IFNAME")
+		    .n)
+		redact_add_weak(r, REDACT_NAME, value);
 	if (w)
-		add_named(r, w, value);
+		add_named_value(r, w, value);
 	r->from = NULL;
 }
 
@@ -166,7 +152,7 @@ static struct str value_at(struct redact_search *s, size_t at)
 	struct str rest = str_from(s->text, at);
 	const bool part = at < s->value;
 	if (!part)
-		s->value = at + run_of(rest, is_value);
+		s->value = at + str_run(rest, redact_is_value);
 	struct str value = str_cut(rest, s->value - at);
 	return part && value.n > SHORT ? (struct str){ 0 } : value;
 }
@@ -174,11 +160,11 @@ static struct str value_at(struct redact_search *s, size_t at)
 /** `NAME=VALUE`, `--name VALUE`, `"name": "VALUE"`; a colon without quotes is enough for serial numbers and secrets. */
 static void find_named(struct redact_search *s, size_t at)
 {
-	struct str text = s->text, rest = str_from(text, at), name = str_cut(rest, run_of(rest, is_name));
+	struct str text = s->text, rest = str_from(text, at), name = str_cut(rest, str_run(rest, in_name));
 	s->name = at + name.n;
 	rest = str_from(rest, name.n);
 	bool option = at > 0 && text.p[at - 1] == '-' && (s->command || (at > 1 && text.p[at - 2] == '-'));
-	const struct word *w = rest.n && (option || char_among(rest.p[0], "=:\"'")) ? word_of(name) : NULL;
+	const struct word *w = rest.n && (option || char_among(rest.p[0], "=:\"'")) ? telling_word(name) : NULL;
 	if (!w)
 		return;
 	bool quoted = rest.n && char_among(rest.p[0], "\"'"), equal = rest.n && rest.p[0] == '=';
@@ -190,47 +176,34 @@ static void find_named(struct redact_search *s, size_t at)
 	rest = str_from(rest, 1);
 	while (rest.n && (char_space(rest.p[0]) || char_among(rest.p[0], "\"'<")) && rest.p[0] != '\n')
 		rest = str_from(rest, 1);
-	add_named(s->r, w, value_at(s, (size_t)(rest.p - text.p)));
+	add_named_value(s->r, w, value_at(s, (size_t)(rest.p - text.p)));
 }
 
 // --- what stands before a name ---
 
-static bool is_person(char c) { return char_word(c) || c == '.' || c == '-'; }
-
 /** Directories of people, and of what they work at. */
 static void find_home(struct redactor *r, struct str rest)
 {
-	static const struct {
-		const char *above;
-		bool work;
-	} places[] = {
-		{ "/home/" },           { "/Users/" },         { "/users/" },           { "/projects/", true }, { "/project/", true },
-		{ "/srv/", true },      { "/workspace/", true }, { "/scratch/", true }, { "/data/", true },     { "/datasets/", true },
-		{ "/lustre/", true },   { "/gpfs/", true },    { "/mnt/", true },       { "/media/", true },    { "/work/", true },
-		{ "/opt/", true },      { "/envs/", true },
-	};
-	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-		struct str above = str_z(places[i].above), name = str_from(rest, above.n);
-		if (!str_starts(rest, above))
-			continue;
-		name = str_cut(name, run_of(name, is_person));
-		if (places[i].work)
-			redact_add_weak(r, REDACT_NAME, name);
-		else
-			redact_add(r, REDACT_USER, name);
-	}
+	static const char people[] = "/home/|/Users/|/users/";
+	static const char work[] =
+		"/projects/|/project/|/srv/|/workspace/|/scratch/|/data/|/datasets/|/lustre/|/gpfs/|/mnt/|/media/|"
+		"/work/|/opt/|/envs/";
+	const struct str home = str_among(rest, STR_BEGINS, people);
+	const struct str above = home.n ? home : str_among(rest, STR_BEGINS, work), name = str_from(rest, above.n);
+	if (home.n)
+		redact_add(r, REDACT_USER, str_cut(name, str_run(name, in_name)));
+	else if (above.n)
+		redact_add_weak(r, REDACT_NAME, str_cut(name, str_run(name, in_name)));
 }
-
-static bool is_model_name(char c) { return char_word(c) || c == '.' || c == '-'; }
 
 /** /models/NAME, models--ORGANISATION--NAME. How far it reaches; 0: there is none. */
 static size_t find_model(struct redactor *r, struct str rest)
 {
 	if (str_starts(rest, S("/models/")))
-		add_model(r, str_cut(str_from(rest, 8), run_of(str_from(rest, 8), is_model_name)));
+		add_model(r, str_cut(str_from(rest, 8), str_run(str_from(rest, 8), in_name)));
 	if (!str_starts(rest, S("models--")))
 		return 0;
-	struct str name = str_cut(str_from(rest, 8), run_of(str_from(rest, 8), is_model_name));
+	struct str name = str_cut(str_from(rest, 8), str_run(str_from(rest, 8), in_name));
 	ptrdiff_t at = str_find(name, S("--"));
 	redact_add(r, REDACT_MODEL, name);
 	if (at > 0) {
@@ -243,37 +216,29 @@ static size_t find_model(struct redactor *r, struct str rest)
 /** NAME.gguf */
 static void find_weights(struct redact_search *s, size_t at)
 {
-	static const char *const ends[] = { ".gguf", ".safetensors", ".ckpt", ".pth", ".pt" };
+	const struct str end = str_among(str_from(s->text, at), STR_BEGINS, ".gguf|.safetensors|.ckpt|.pth|.pt");
 	size_t from = at;
-	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
-		if (!str_starts(str_from(s->text, at), str_z(ends[i])))
-			continue;
-		while (from > s->weights && is_model_name(s->text.p[from - 1]))
-			from--;
-		s->r->from = s->text.p + at + str_z(ends[i]).n - 1; // all of it tells what the name is
-		if (at - from > 2)
-			redact_add(s->r, REDACT_MODEL, (struct str){ s->text.p + from, at - from });
-		s->r->from = s->text.p + at;
-		s->weights = at + 1;
+	if (!end.n)
 		return;
-	}
+	while (from > s->weights && in_name(s->text.p[from - 1]))
+		from--;
+	s->r->from = s->text.p + at + end.n - 1; // all of it tells what the name is
+	if (at - from > 2)
+		redact_add(s->r, REDACT_MODEL, (struct str){ s->text.p + from, at - from });
+	s->r->from = s->text.p + at;
+	s->weights = at + 1;
 }
 
 /** user@host, but not unit@instance.service */
 static void find_mail(struct redactor *r, struct str text, size_t at)
 {
-	static const char *const units[] = {
-		".service", ".socket", ".slice", ".scope", ".mount", ".timer", ".target", ".device"
-	};
 	size_t from = at;
-	struct str rest = str_from(text, at + 1), host = str_cut(rest, run_of(rest, is_person));
-	while (from > 0 && is_person(text.p[from - 1]))
+	struct str rest = str_from(text, at + 1), host = str_cut(rest, str_run(rest, in_name));
+	while (from > 0 && in_name(text.p[from - 1]))
 		from--;
-	if (from == at || !char_alpha(text.p[from]) || !host.n || is_number(host))
+	if (from == at || !char_alpha(text.p[from]) || !host.n || is_whole_number(host) ||
+	    str_among(host, STR_ENDS, ".service|.socket|.slice|.scope|.mount|.timer|.target|.device").n)
 		return;
-	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
-		if (str_ends(host, str_z(units[i])))
-			return;
 	redact_add(r, REDACT_USER, (struct str){ text.p + from, at - from });
 	redact_add(r, REDACT_HOST, host);
 }
@@ -285,7 +250,7 @@ static size_t find_url_path(struct redactor *r, struct str all, bool hook)
 	enum redact_kind kind;
 	struct str path = all;
 	for (int i = 0; path.n && i < PARTS; i++) {
-		struct str part = str_cut(path, run_of(path, is_url_part));
+		struct str part = str_cut(path, str_run(path, is_url_part));
 		if (part.n >= LEAST && hook)
 			redact_add_weak(r, REDACT_SECRET, part);
 		else if (part.n && redact_shape(part, true, 0, &kind) == part.n)
@@ -302,7 +267,7 @@ static size_t find_url_path(struct redactor *r, struct str all, bool hook)
 static size_t find_url(struct redactor *r, struct str rest)
 {
 	rest = str_from(rest, 3);
-	struct str host = str_cut(rest, run_of(rest, is_url_host)), path = str_from(rest, host.n + 1);
+	struct str host = str_cut(rest, str_run(rest, is_url_host)), path = str_from(rest, host.n + 1);
 	ptrdiff_t at = str_find(host, S("@"));
 	if (at >= 0) {
 		struct str who = str_cut(host, (size_t)at), user = str_split(&who, ':');
@@ -316,26 +281,7 @@ static size_t find_url(struct redactor *r, struct str rest)
 	return (size_t)(path.p - rest.p) + 3 + find_url_path(r, path, str_find(host, S("hook")) >= 0);
 }
 
-static void find_behind(struct redactor *r, struct str rest)
-{
-	static const struct {
-		const char *word;
-		enum redact_kind kind;
-	} before[] = {
-		{ "Bearer ", REDACT_SECRET },    { "Basic ", REDACT_SECRET },         { "Hostname set to <", REDACT_HOST },
-		{ "Set hostname to <", REDACT_HOST },
-		{ "unique_id ", REDACT_SERIAL }, { "session of user ", REDACT_USER }, { "for user ", REDACT_USER },
-		{ "Accepted publickey for ", REDACT_USER }, { "Accepted password for ", REDACT_USER }, { "Failed password for ", REDACT_USER },
-		{ "SHA256:", REDACT_SECRET },
-	};
-	for (size_t i = 0; i < sizeof(before) / sizeof(before[0]); i++) {
-		struct str value;
-		if (rest.p[0] == before[i].word[0] && str_behind(rest, str_z(before[i].word), &value))
-			add_value(r, before[i].kind, str_cut(value, run_of(value, is_value)));
-	}
-}
-
-static bool is_label(char c) { return char_word(c) || c == '-'; }
+static bool in_dashed(char c) { return char_word(c) || c == '-'; }
 
 /** What has a form of its own. It begins where a word does; most also behind a mark in a longer one. */
 static void find_shape(struct redact_search *s, size_t at)
@@ -346,7 +292,7 @@ static void find_shape(struct redact_search *s, size_t at)
 	if (char_word(before) || before == '.' || s->text.p[at] == '-' || at < s->shaped)
 		return;
 	if (at >= s->label)
-		s->label = at + run_of(str_from(s->text, at), is_label);
+		s->label = at + str_run(str_from(s->text, at), in_dashed);
 	size_t n = redact_shape(str_from(s->text, at), s->command, inside || before == ':' ? before : 0, &kind);
 	if (!n)
 		return;
@@ -354,18 +300,65 @@ static void find_shape(struct redact_search *s, size_t at)
 	s->shaped = at + n;
 }
 
-/** What a sign before it tells, which begins at @at. */
-static void find_sign(struct redact_search *s, size_t at)
+/** A parameter of a web address, at its ? or &: `?sig=X`. */
+static void find_query(struct redactor *r, struct str rest)
 {
-	struct str rest = str_from(s->text, at);
-	size_t reach = find_model(s->r, rest);
-	const size_t disk = redact_find_disk(s->r, rest), device = redact_find_device(s->r, rest);
-	reach = disk > reach ? disk : reach;
-	reach = device > reach ? device : reach;
-	s->sign = reach ? at + reach : s->sign;
-	find_behind(s->r, rest);
+	enum { LEAST = 4 };
+	// Endings that mean nothing elsewhere: `sig` is also a signal.
+	static const char signing[] =
+		"*sig|*signature|*hmac|*jwt|*credential|*token|*session_id|*accessid|*key|*keyid|*auth|*pass|*pw|"
+		"*key_id|*secret";
+	rest = str_from(rest, 1);
+	struct str name = str_cut(rest, str_run(rest, in_name)), value = str_from(rest, name.n);
+	enum redact_kind kind;
+	if (!name.n || !value.n || value.p[0] != '=')
+		return;
+	value = str_from(value, 1);
+	value = str_cut(value, str_run(value, in_parameter));
+	if (value.n >= LEAST && (str_among(name, STR_LIKE, signing).n || redact_shape(value, true, 0, &kind)))
+		redact_add(r, REDACT_SECRET, value);
 }
 
+/** An option of one letter that has a password, at its dash: `-p X`, of some programs also `-pX`. */
+static void find_option(struct redact_search *s, size_t at)
+{
+	static const struct {
+		const char *program; // NULL: any
+		char letter;
+		bool joined; // the value follows without a space
+	} options[] = {
+		{ "mysql", 'p', true }, { "mariadb", 'p', true }, { "sshpass", 'p', true }, { "sshpass", 'p', false },
+		{ "7z", 'p', true },    { "ldap", 'w', false },   { "redis", 'a', false },  { "ipmitool", 'P', false },
+		{ NULL, 'p', false },   { NULL, 'P', false },     { NULL, 'p', true },
+	};
+	enum { LEAST = 4, LEAST_LETTERS = 6, PROGRAM = 256 };
+	const struct str program = str_cut((struct str){ s->text.p + s->line, at - s->line }, PROGRAM);
+	struct str rest = str_from(s->text, at + 1), value = str_from(rest, 1);
+	const bool joined = value.n && !char_space(value.p[0]);
+	value = str_from(value, !joined);
+	while (value.n && char_among(value.p[0], "\"'"))
+		value = str_from(value, 1);
+	value = str_cut(value, str_run(value, redact_is_value));
+	if (!value.n)
+		return;
+	if (char_among(rest.p[0], "uU") && !joined && memchr(value.p, ':', value.n)) { // -u user:password
+		redact_add(s->r, REDACT_USER, str_split(&value, ':'));
+		redact_add(s->r, REDACT_SECRET, value);
+	}
+	const bool digits = redact_count_digits(value), letters = value.n >= LEAST_LETTERS; // not the -pthread of a compiler
+	for (size_t i = 0; value.n >= LEAST && i < ARRAY_SIZE(options); i++) {
+		if (rest.p[0] != options[i].letter || joined != options[i].joined)
+			continue;
+		if (options[i].program && str_find(program, str_z(options[i].program)) >= 0) {
+			redact_add(s->r, REDACT_SECRET, value);
+			return;
+		}
+		if (!options[i].program && (joined ? digits && letters : digits || letters))
+			redact_add_weak(s->r, REDACT_SECRET, value);
+	}
+}
+
+/** Everything that may begin at this byte. What was found is remembered by its end, so that no part of it is looked at again. */
 static void find_at(struct redact_search *s, size_t at)
 {
 	const char c = s->text.p[at], before = at ? s->text.p[at - 1] : ' ';
@@ -381,14 +374,17 @@ static void find_at(struct redact_search *s, size_t at)
 		find_weights(s, at);
 	if (at >= s->url && str_starts(rest, S("://")))
 		s->url = at + find_url(s->r, rest);
-	if (!char_word(before) && at >= s->sign)
-		find_sign(s, at);
-	if (at >= s->name && is_name(c) && c != '-')
+	if (!char_word(before) && at >= s->sign) {
+		const size_t model = find_model(s->r, rest), sign = redact_find_sign(s->r, rest),
+			     reach = sign > model ? sign : model;
+		s->sign = reach ? at + reach : s->sign;
+	}
+	if (at >= s->name && in_name(c) && c != '-')
 		find_named(s, at);
 	if (c == '?' || c == '&')
-		redact_find_query(s->r, rest);
+		find_query(s->r, rest);
 	if (c == '-' && s->command && (char_space(before) || !before))
-		redact_find_option(s->r, s->text, s->line, at);
+		find_option(s, at);
 }
 
 void redact_find(struct redactor *r, struct str text, bool command)

@@ -1,4 +1,5 @@
-// What may stay of each kind of evidence.
+// What may stay of each kind of evidence. A table says by the path of an answer or the name of a member how it is written; each way of writing
+// has a function, which keeps the frame (names that the kernel gives, numbers, marks) and puts the words between through allow.c.
 #include "capture/redact/allow.h"
 #include "knowledge/parameter.h"
 #include "source/tape/bundle.h"
@@ -8,6 +9,7 @@ struct named_form {
 	enum allow_form form;
 };
 
+/** The first pattern that fits; the last row has none, and is for all others. */
 static enum allow_form form_in(const struct named_form *forms, struct str path)
 {
 	while (forms->path && !str_glob(str_z(forms->path), path))
@@ -45,9 +47,9 @@ enum allow_form allow_form_of(struct str path, bool list)
 		{ NULL, ALLOW_VALUES }, // what the machine says without a file
 	};
 	static const struct named_form lists[] = {
-		{ "/proc", ALLOW_ALL },      { "/proc/*/fd", ALLOW_ALL },        { "/proc/*/task", ALLOW_ALL },
-		{ "/proc/*", ALLOW_PATHS },  { "/sys/class/net*", ALLOW_PATHS }, { "/sys/block*", ALLOW_PATHS },
-		{ "/sys/*", ALLOW_ALL },     { "/dev/dri*", ALLOW_ALL },         { NULL, ALLOW_PATHS },
+		{ "/proc", ALLOW_ALL },     { "/proc/*/fd", ALLOW_ALL },        { "/proc/*/task", ALLOW_ALL },
+		{ "/proc/*", ALLOW_PATHS }, { "/sys/class/net*", ALLOW_PATHS }, { "/sys/block*", ALLOW_PATHS },
+		{ "/sys/*", ALLOW_ALL },    { "/dev/dri*", ALLOW_ALL },         { NULL, ALLOW_PATHS },
 	};
 	return form_in(list ? lists : files, path);
 }
@@ -81,20 +83,18 @@ static size_t time_before(struct str line)
 /** How messages begin that tell of the GPU, of what it hangs on, and of a kernel that failed. */
 static bool begins_well(struct str text)
 {
-	static const char *const fronts[] = {
-		"amdgpu", "[drm", "drm", "kfd", "amdkfd", "amd_iommu", "AMD-Vi", "iommu", "pcieport", "pci ", "pciehp", "AER:", "DPC:",
-		"mce:", "[Hardware Error]", "{1}[Hardware Error]", "EDAC", "BUG:", "WARNING:", "general protection", "Oops", "RIP:", "RSP:", "RAX:",
-		"Call Trace", "<TASK>", "</TASK>", "Code:", "CPU:", "CPU ", "Hardware name:", "Workqueue:", "INFO: task", "task:",
-		"watchdog:", "rcu:", "NMI", "Linux version", "DMI:", "PM:", "Kernel panic", "---[", "Modules linked in", "snd_hda_intel",
-		"x86/", "ACPI: \\_SB", "thunderbolt", "Memory:", "ttm", "[TTM", "hrtimer:", "clocksource:", "Comm:", "amd_atl", "gpu",
-	};
-	for (size_t i = 0; i < sizeof(fronts) / sizeof(fronts[0]); i++)
-		if (str_starts(text, str_z(fronts[i])))
-			return true;
-	return false;
+	static const char fronts[] =
+		"amdgpu|[drm|drm|kfd|amdkfd|amd_iommu|AMD-Vi|iommu|pcieport|pci |pciehp|AER:|DPC:|mce:|[Hardware Error]|"
+		"{1}[Hardware Error]|EDAC|BUG:|WARNING:|general protection|Oops|RIP:|RSP:|RAX:|Call "
+		"Trace|<TASK>|</TASK>|Code:|CPU:|"
+		"CPU |Hardware name:|Workqueue:|INFO: task|task:|watchdog:|rcu:|NMI|Linux version|DMI:|PM:|Kernel panic|---[|"
+		"Modules linked in|snd_hda_intel|x86/|ACPI: "
+		"\\_SB|thunderbolt|Memory:|ttm|[TTM|hrtimer:|clocksource:|Comm:|amd_atl|gpu";
+	return str_among(text, STR_BEGINS, fronts).n;
 }
 
-static bool matters(const struct allowed *a, struct str text)
+/** What knowledge has a message for, and what the kernel writes around one: traces, registers, the machine's name. */
+static bool log_line_matters(const struct allowed *a, struct str text)
 {
 	struct match m;
 	ptrdiff_t at = str_find(str_cut(text, 128), S(" kernel: ")); // of a log that somebody else wrote
@@ -103,20 +103,21 @@ static bool matters(const struct allowed *a, struct str text)
 }
 
 /** Notes that a line was left out. */
-static void drop(struct allowed *a, struct str line)
+static void drop_line(struct allowed *a, struct str line)
 {
 	struct manifest_replaced *count = &a->redactor->counts[REDACT_LINE];
 	count->names += line.n > 0;
 	count->places += line.n > 0;
 }
 
+/** A line about other things becomes empty, not absent: the numbers of the lines behind it are in the diagnosis. */
 static void log_line(struct allowed *a, struct str line, struct text *to)
 {
 	static const char *const of_the_boot[] = { "Command line: ", "Kernel command line: " };
 	const size_t before = time_before(line);
 	struct str text = str_from(line, before);
 	text_add(to, str_cut(line, before));
-	for (size_t i = 0; i < sizeof(of_the_boot) / sizeof(of_the_boot[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(of_the_boot); i++) {
 		ptrdiff_t at = str_find(str_cut(text, 32), str_z(of_the_boot[i]));
 		if (at < 0)
 			continue;
@@ -125,16 +126,16 @@ static void log_line(struct allowed *a, struct str line, struct text *to)
 		allow_text(a, ALLOW_BOOT, str_from(text, end), '\n', to);
 		return;
 	}
-	if (matters(a, text))
+	if (log_line_matters(a, text))
 		allow_words(a, text, NUMBERS_LONG, to);
 	else if (allow_tells(a, text))
 		allow_words(a, text, NUMBERS_SHORT, to);
 	else
-		drop(a, str_trim(text));
+		drop_line(a, str_trim(text));
 }
 
 /** `regGRBM_STATUS  0x0`: a register at the front, and the words behind it. */
-static void dump_line(struct allowed *a, struct str line, struct text *to)
+static void put_dump_line(struct allowed *a, struct str line, struct text *to)
 {
 	size_t n = 0, capitals = 0;
 	while (n < line.n && (char_word(line.p[n]) || char_space(line.p[n])))
@@ -163,21 +164,18 @@ static bool in_path(char c) { return char_word(c) || (c & 0x80) || char_among(c,
 /** A name, as long as it was; what it ends with tells what it is. */
 static void put_component(struct allowed *a, struct str name, struct text *to)
 {
-	static const char *const ends[] = { ".conf", ".sh", ".service", ".service.d", ".so", ".py", ".cfg", ".rules", ".list", ".d" };
-	struct str end = { 0 };
+	// The longer ending first where one ends with the other.
+	static const char ends[] = ".conf|.sh|.service.d|.service|.so|.py|.cfg|.rules|.list|.d";
 	while (name.n && name.p[0] == '.') {
 		text_add(to, S("."));
 		name = str_from(name, 1);
 	}
-	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
-		if (str_ends(name, str_z(ends[i])) && name.n > str_z(ends[i]).n && str_z(ends[i]).n > end.n)
-			end = str_z(ends[i]);
-	if (allow_known(a, name))
-		end = (struct str){ 0 };
+	const struct str end = allow_known(a, name) ? (struct str){ 0 } : str_among(name, STR_ENDS, ends);
 	allow_word(a, str_cut(name, name.n - end.n), NUMBERS_SHORT, true, to);
 	text_add(to, end);
 }
 
+/** Component by component: a directory that everybody has stays, whoever has one below it. */
 static void put_components(struct allowed *a, struct str path, struct text *to)
 {
 	while (path.n) {
@@ -193,13 +191,10 @@ static void put_components(struct allowed *a, struct str path, struct text *to)
 
 void allow_path(struct allowed *a, struct str path, struct text *to)
 {
-	static const char *const of_kernel[] = { "/proc/", "/sys/", "/dev/", "../" };
-	for (size_t i = 0; i < sizeof(of_kernel) / sizeof(of_kernel[0]); i++)
-		if (str_starts(path, str_z(of_kernel[i]))) {
-			text_add(to, path);
-			return;
-		}
-	put_components(a, path, to);
+	if (str_among(path, STR_BEGINS, "/proc/|/sys/|/dev/|../").n)
+		text_add(to, path);
+	else
+		put_components(a, path, to);
 }
 
 /** The length of a path at the front of @s that is long enough to be one; 0: bytes may look like a short one. */
@@ -224,7 +219,8 @@ void allow_bytes(struct allowed *a, struct str bytes, struct text *to)
 		at = (size_t)(slash - bytes.p);
 		size_t n = path_length(str_from(bytes, at));
 		if (!n) {
-			while (at < bytes.n && in_path(bytes.p[at])) // what is too short for a path is so from its second / on, too
+			while (at < bytes.n &&
+			       in_path(bytes.p[at])) // what is too short for a path is so from its second / on, too
 				at++;
 			continue;
 		}
@@ -264,7 +260,7 @@ static void put_value(struct allowed *a, struct str value, struct text *to)
 }
 
 /** The program's name, options that knowledge names with their values, and other words that it has. */
-static void command(struct allowed *a, struct str all, char end, struct text *to)
+static void put_command_line(struct allowed *a, struct str all, char end, struct text *to)
 {
 	bool of_option = false, of_letter = false, first = true;
 	for (size_t at = 0; at < all.n; first = false) {
@@ -294,19 +290,14 @@ static void command(struct allowed *a, struct str all, char end, struct text *to
 	}
 }
 
-/** Variables of the job whose values are numbers. */
-static bool is_of_job(struct str name)
-{
-	return str_is(name, "RANK") || str_is(name, "LOCAL_RANK") || str_is(name, "WORLD_SIZE") ||
-	       str_glob(S("SLURM_*ID"), name) || str_glob(S("*_RANK"), name) || str_is(name, "UNHANG_RECORD");
-}
-
-static void variables(struct allowed *a, struct str all, char end, struct text *to)
+/** Those that knowledge has, and those of a job whose values are numbers. */
+static void put_variables(struct allowed *a, struct str all, char end, struct text *to)
 {
 	while (all.n) {
 		struct str one = str_split(&all, end), value = one, name = str_split(&value, '=');
-		if (name.n == one.n || !(know_variable(a->know, name) || is_of_job(name))) {
-			drop(a, one);
+		const bool of_job = str_among(name, STR_MATCHES, "RANK|WORLD_SIZE|SLURM_*ID|*_RANK|UNHANG_RECORD").n;
+		if (name.n == one.n || !(know_variable(a->know, name) || of_job)) {
+			drop_line(a, one);
 			continue;
 		}
 		text_add(to, str_cut(one, name.n + 1));
@@ -316,9 +307,9 @@ static void variables(struct allowed *a, struct str all, char end, struct text *
 }
 
 /** Parameters that knowledge has; `quiet` and other words that it has. */
-static void parameter(struct allowed *a, struct str module, struct str word, struct text *to)
+static void put_parameter(struct allowed *a, struct str module, struct str word, struct text *to)
 {
-	struct arena room = { 0 };
+	_cleanup_arena_ struct arena room = { 0 };
 	struct str value = word, name = str_split(&value, '=');
 	struct str whole = module.n ? arena_printf(&room, STR_FMT "." STR_FMT, STR_ARG(module), STR_ARG(name)) : name;
 	if (know_parameter(a->know, whole)) {
@@ -327,9 +318,8 @@ static void parameter(struct allowed *a, struct str module, struct str word, str
 	} else if (name.n == word.n && allow_known(a, word)) {
 		text_add(to, word);
 	} else {
-		drop(a, word);
+		drop_line(a, word);
 	}
-	arena_free(&room);
 }
 
 /** `quiet iommu=pt`, `GRUB_CMDLINE_LINUX="quiet iommu=pt"`, `options quiet iommu=pt`: marks stay, words that are no parameters go. */
@@ -343,7 +333,7 @@ static void boot_line(struct allowed *a, struct str line, struct text *to)
 		if (str_ends(word, S("=")) && n < line.n && allow_known(a, str_cut(word, n - 1)))
 			text_add(to, word);
 		else if (n)
-			parameter(a, (struct str){ 0 }, word, to);
+			put_parameter(a, (struct str){ 0 }, word, to);
 		text_add(to, str_cut(str_from(line, n), 1));
 		line = str_from(line, n + 1);
 	}
@@ -354,7 +344,7 @@ static void module_line(struct allowed *a, struct str line, struct text *to)
 {
 	struct str rest = str_trim(line), what = str_word(&rest);
 	if (!what.n || what.p[0] == '#') {
-		drop(a, what);
+		drop_line(a, what);
 		return;
 	}
 	allow_word(a, what, NUMBERS_SHORT, false, to);
@@ -367,28 +357,17 @@ static void module_line(struct allowed *a, struct str line, struct text *to)
 	allow_word(a, module, NUMBERS_SHORT, false, to);
 	for (struct str word; (word = str_word(&rest)).n;) {
 		text_add(to, S(" "));
-		parameter(a, module, word, to);
+		put_parameter(a, module, word, to);
 	}
 }
 
 // --- all of them ---
 
-static void one_line(struct allowed *a, enum allow_form form, struct str line, struct text *to)
-{
-	switch (form) {
-	case ALLOW_FIELDS: field_line(a, line, to); break;
-	case ALLOW_LOG: log_line(a, line, to); break;
-	case ALLOW_DUMP: dump_line(a, line, to); break;
-	case ALLOW_PATHS: allow_path(a, line, to); break;
-	case ALLOW_MAPS: maps_line(a, line, to); break;
-	case ALLOW_BOOT: boot_line(a, line, to); break;
-	case ALLOW_MODULES: module_line(a, line, to); break;
-	default: allow_words(a, line, form == ALLOW_VALUES ? NUMBERS_LONG : NUMBERS_SHORT, to); break;
-	}
-}
+static void values_line(struct allowed *a, struct str line, struct text *to) { allow_words(a, line, NUMBERS_LONG, to); }
+static void words_line(struct allowed *a, struct str line, struct text *to) { allow_words(a, line, NUMBERS_SHORT, to); }
 
 /** processes.txt: `--- NAME` stands before each file. */
-static void processes(struct allowed *a, struct str text, struct text *to)
+static void put_processes(struct allowed *a, struct str text, struct text *to)
 {
 	struct str rest = text;
 	while (rest.n) {
@@ -398,27 +377,33 @@ static void processes(struct allowed *a, struct str text, struct text *to)
 		text_add(to, str_cut(from, head.n + (rest.p != from.p + head.n)));
 		while (name.n && memchr(name.p, ' ', name.n))
 			str_split(&name, ' ');
-		struct arena room = { 0 };
+		_cleanup_arena_ struct arena room = { 0 };
 		struct str path = arena_printf(&room, "/proc/0/" STR_FMT, STR_ARG(name));
 		allow_text(a, allow_form_of(path, false), str_cut(file, file.n - rest.n), '\n', to);
-		arena_free(&room);
 	}
 }
 
+typedef void allow_line_fn(struct allowed *a, struct str line, struct text *to);
+
 void allow_text(struct allowed *a, enum allow_form form, struct str text, char end, struct text *to)
 {
+	static allow_line_fn *const lines[] = {
+		[ALLOW_WORDS] = words_line, [ALLOW_VALUES] = values_line, [ALLOW_FIELDS] = field_line,
+		[ALLOW_LOG] = log_line,     [ALLOW_DUMP] = put_dump_line, [ALLOW_PATHS] = allow_path,
+		[ALLOW_MAPS] = maps_line,   [ALLOW_BOOT] = boot_line,     [ALLOW_MODULES] = module_line,
+	};
 	if (form == ALLOW_ALL)
 		text_add(to, text);
 	else if (form == ALLOW_COMMAND)
-		command(a, text, end, to);
+		put_command_line(a, text, end, to);
 	else if (form == ALLOW_VARIABLES)
-		variables(a, text, end, to);
+		put_variables(a, text, end, to);
 	else if (form == ALLOW_PROCESSES)
-		processes(a, text, to);
+		put_processes(a, text, to);
 	else
 		while (text.n) {
 			struct str rest = text, line = str_split(&rest, '\n');
-			one_line(a, form, line, to);
+			lines[form](a, line, to);
 			text_add(to, str_cut(str_from(text, line.n), 1));
 			text = rest;
 		}

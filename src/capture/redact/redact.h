@@ -5,7 +5,18 @@
 #include "base/arena.h"
 #include "report/manifest.h"
 
-enum redact_kind { REDACT_HOST, REDACT_USER, REDACT_SERIAL, REDACT_MAC, REDACT_IP, REDACT_MODEL, REDACT_SECRET, REDACT_NAME, REDACT_LINE, REDACT_KINDS };
+enum redact_kind {
+	REDACT_HOST,
+	REDACT_USER,
+	REDACT_SERIAL,
+	REDACT_MAC,
+	REDACT_IP,
+	REDACT_MODEL,
+	REDACT_SECRET,
+	REDACT_NAME,
+	REDACT_LINE,
+	REDACT_KINDS
+};
 
 struct redact_term {
 	struct str text;
@@ -54,10 +65,10 @@ void redact_kernel_text(struct redactor *r, struct str text, bool same_size, str
 void redact_put_name(struct redactor *r, struct str word, bool same_size, struct text *to);
 /** Whether a word is a counter that was put: host-1. */
 bool redact_is_counter(const struct redactor *r, struct str word);
-/** Gives entries of a recording whose texts have changed their checksums. @before: as it was; both have @n bytes. */
-void redact_seal_recording(const char *before, char *bytes, size_t n);
 /** Adds a value if the name of its option or variable, which stands before it in the same text, says what it is. */
 void redact_value(struct redactor *r, struct str name, struct str value);
+/** Adds the value of something that is named by such: a number is no host, and a word is no serial number. */
+void redact_add_value(struct redactor *r, enum redact_kind kind, struct str value);
 /** What has a form of its own, at the front of @text: an address, a token, a host with its domain. @before: the mark
  * before it where it is part of something longer: a dash, a slash; else 0. Returns its length; 0: nothing. */
 size_t redact_shape(struct str text, bool command, char before, enum redact_kind *ret);
@@ -65,11 +76,8 @@ size_t redact_shape(struct str text, bool command, char before, enum redact_kind
 void redact_add_weak(struct redactor *r, enum redact_kind kind, struct str text);
 /** Whether it looks like the number of a disk or of another part: it has digits, or is made of nothing but those of hexadecimal numbers. */
 bool redact_is_id(struct str value);
-/** Disks and other parts at the front of @rest: `UUID=X`, `by-id/X`, `serial X`. Returns how far what was found reaches; 0: nothing. */
-size_t redact_find_disk(struct redactor *r, struct str rest);
-/** Networks, devices, containers and people at the front of @rest, by the words before their names: `SSID='X'`. The same. */
-size_t redact_find_device(struct redactor *r, struct str rest);
-/** A parameter of a web address, at its ? or &: `?sig=X`. */
-void redact_find_query(struct redactor *r, struct str rest);
-/** An option of one letter that has a password, at its dash: `-p X`, of some programs also `-pX`. @line: where its line begins. */
-void redact_find_option(struct redactor *r, struct str text, size_t line, size_t at);
+size_t redact_count_digits(struct str s);
+/** Whether a value may have such a character. */
+static inline bool redact_is_value(char c) { return !char_space(c) && c && !char_among(c, "\"'`,;()[]{}<>|"); }
+/** What the words at the front of @rest tell: `UUID=X`, `serial X`, `SSID='X'`. Returns how far what was found reaches; 0: nothing. */
+size_t redact_find_sign(struct redactor *r, struct str rest);

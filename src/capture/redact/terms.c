@@ -1,68 +1,45 @@
 // The terms of a redaction, and their replacement.
+//
+// A text may hold millions of bytes and a machine thousands of names, so the terms are sorted once, and at each byte of a text the longest that
+// fits is found by a binary search among those with its first two bytes. A stranger can choose what he calls things: a term that would eat a
+// word of the driver is held, and goes only at the places that told that it is a name.
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/cleanup.h"
 #include "capture/redact/allow.h"
 
 enum { SHORT = 4, PAIRS = 1 << 16 };
 
 static const char *const kinds[REDACT_KINDS] = { "host", "user", "serial", "mac", "ip", "model", "secret", "name", "line" };
 
-static size_t hash_of(struct str s)
+static uint32_t *term_slot(const struct redactor *r, struct str text)
 {
-	uint64_t h = UINT64_C(0xcbf29ce484222325);
-	for (size_t i = 0; i < s.n; i++)
-		h = (h ^ (unsigned char)s.p[i]) * UINT64_C(0x100000001b3);
-	return (size_t)(h ^ h >> 29);
-}
-
-static uint32_t *slot_of(const struct redactor *r, struct str text)
-{
-	size_t i = hash_of(text) & (r->nslots - 1);
+	const uint64_t hash = str_hash(STR_HASH_BEGIN, text);
+	size_t i = (size_t)(hash ^ hash >> 29) & (r->nslots - 1);
 	while (r->slots[i] && !str_eq(r->terms.data[r->slots[i] - 1].text, text))
 		i = (i + 1) & (r->nslots - 1);
 	return &r->slots[i];
 }
 
-static void grow(struct redactor *r)
-{
-	enum { FIRST = 256 };
-	free(r->slots);
-	r->nslots = r->nslots ? 2 * r->nslots : FIRST;
-	r->slots = mem_alloc(r->nslots * sizeof(*r->slots));
-	for (uint32_t i = 0; i < r->terms.len; i++)
-		*slot_of(r, r->terms.data[i].text) = i + 1;
-}
-
-/** Words of every machine. A user may be called so, but the word says nothing of them. */
+/** Words of every machine: a user may be called so, but the word says nothing of them. The last two are numbers of EFI variables. */
 static bool is_common(struct str text)
 {
-	static const char *const words[] = {
-		"root", "localhost",       "nobody",  "daemon", "system", "kernel", "amdgpu",  "systemd",
-		"none", "default",         "unknown", "true",   "false",  "null",   "python3", "python",
-		"user", "users",           "home",    "render", "video",  "auto",   "0.0.0.0", "127.0.0.1",
-		"::1",  "255.255.255.255", "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f", // of EFI variables: everybody's
-		"8be4df61-93ca-11d2-aa0d-00e098032b8c",
-	};
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (str_is(text, words[i]))
-			return true;
-	return false;
+	static const char words[] =
+		"root|localhost|nobody|daemon|system|kernel|amdgpu|systemd|none|default|unknown|true|false|null|python3|"
+		"python|user|users|home|render|video|auto|0.0.0.0|127.0.0.1|::1|255.255.255.255|"
+		"4a67b082-0a4c-41cf-b6c7-440b29bb8c4f|8be4df61-93ca-11d2-aa0d-00e098032b8c";
+	return str_among(text, STR_EQUALS, words).n;
 }
 
 /** Hosts that everybody knows say nothing of anybody. */
 static bool is_public(struct str host)
 {
-	static const char *const ends[] = { "debian.org",      "ubuntu.com",    "kernel.org",        "github.com",
-					    "amd.com",         "redhat.com",    "fedoraproject.org", "archlinux.org",
-					    "freedesktop.org", "gitlab.com",    "pytorch.org",       "python.org",
-					    "gnu.org",         "huggingface.co" };
-	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
-		struct str end = str_z(ends[i]);
-		if (str_ends(host, end) && (host.n == end.n || host.p[host.n - end.n - 1] == '.'))
-			return true;
-	}
-	return false;
+	static const char ends[] =
+		"debian.org|ubuntu.com|kernel.org|github.com|amd.com|redhat.com|fedoraproject.org|archlinux.org|"
+		"freedesktop.org|gitlab.com|pytorch.org|python.org|gnu.org|huggingface.co";
+	const size_t n = str_among(host, STR_ENDS, ends).n;
+	return n && (host.n == n || host.p[host.n - n - 1] == '.');
 }
 
 /** Whether knowledge has the word: then messages may have it too, and only what stands alone is meant. @otherwise: what is taken for so
@@ -81,9 +58,15 @@ static bool is_known_word(struct redactor *r, struct str text, bool otherwise)
 /** The term of a text; a new one is nothing yet. */
 static struct redact_term *term_of(struct redactor *r, struct str text)
 {
-	if (r->terms.len * 2 >= r->nslots)
-		grow(r);
-	uint32_t *slot = slot_of(r, text);
+	enum { FIRST = 256 };
+	if (r->terms.len * 2 >= r->nslots) {
+		cleanup_free(&r->slots);
+		r->nslots = r->nslots ? 2 * r->nslots : FIRST;
+		r->slots = mem_alloc(r->nslots * sizeof(*r->slots));
+		for (uint32_t i = 0; i < r->terms.len; i++)
+			*term_slot(r, r->terms.data[i].text) = i + 1;
+	}
+	uint32_t *slot = term_slot(r, text);
 	if (!*slot) {
 		struct redact_term t = { .text = arena_str(&r->arena, text) };
 		vec_push(&r->terms, t);
@@ -92,6 +75,7 @@ static struct redact_term *term_of(struct redactor *r, struct str text)
 	return &r->terms.data[*slot - 1];
 }
 
+/** The counter is what a reader sees in its place; it is the same wherever the name stands. */
 static void name_term(struct redactor *r, struct redact_term *t, enum redact_kind kind, bool alone)
 {
 	t->kind = kind;
@@ -102,7 +86,7 @@ static void name_term(struct redactor *r, struct redact_term *t, enum redact_kin
 }
 
 /** What tells a name stands before it, as an option does, or behind it, as .gguf does. */
-static void add_place(struct redactor *r, struct str text)
+static void add_term_place(struct redactor *r, struct str text)
 {
 	enum { MOST = 512 };
 	const char *begin = r->from && r->from < text.p ? r->from : text.p, *end = text.p + text.n;
@@ -128,7 +112,7 @@ void redact_add(struct redactor *r, enum redact_kind kind, struct str text)
 	if (!t->number)
 		name_term(r, t, kind, name && (text.n < SHORT || is_known_word(r, text, true)));
 	t->sure |= !r->from;
-	add_place(r, text);
+	add_term_place(r, text);
 }
 
 void redact_add_weak(struct redactor *r, enum redact_kind kind, struct str text)
@@ -143,13 +127,13 @@ void redact_add_weak(struct redactor *r, enum redact_kind kind, struct str text)
 	if (t->number || t->known)
 		return;
 	t->known = is_known_word(r, text, false);
-	if (!t->known)
-		name_term(r, t, kind, true);
-	if (!t->known)
-		add_place(r, text);
+	if (t->known)
+		return;
+	name_term(r, t, kind, true);
+	add_term_place(r, text);
 }
 
-static int by_text(const void *x, const void *y, void *ctx)
+static int by_term_text(const void *x, const void *y, void *ctx)
 {
 	const struct redactor *r = ctx;
 	return str_cmp(r->terms.data[*(const uint32_t *)x].text, r->terms.data[*(const uint32_t *)y].text);
@@ -164,19 +148,24 @@ static size_t pair_of(struct str s) { return (size_t)(unsigned char)s.p[0] << 8 
 static bool may_be_chosen(const struct redact_term *t) { return !t->sure && t->kind != REDACT_MAC && t->kind != REDACT_IP; }
 
 /** What a term or a place stands for; NULL: it stays. */
-static const struct redact_term *meant_by(const struct redactor *r, const struct redact_term *t)
+static const struct redact_term *term_meant(const struct redactor *r, const struct redact_term *t)
 {
 	const struct redact_term *meant = t->of ? &r->terms.data[t->of - 1] : t;
 	const bool goes = t->of ? meant->held || meant->alone : !meant->held;
 	return meant->number && goes ? meant : NULL;
 }
 
+static void redactor_unsort(struct redactor *r)
+{
+	cleanup_free(&r->sorted);
+	cleanup_free(&r->within);
+	cleanup_free(&r->heads);
+}
+
 /** Sorts the terms. Those that begin with another one stand behind it, and lead back to it. */
 void redact_ready(struct redactor *r)
 {
-	free(r->sorted);
-	free(r->within);
-	free(r->heads);
+	redactor_unsort(r);
 	r->sorted = mem_alloc((r->terms.len + 1) * sizeof(*r->sorted));
 	r->within = mem_alloc((r->terms.len + 1) * sizeof(*r->within));
 	r->heads = mem_alloc((PAIRS + 1) * sizeof(*r->heads));
@@ -184,9 +173,9 @@ void redact_ready(struct redactor *r)
 	for (size_t i = 0; i < r->terms.len && r->words; i++)
 		r->terms.data[i].held |= may_be_chosen(&r->terms.data[i]) && allow_is_evidence(r->words, r->terms.data[i].text);
 	for (uint32_t i = 0; i < r->terms.len; i++)
-		if (meant_by(r, &r->terms.data[i]))
+		if (term_meant(r, &r->terms.data[i]))
 			r->sorted[r->nsorted++] = i;
-	qsort_r(r->sorted, r->nsorted, sizeof(*r->sorted), by_text, r);
+	qsort_r(r->sorted, r->nsorted, sizeof(*r->sorted), by_term_text, r);
 	for (size_t place = 0; place < r->nsorted; place++) {
 		uint32_t shorter = (uint32_t)place;
 		while (shorter && !str_starts(text_at(r, place), text_at(r, shorter - 1)))
@@ -202,8 +191,6 @@ void redact_ready(struct redactor *r)
 
 /** Numbers and addresses of devices, which no stranger chooses. */
 static bool is_of_device(enum redact_kind kind) { return kind == REDACT_SERIAL || kind == REDACT_MAC || kind == REDACT_IP; }
-
-static bool part_of_word(char c) { return char_word(c); }
 
 /** The last place whose text does not stand behind @rest, + 1; 0: none that has its first two bytes. */
 static uint32_t last_before(const struct redactor *r, struct str rest)
@@ -224,9 +211,9 @@ static uint32_t last_before(const struct redactor *r, struct str rest)
 /** Whether the bytes from @at to @end are within a longer word that evidence is made of. */
 static bool in_evidence(const struct redactor *r, struct str text, size_t at, size_t end)
 {
-	while (at && part_of_word(text.p[at - 1]))
+	while (at && char_word(text.p[at - 1]))
 		at--;
-	while (end < text.n && part_of_word(text.p[end]))
+	while (end < text.n && char_word(text.p[end]))
 		end++;
 	return r->words && allow_is_evidence(r->words, (struct str){ text.p + at, end - at });
 }
@@ -239,8 +226,7 @@ static const struct redact_term *term_at(const struct redactor *r, struct str te
 		const struct redact_term *t = &r->terms.data[r->sorted[i - 1]];
 		if (!str_starts(rest, t->text) || (t->of && !places))
 			continue;
-		bool alone =
-			(!at || !part_of_word(text.p[at - 1])) && (rest.n == t->text.n || !part_of_word(rest.p[t->text.n]));
+		bool alone = (!at || !char_word(text.p[at - 1])) && (rest.n == t->text.n || !char_word(rest.p[t->text.n]));
 		if (alone || (!t->alone && (t->of || is_of_device(t->kind) || !in_evidence(r, text, at, at + t->text.n))))
 			return t;
 	}
@@ -291,7 +277,7 @@ static void replace(struct redactor *r, struct str text, struct replacing how, s
 /** What stands around the name in a place may have names of its own. */
 static void put_meant(struct redactor *r, const struct redact_term *t, struct replacing how, struct text *ret)
 {
-	const struct redact_term *meant = meant_by(r, t);
+	const struct redact_term *meant = term_meant(r, t);
 	how.within++;
 	replace(r, str_cut(t->text, t->at), how, ret);
 	put_term(meant, how.same_size ? meant->text.n : SIZE_MAX, ret);
@@ -299,13 +285,15 @@ static void put_meant(struct redactor *r, const struct redact_term *t, struct re
 	r->counts[meant->kind].places++;
 }
 
+/** From left to right, the longest term first. What stands around a name in a place may have names of its own, so it goes through here
+ * again. */
 static void replace(struct redactor *r, struct str text, struct replacing how, struct text *ret)
 {
 	enum { PLACES_WITHIN = 3 };
 	size_t from = 0, at = 0;
 	while (at < text.n) {
 		const struct redact_term *t = term_at(r, text, at, how.within < PLACES_WITHIN);
-		if (!t || (how.devices_only && !is_of_device(meant_by(r, t)->kind))) {
+		if (!t || (how.devices_only && !is_of_device(term_meant(r, t)->kind))) {
 			at++;
 			continue;
 		}
@@ -341,10 +329,8 @@ bool redact_hold(struct redactor *r, struct str text)
 
 void redactor_free(struct redactor *r)
 {
+	redactor_unsort(r);
 	vec_free(&r->terms);
-	free(r->slots);
-	free(r->heads);
-	free(r->sorted);
-	free(r->within);
+	cleanup_free(&r->slots);
 	arena_free(&r->arena);
 }

@@ -28,9 +28,9 @@ struct comgr_opened {
 };
 
 static const char *const names[] = { "libamd_comgr.so.3", "libamd_comgr.so.2", "libamd_comgr.so" };
-enum { NAMES = sizeof(names) / sizeof(names[0]) };
+enum { NAMES = ARRAY_SIZE(names) };
 
-static int newest_first(const void *a, const void *b)
+static int comgr_newest_first(const void *a, const void *b)
 {
 	return str_version_cmp(str_z(*(char *const *)b), str_z(*(char *const *)a));
 }
@@ -46,7 +46,7 @@ static const char *rocm_directory(size_t at, char room[static LIBRARY_PATH])
 	glob_t found;
 	if (glob("/opt/rocm-*", 0, NULL, &found))
 		return NULL;
-	qsort(found.gl_pathv, found.gl_pathc, sizeof(*found.gl_pathv), newest_first);
+	qsort(found.gl_pathv, found.gl_pathc, sizeof(*found.gl_pathv), comgr_newest_first);
 	if (at < found.gl_pathc)
 		str_copy(room, LIBRARY_PATH, str_z(found.gl_pathv[at]));
 	bool good = at < found.gl_pathc;
@@ -93,7 +93,7 @@ static bool comgr_describe(void *library, const char *path, char *ret_by, size_t
 	return true;
 }
 
-static uint64_t read_memory(uint64_t from, char *to, uint64_t size, void *ctx)
+static uint64_t comgr_read_memory(uint64_t from, char *to, uint64_t size, void *ctx)
 {
 	const struct comgr_opened *o = ctx;
 	struct str left = from < o->code->address ? (struct str){ 0 } : str_from(o->code->bytes, from - o->code->address);
@@ -127,7 +127,7 @@ static void *comgr_open(void *library, const char *target_id)
 	for (size_t i = 0; i < 2; i++) {
 		char isa[128];
 		snprintf(isa, sizeof(isa), "amdgcn-amd-amdhsa--%.*s", lengths[i], target_id);
-		if (create(isa, read_memory, print_instruction, print_address, &o->info) == STATUS_SUCCESS)
+		if (create(isa, comgr_read_memory, print_instruction, print_address, &o->info) == STATUS_SUCCESS)
 			return o;
 	}
 	return NULL;

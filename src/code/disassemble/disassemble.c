@@ -1,3 +1,5 @@
+// Disassembles through a library that may print, exit or crash, so it runs in a child. Where a child dies, shared memory tells at which
+// instruction; that one is left out and a new child tries the rest. The parent checks every record that comes back.
 #include "code/disassemble/disassemble.h"
 
 #include <dlfcn.h>
@@ -10,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/child.h"
+#include "base/save.h"
 #include "base/cleanup.h"
 #include "base/door/trust.h"
 #include "code/disassemble/disassembler.h"
@@ -49,7 +52,7 @@ struct disasm_progress {
 
 // The best first.
 static const struct disassembler *const ways[] = { &disasm_rocm, &disasm_comgr, &disasm_llvm, &disasm_comgr_old };
-enum { WAYS = sizeof(ways) / sizeof(ways[0]) };
+enum { WAYS = ARRAY_SIZE(ways) };
 
 struct disasm_work {
 	struct str only;            // this kind; empty: any
@@ -67,38 +70,7 @@ struct disasm_work {
 
 static void leave(void) { _exit(EXIT_FAILURE); }
 
-/** A library that gives up prints a message and calls exit(), which would write the parent's buffers a second time. Or it crashes, which
- * the parent's handlers must not see. */
-static void isolate(void)
-{
-	static const int deadly[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP };
-	for (size_t i = 0; i < sizeof(deadly) / sizeof(deadly[0]); i++)
-		signal(deadly[i], SIG_DFL);
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	if (null < 0 || dup2(null, STDOUT_FILENO) < 0 || dup2(null, STDERR_FILENO) < 0 || atexit(leave))
-		leave();
-}
-
-static void write_all(int fd, struct str s)
-{
-	while (s.n) {
-		ssize_t n = write(fd, s.p, s.n);
-		if (n <= 0)
-			leave();
-		s = str_from(s, (size_t)n);
-	}
-}
-
-static void *load_library(struct disasm_progress *p, const char *path)
-{
-	_cleanup_error_ struct uh_error *refused = NULL;
-	void *library = trust_load(path, RTLD_LAZY | RTLD_LOCAL, &refused);
-	if (refused && !p->refused[0])
-		str_copy(p->refused, sizeof(p->refused), str_z(refused->message));
-	return library;
-}
-
-static void *load(const struct disasm_work *w)
+static void *disassemble_load(const struct disasm_work *w)
 {
 	struct disasm_progress *p = w->progress;
 	char path[LIBRARY_PATH];
@@ -110,7 +82,10 @@ static void *load(const struct disasm_work *w)
 		for (; way->path(p->library.at, path); p->library.at++) {
 			str_copy(p->by, sizeof(p->by), str_z(path));
 			p->stage = LOADS;
-			void *library = load_library(p, path);
+			_cleanup_error_ struct uh_error *refused = NULL;
+			void *library = trust_load(path, RTLD_LAZY | RTLD_LOCAL, &refused);
+			if (refused && !p->refused[0])
+				str_copy(p->refused, sizeof(p->refused), str_z(refused->message));
 			if (library && way->describe(library, path, p->by, sizeof(p->by)))
 				return library;
 		}
@@ -146,45 +121,20 @@ static size_t write_data(struct str bytes, char text[static INSTRUCTION_TEXT])
 	return bytes.n;
 }
 
-static bool fatal(const struct disasm_work *w, const struct code_place *at)
-{
-	for (size_t i = 0; i < w->nfatal; i++)
-		if (w->fatal[i].range == at->range && w->fatal[i].offset == at->offset)
-			return true;
-	return false;
-}
-
-static void disassemble_range(int fd, const struct disasm_work *w, const struct disassembler *way, void *opened, size_t number,
-			      struct text *out)
-{
-	const struct code_range *range = &w->ranges[number];
-	struct machine_code code = { range->begin, range->bytes, range->wave_size == 64 };
-	while (code.bytes.n) {
-		char text[INSTRUCTION_TEXT] = "";
-		const struct code_place at = { number, range->bytes.n - code.bytes.n };
-		w->progress->place = at;
-		size_t size = fatal(w, &at) ? 0 : way->instruction(opened, &code, text), length = normalise(text);
-		if (!size || size > code.bytes.n || size > UINT16_MAX || !length) {
-			size = write_data(code.bytes, text);
-			length = strlen(text);
-		}
-		const struct record r = { (uint16_t)size, (uint16_t)length };
-		text_add(out, (struct str){ (const char *)&r, sizeof(r) });
-		text_add(out, (struct str){ text, length });
-		if (out->n >= WRITE_AT) {
-			write_all(fd, text_str(out));
-			text_clear(out);
-		}
-		code.address += size;
-		code.bytes = str_from(code.bytes, size);
-	}
-}
-
+/** The child's work: all ranges, as records to the parent. The place that it is at is written down first, since the next instruction
+ * may be the one that it dies of. */
 static void disassemble_all(int fd, const void *ctx)
 {
 	const struct disasm_work *w = ctx;
-	isolate();
-	void *library = load(w);
+	// A library that gives up prints a message and calls exit(), which would write the parent's buffers a second time. Or it crashes, which
+	// the parent's handlers must not see.
+	static const int deadly[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP };
+	for (size_t i = 0; i < ARRAY_SIZE(deadly); i++)
+		signal(deadly[i], SIG_DFL);
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (null < 0 || dup2(null, STDOUT_FILENO) < 0 || dup2(null, STDERR_FILENO) < 0 || atexit(leave))
+		leave();
+	void *library = disassemble_load(w);
 	if (!library)
 		return;
 	const struct disassembler *way = ways[w->progress->library.way];
@@ -193,18 +143,41 @@ static void disassemble_all(int fd, const void *ctx)
 	if (!opened)
 		return;
 	w->progress->stage = READS;
-	struct text out = { 0 };
-	for (size_t i = 0; i < w->n; i++)
-		disassemble_range(fd, w, way, opened, i, &out);
-	write_all(fd, text_str(&out));
-	text_free(&out);
+	_cleanup_text_ struct text out = { 0 };
+	for (size_t i = 0; i < w->n; i++) {
+		const struct code_range *range = &w->ranges[i];
+		struct machine_code code = { range->begin, range->bytes, range->wave_size == 64 };
+		while (code.bytes.n) {
+			char text[INSTRUCTION_TEXT] = "";
+			const struct code_place at = { i, range->bytes.n - code.bytes.n };
+			w->progress->place = at;
+			const bool fatal = list_find(w->fatal, w->nfatal, it, it->range == at.range && it->offset == at.offset);
+			size_t size = fatal ? 0 : way->instruction(opened, &code, text), length = normalise(text);
+			if (!size || size > code.bytes.n || size > UINT16_MAX || !length) {
+				size = write_data(code.bytes, text);
+				length = strlen(text);
+			}
+			const struct record r = { (uint16_t)size, (uint16_t)length };
+			text_add(&out, (struct str){ (const char *)&r, sizeof(r) });
+			text_add(&out, (struct str){ text, length });
+			if (out.n >= WRITE_AT) {
+				if (!write_all(fd, text_str(&out)))
+					leave();
+				text_clear(&out);
+			}
+			code.address += size;
+			code.bytes = str_from(code.bytes, size);
+		}
+	}
+	if (!write_all(fd, text_str(&out)))
+		leave();
 }
 
 // In the parent, which trusts nothing that the child wrote.
 
 /** The encodings of branches (SOPP) and of s_call_b64 (SOPK) have been the same from gfx9 to gfx12, only their numbers have not:
  * the mnemonic tells them. The operand is not read, because it may be a symbol in a library to come. */
-static uint64_t branch_target(uint64_t address, struct str bytes, struct str text)
+static uint64_t disassemble_branch_target(uint64_t address, struct str bytes, struct str text)
 {
 	if (bytes.n < WORD)
 		return 0;
@@ -243,8 +216,7 @@ static bool read_range(struct str *stream, const struct code_range *range, instr
 		const struct str text = str_cut(*stream, r.length);
 		if (!r.size || r.size > bytes.n || text.n < r.length || !printable(text))
 			return false;
-		const struct instruction i = { address, r.size, text, branch_target(address, bytes, text) };
-		vec_push(ret, i);
+		vec_push(ret, ((struct instruction){ address, r.size, text, disassemble_branch_target(address, bytes, text) }));
 		*stream = str_from(*stream, r.length);
 		bytes = str_from(bytes, r.size);
 		address += r.size;
@@ -258,10 +230,11 @@ static int by_address(const void *a, const void *b)
 	return (x->address > y->address) - (x->address < y->address);
 }
 
+/** A child that dies leaves half of a record: such a stream is refused as a whole, and tried again without the place that it died at. */
 static bool read_records(struct arena *a, const struct disasm_work *w, struct str stream, const char *by,
 			 struct disassembly *ret)
 {
-	instructions found = { 0 };
+	_cleanup_vec_ instructions found = { 0 };
 	stream = arena_str(a, stream);
 	bool good = true;
 	for (size_t i = 0; i < w->n && good; i++)
@@ -275,7 +248,6 @@ static bool read_records(struct arena *a, const struct disasm_work *w, struct st
 		}
 		*ret = (struct disassembly){ found.len, all, arena_z(a, str_z(by)) };
 	}
-	vec_free(&found);
 	return good;
 }
 
@@ -286,10 +258,10 @@ static enum outcome attempt(struct arena *a, const struct disasm_work *w, size_t
 {
 	_cleanup_(text_free) struct text out = { 0 };
 	const size_t most = (bytes / WORD + w->n) * (sizeof(struct record) + INSTRUCTION_TEXT);
-	const int64_t left = w->deadline - now_ms();
+	const struct child_task task = { CHILD_DISASSEMBLE, .deadline = w->deadline, .most = most };
 	w->progress->stage = SEARCHES;
 	w->progress->place = (struct code_place){ 0 };
-	const bool ended = left > 0 && child_run(disassemble_all, w, (int)left, most, &out);
+	const bool ended = w->deadline > now_ms() && child_collect(&task, disassemble_all, w, &out) == CHILD_GOOD;
 	*ret_progress = *w->progress;
 	ret_progress->by[sizeof(ret_progress->by) - 1] = '\0';
 	if (ret_progress->stage == SEARCHES || !printable(str_z(ret_progress->by)))
@@ -300,7 +272,7 @@ static enum outcome attempt(struct arena *a, const struct disasm_work *w, size_t
 }
 
 /** What was tried without success, each once. */
-static void add_name(struct text *names, const char *by)
+static void disassemble_add_name(struct text *names, const char *by)
 {
 	if (str_find(text_str(names), str_z(by)) < 0)
 		text_printf(names, "%s%s", names->n ? ", " : "", by);
@@ -349,11 +321,11 @@ static struct uh_error *disassemble_by_any(struct arena *a, struct disasm_work *
 		case ABSENT:
 			return why_not(w->target_id, &unknown, &died);
 		case UNKNOWN: // older ones of its kind do not know it either
-			add_name(&unknown, p.by);
+			disassemble_add_name(&unknown, p.by);
 			w->from = (struct disasm_library){ .way = p.library.way + 1 };
 			break;
 		case DIED:
-			add_name(&died, p.by);
+			disassemble_add_name(&died, p.by);
 			w->from = (struct disasm_library){ .way = p.library.way, .at = p.library.at + 1 };
 			break;
 		}

@@ -36,7 +36,7 @@ static bool llvm_path(size_t at, char ret[static LIBRARY_PATH])
 		{ "/usr/lib64/llvm", "/lib/libLLVM.so" },  // Fedora's
 		{ "/usr/lib/llvm", "/lib/libLLVM.so" },    // Arch's, Alpine's
 	};
-	const size_t n = sizeof(names) / sizeof(names[0]);
+	const size_t n = ARRAY_SIZE(names);
 	if (at / n > VERSION_NEWEST - VERSION_OLDEST)
 		return false;
 	snprintf(ret, LIBRARY_PATH, "%s%u%s", names[at % n].before, VERSION_NEWEST - (unsigned)(at / n), names[at % n].after);
@@ -76,7 +76,7 @@ static void *llvm_open(void *library, const char *target_id)
 {
 	static const char *const initialisers[] = { "LLVMInitializeAMDGPUTargetInfo", "LLVMInitializeAMDGPUTargetMC",
 						    "LLVMInitializeAMDGPUDisassembler" };
-	for (size_t i = 0; i < sizeof(initialisers) / sizeof(initialisers[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(initialisers); i++) {
 		initialise_fn *initialise = dlsym(library, initialisers[i]);
 		if (!initialise)
 			return NULL;

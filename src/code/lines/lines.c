@@ -1,3 +1,5 @@
+// Looks up source lines in the index that a child built (build.c). A hostile file may have taken over that child, so every number of
+// the index is checked before it is used.
 #include "code/lines/lines.h"
 
 #include <errno.h>
@@ -5,10 +7,9 @@
 #include <sys/mman.h>
 
 #include "base/child.h"
-#include "code/lines/index.h"
+#include "code/lines/build.h"
 
 enum {
-	CHILD_MS = 20000,
 	ROOM_LEAST = 16 << 20, // address space; only the pages that the index uses cost memory
 	ROOM_MOST = 512 << 20,
 	ROOM_FACTOR = 32,
@@ -28,7 +29,7 @@ static const void *item(const struct code_lines *l, enum index_table t, size_t i
 	return i < l->counts[t] ? (const char *)l->tables[t] + i * index_item[t] : NULL;
 }
 
-static struct str text_of(const struct code_lines *l, const struct index_text *t)
+static struct str lines_text_of(const struct code_lines *l, const struct index_text *t)
 {
 	if (!t || t->at > l->counts[INDEX_BYTES] || t->n > l->counts[INDEX_BYTES] - t->at)
 		return (struct str){ 0 };
@@ -49,40 +50,32 @@ bool lines_of_index(const void *room, size_t size, struct code_lines **ret)
 		l.tables[t] = (const char *)room + at;
 		l.counts[t] = (size_t)n;
 	}
-	l.note = text_of(&l, &head.note);
+	l.note = lines_text_of(&l, &head.note);
 	*ret = mem_alloc(sizeof(l));
 	**ret = l;
 	return true;
 }
 
-static struct uh_error *bad_end(struct str name, enum child_end end)
-{
-	static const char *const what[] = {
-		[CHILD_LATE] = "did not end within 20 s",
-		[CHILD_CRASHED] = "crashed",
-		[CHILD_MEMORY] = "needed too much memory",
-	};
-	if (end == CHILD_REFUSED)
-		return uh_error_os(errno, "debug information of " STR_FMT ": no process for its reader", STR_ARG(name));
-	return uh_error_new("debug information of " STR_FMT ": its reader %s", STR_ARG(name), what[end]);
-}
-
-static size_t room_for(size_t bytes)
-{
-	if (bytes > ROOM_MOST / ROOM_FACTOR)
-		return ROOM_MOST;
-	return bytes < ROOM_LEAST / ROOM_FACTOR ? (size_t)ROOM_LEAST : bytes * ROOM_FACTOR;
-}
-
 struct uh_error *code_lines_new(struct str name, struct str bytes, const uint64_t *addresses, size_t n, struct code_lines **ret)
 {
 	const struct lines_request request = { bytes, addresses, n };
-	size_t size = room_for(bytes.n);
+	const size_t size = bytes.n > ROOM_MOST / ROOM_FACTOR  ? ROOM_MOST :
+			    bytes.n < ROOM_LEAST / ROOM_FACTOR ? ROOM_LEAST :
+								 bytes.n * ROOM_FACTOR;
 	void *room = NULL;
 	struct code_lines *l = NULL;
-	enum child_end end = child_fill(lines_build, &request, CHILD_MS, size, &room);
-	if (end != CHILD_GOOD)
-		return bad_end(name, end);
+	enum child_end end = child_fill(&(struct child_task){ .name = CHILD_LINES }, lines_build, &request, size, &room);
+	if (end != CHILD_GOOD) {
+		// The file is the stranger's, so its reader may end in any way; what came of it is told.
+		static const char *const what[] = {
+			[CHILD_LATE] = "did not end within 20 s",
+			[CHILD_CRASHED] = "crashed",
+			[CHILD_MEMORY] = "needed too much memory",
+		};
+		if (end == CHILD_REFUSED)
+			return uh_error_os(errno, "debug information of " STR_FMT ": no process for its reader", STR_ARG(name));
+		return uh_error_new("debug information of " STR_FMT ": its reader %s", STR_ARG(name), what[end]);
+	}
 	if (!lines_of_index(room, size, &l)) {
 		munmap(room, size);
 		return uh_error_new("debug information of " STR_FMT ": its reader left no index", STR_ARG(name));
@@ -143,16 +136,9 @@ static const struct index_row *find_row(const struct code_lines *l, uint32_t at)
 	return last_at((const struct index_row *)l->tables[INDEX_ROWS] + s->row, s->nrows, sizeof(struct index_row), at);
 }
 
-static uint32_t find_scope(const struct code_lines *l, uint32_t at)
-{
-	const struct index_segment *s =
-		last_at(l->tables[INDEX_SEGMENTS], l->counts[INDEX_SEGMENTS], sizeof(struct index_segment), at);
-	return s ? s->scope : INDEX_NONE;
-}
-
 static void set_place(const struct code_lines *l, struct code_frame *f, uint32_t file, uint32_t line, uint32_t column)
 {
-	f->file = text_of(l, item(l, INDEX_FILES, file));
+	f->file = lines_text_of(l, item(l, INDEX_FILES, file));
 	f->line = line;
 	f->column = column;
 }
@@ -163,7 +149,9 @@ size_t code_lines_at(const struct code_lines *l, uint64_t address, struct code_f
 	if (!code_offset(l, address, &at))
 		return 0;
 	const struct index_row *row = find_row(l, at);
-	uint32_t id = find_scope(l, at);
+	const struct index_segment *s =
+		last_at(l->tables[INDEX_SEGMENTS], l->counts[INDEX_SEGMENTS], sizeof(struct index_segment), at);
+	uint32_t id = s ? s->scope : INDEX_NONE;
 	const struct index_scope *scope = item(l, INDEX_SCOPES, id);
 	if (!row && !scope)
 		return 0;
@@ -173,7 +161,7 @@ size_t code_lines_at(const struct code_lines *l, uint64_t address, struct code_f
 	for (size_t n = 0;; n++) {
 		const struct index_scope *parent = scope && scope->parent < id ? item(l, INDEX_SCOPES, scope->parent) : NULL;
 		if (scope)
-			frames[n].function = text_of(l, item(l, INDEX_NAMES, scope->name));
+			frames[n].function = lines_text_of(l, item(l, INDEX_NAMES, scope->name));
 		frames[n].inlined = parent;
 		if (!parent || n + 1 == CODE_FRAMES)
 			return n + 1;

@@ -26,7 +26,7 @@ struct scope_step {
 struct plan {
 	bool known, children, scope, inlined;
 	bool has[VALUES];
-	bool low_indexed, high_indexed, high_is_size, ranges_is_index, origin_is_absolute;
+	bool low_indexed, high_indexed, high_is_size, ranges_is_index, origin_is_absolute, origin_elsewhere;
 	uint32_t step, nsteps;
 };
 
@@ -40,55 +40,49 @@ struct scopes_walk {
 /** Bytes of a value in this form; -1 where that depends on the value. */
 static int form_size(const struct build_unit *u, uint32_t form)
 {
-	switch (form) {
-	case DW_FORM_flag_present:
-	case DW_FORM_implicit_const:
-		return 0;
-	case DW_FORM_data1:
-	case DW_FORM_ref1:
-	case DW_FORM_flag:
-	case DW_FORM_strx1:
-	case DW_FORM_addrx1:
-		return 1;
-	case DW_FORM_data2:
-	case DW_FORM_ref2:
-	case DW_FORM_strx2:
-	case DW_FORM_addrx2:
-		return 2;
-	case DW_FORM_strx3:
-	case DW_FORM_addrx3:
-		return 3;
-	case DW_FORM_data4:
-	case DW_FORM_ref4:
-	case DW_FORM_strx4:
-	case DW_FORM_addrx4:
-	case DW_FORM_ref_sup4:
-		return 4;
-	case DW_FORM_data8:
-	case DW_FORM_ref8:
-	case DW_FORM_ref_sig8:
-	case DW_FORM_ref_sup8:
-		return 8;
-	case DW_FORM_data16:
-		return 16;
-	case DW_FORM_addr:
-		return (int)u->address_size;
-	case DW_FORM_ref_addr:
-		return (int)(u->version < 3 ? u->address_size : u->offset_size);
-	case DW_FORM_strp:
-	case DW_FORM_line_strp:
-	case DW_FORM_sec_offset:
-	case DW_FORM_strp_sup:
-	case DW_FORM_GNU_ref_alt:
-	case DW_FORM_GNU_strp_alt:
-		return (int)u->offset_size;
-	default:
-		return -1;
-	}
+	enum { NO_BYTES = 17, ADDRESS, OFFSET };
+	static const uint8_t sizes[] = {
+		[DW_FORM_flag_present] = NO_BYTES,
+		[DW_FORM_implicit_const] = NO_BYTES,
+		[DW_FORM_data1] = 1,
+		[DW_FORM_ref1] = 1,
+		[DW_FORM_flag] = 1,
+		[DW_FORM_strx1] = 1,
+		[DW_FORM_addrx1] = 1,
+		[DW_FORM_data2] = 2,
+		[DW_FORM_ref2] = 2,
+		[DW_FORM_strx2] = 2,
+		[DW_FORM_addrx2] = 2,
+		[DW_FORM_strx3] = 3,
+		[DW_FORM_addrx3] = 3,
+		[DW_FORM_data4] = 4,
+		[DW_FORM_ref4] = 4,
+		[DW_FORM_strx4] = 4,
+		[DW_FORM_addrx4] = 4,
+		[DW_FORM_ref_sup4] = 4,
+		[DW_FORM_data8] = 8,
+		[DW_FORM_ref8] = 8,
+		[DW_FORM_ref_sig8] = 8,
+		[DW_FORM_ref_sup8] = 8,
+		[DW_FORM_data16] = 16,
+		[DW_FORM_addr] = ADDRESS,
+		[DW_FORM_strp] = OFFSET,
+		[DW_FORM_line_strp] = OFFSET,
+		[DW_FORM_sec_offset] = OFFSET,
+		[DW_FORM_strp_sup] = OFFSET,
+	};
+	unsigned size = form < ARRAY_SIZE(sizes) ? sizes[form] : 0;
+	if (form == DW_FORM_ref_addr)
+		size = u->version < 3 ? ADDRESS : OFFSET;
+	if (form == DW_FORM_GNU_ref_alt || form == DW_FORM_GNU_strp_alt)
+		size = OFFSET;
+	if (size == ADDRESS || size == OFFSET)
+		return (int)(size == ADDRESS ? u->address_size : u->offset_size);
+	return size == NO_BYTES ? 0 : size ? (int)size : -1;
 }
 
 /** The number of an attribute; of text and blocks nothing is kept. */
-static uint64_t read_value(const struct build_unit *u, struct lines_cursor *c, const struct scope_step *s)
+static uint64_t scopes_read_value(const struct build_unit *u, struct lines_cursor *c, const struct scope_step *s)
 {
 	uint32_t form = s->form;
 	int size = s->size;
@@ -138,52 +132,16 @@ static uint64_t read_value(const struct build_unit *u, struct lines_cursor *c, c
 	}
 }
 
-static enum value value_of(uint32_t name)
-{
-	switch (name) {
-	case DW_AT_low_pc:
-		return LOW;
-	case DW_AT_high_pc:
-		return HIGH;
-	case DW_AT_ranges:
-		return RANGE_LIST;
-	case DW_AT_abstract_origin:
-	case DW_AT_specification:
-		return ORIGIN;
-	case DW_AT_call_file:
-		return CALL_FILE;
-	case DW_AT_call_line:
-		return CALL_LINE;
-	case DW_AT_call_column:
-		return CALL_COLUMN;
-	default:
-		return NOT_NEEDED;
-	}
-}
-
-static bool is_indexed_address(uint32_t form)
-{
-	return form == DW_FORM_addrx || (form >= DW_FORM_addrx1 && form <= DW_FORM_addrx4) || form == DW_FORM_GNU_addr_index;
-}
-
-/** Of attributes of one name the last one counts. */
-static void plan_value(struct plan *p, enum value to, uint32_t form)
-{
-	const bool indexed = is_indexed_address(form);
-	p->has[to] = true;
-	if (to == LOW)
-		p->low_indexed = indexed;
-	if (to == HIGH) {
-		p->high_indexed = indexed;
-		p->high_is_size = !indexed && form != DW_FORM_addr;
-	}
-	if (to == RANGE_LIST)
-		p->ranges_is_index = form == DW_FORM_rnglistx;
-	if (to == ORIGIN) {
-		p->origin_is_absolute = form == DW_FORM_ref_addr;
-		p->has[to] = form != DW_FORM_GNU_ref_alt && form != DW_FORM_ref_sig8;
-	}
-}
+/** The attributes of a function's entry that are kept. */
+static const struct wanted_attribute {
+	uint16_t name;
+	enum value to;
+} wanted_attributes[] = {
+	{ DW_AT_low_pc, LOW },           { DW_AT_high_pc, HIGH },
+	{ DW_AT_ranges, RANGE_LIST },    { DW_AT_abstract_origin, ORIGIN },
+	{ DW_AT_specification, ORIGIN }, { DW_AT_call_file, CALL_FILE },
+	{ DW_AT_call_line, CALL_LINE },  { DW_AT_call_column, CALL_COLUMN },
+};
 
 static struct scope_step plan_step(enum value to, uint32_t form, int size, int64_t constant)
 {
@@ -217,9 +175,29 @@ static void plan_abbreviation(struct scopes_walk *w, Dwarf_Abbrev *abbreviation,
 		Dwarf_Sword value;
 		if (dwarf_getabbrevattr_data(abbreviation, i, &name, &form, &value, NULL) || form > UINT16_MAX)
 			break;
-		const enum value to = ret->scope ? value_of(name) : NOT_NEEDED;
+		const struct wanted_attribute *wanted =
+			list_find(wanted_attributes, ARRAY_SIZE(wanted_attributes), it, it->name == name);
+		const enum value to = ret->scope && wanted ? wanted->to : NOT_NEEDED;
 		const struct scope_step s = plan_step(to, form, form_size(w->u, form), value);
-		plan_value(ret, to, form);
+		// Of attributes of one name the last one counts.
+		const bool indexed = form == DW_FORM_addrx || (form >= DW_FORM_addrx1 && form <= DW_FORM_addrx4) ||
+				     form == DW_FORM_GNU_addr_index;
+		ret->has[to] = true;
+		if (to == LOW)
+			ret->low_indexed = indexed;
+		if (to == HIGH) {
+			ret->high_indexed = indexed;
+			ret->high_is_size = !indexed && form != DW_FORM_addr;
+		}
+		if (to == RANGE_LIST)
+			ret->ranges_is_index = form == DW_FORM_rnglistx;
+		if (to == ORIGIN) {
+			ret->origin_is_absolute = form == DW_FORM_ref_addr;
+			// An origin in a supplementary file (dwz) is not followed: only the object's own bytes reach this child. libdw (0.188)
+			// would look such an offset up in the object itself, and give the function the name of another one.
+			ret->origin_elsewhere = form == DW_FORM_ref_sup4 || form == DW_FORM_ref_sup8;
+			ret->has[to] = form != DW_FORM_GNU_ref_alt && form != DW_FORM_ref_sig8;
+		}
 		if (s.kind == STEP_SKIP && ret->nsteps && w->steps.data[w->steps.len - 1].kind == STEP_SKIP &&
 		    w->steps.data[w->steps.len - 1].size < INT32_MAX - s.size) {
 			w->steps.data[w->steps.len - 1].size += s.size;
@@ -230,6 +208,7 @@ static void plan_abbreviation(struct scopes_walk *w, Dwarf_Abbrev *abbreviation,
 	}
 }
 
+/** A plan for each abbreviation of the unit: which attributes are read, and how many bytes lie between them. */
 static bool plan_unit(struct scopes_walk *w)
 {
 	Dwarf_Off at = 0;
@@ -326,26 +305,6 @@ static bool read_range_5(const struct build_unit *u, uint32_t scope, struct line
 	return true;
 }
 
-static void read_ranges(const struct build_unit *u, uint32_t scope, uint64_t at, bool is_index)
-{
-	const struct str section = u->b->sections[u->version >= 5 ? IN_RNGLISTS : IN_RANGES];
-	uint64_t base = u->low_pc;
-	bool good = true;
-	if (is_index) {
-		good = u->ranges_base <= section.n && at < (section.n - u->ranges_base) / u->offset_size;
-		struct lines_cursor table = cursor_at(section, good ? u->ranges_base + at * u->offset_size : 0, section.n);
-		at = u->ranges_base + cursor_number(&table, u->offset_size);
-	}
-	struct lines_cursor c = cursor_at(section, at, section.n);
-	if (good && u->version >= 5)
-		while (!c.bad && read_range_5(u, scope, &c, &base))
-			;
-	else if (good)
-		read_ranges_4(u, scope, &c);
-	if (!good || c.bad)
-		build_note(u->b, "list of ranges at 0x%llx: it is cut off or in no known form", (unsigned long long)at);
-}
-
 /** The scope of a function's entry; none for a declaration, and for a function that is only inlined. */
 static uint32_t add_scope(const struct build_unit *u, const struct plan *p, const uint64_t *values, uint64_t offset,
 			  uint32_t parent)
@@ -359,11 +318,29 @@ static uint32_t add_scope(const struct build_unit *u, const struct plan *p, cons
 		return INDEX_NONE;
 	if (p->has[ORIGIN])
 		offset = values[ORIGIN] + (p->origin_is_absolute ? 0 : u->offset);
-	*s = (struct index_scope){ p->inlined ? parent : INDEX_NONE, build_name(u->b, offset),
+	*s = (struct index_scope){ p->inlined ? parent : INDEX_NONE,
+				   p->origin_elsewhere ? INDEX_NONE : build_name(u->b, offset),
 				   build_file(u, (uint32_t)values[CALL_FILE]), (uint32_t)values[CALL_LINE],
 				   (uint32_t)values[CALL_COLUMN] };
 	if (p->has[RANGE_LIST]) {
-		read_ranges(u, id, values[RANGE_LIST], p->ranges_is_index);
+		uint64_t at = values[RANGE_LIST];
+		const struct str section = u->b->sections[u->version >= 5 ? IN_RNGLISTS : IN_RANGES];
+		uint64_t base = u->low_pc;
+		bool good = true;
+		if (p->ranges_is_index) {
+			good = u->ranges_base <= section.n && at < (section.n - u->ranges_base) / u->offset_size;
+			struct lines_cursor table =
+				cursor_at(section, good ? u->ranges_base + at * u->offset_size : 0, section.n);
+			at = u->ranges_base + cursor_number(&table, u->offset_size);
+		}
+		struct lines_cursor c = cursor_at(section, at, section.n);
+		if (good && u->version >= 5)
+			while (!c.bad && read_range_5(u, id, &c, &base))
+				;
+		else if (good)
+			read_ranges_4(u, id, &c);
+		if (!good || c.bad)
+			build_note(u->b, "list of ranges at 0x%llx: it is cut off or in no known form", (unsigned long long)at);
 	} else if (has_pair) {
 		const uint64_t low = p->low_indexed ? indexed_address(u, values[LOW]) : values[LOW];
 		const uint64_t high = p->high_indexed ? indexed_address(u, values[HIGH]) : values[HIGH];
@@ -372,6 +349,7 @@ static uint32_t add_scope(const struct build_unit *u, const struct plan *p, cons
 	return id;
 }
 
+/** One step of a plan. Attributes that nobody asks for were joined into one skip, which is what makes this fast. */
 static inline uint64_t read_step(const struct build_unit *u, struct lines_cursor *c, const struct scope_step *s)
 {
 	uint64_t v = 0;
@@ -394,14 +372,14 @@ static inline uint64_t read_step(const struct build_unit *u, struct lines_cursor
 		break;
 	}
 	struct lines_cursor other = *c; // so that the compiler may keep @c in registers
-	v = read_value(u, &other, s);
+	v = scopes_read_value(u, &other, s);
 	*c = other;
 	return v;
 }
 
 /** The scope that the entry's children are in. */
-static inline uint32_t read_entry(const struct scopes_walk *w, const struct plan *p, struct lines_cursor *c, uint64_t offset,
-				  uint32_t parent)
+static inline uint32_t scopes_read_entry(const struct scopes_walk *w, const struct plan *p, struct lines_cursor *c,
+					 uint64_t offset, uint32_t parent)
 {
 	const struct scope_step *s = w->steps.data + p->step, *end = s + p->nsteps;
 	if (!p->scope) {
@@ -415,6 +393,7 @@ static inline uint32_t read_entry(const struct scopes_walk *w, const struct plan
 	return c->bad ? parent : add_scope(w->u, p, values, offset, parent);
 }
 
+/** All entries in one pass. The tree is not walked by recursion, and its depth is bounded: a file can nest as deep as it likes. */
 static bool walk_entries(struct scopes_walk *w)
 {
 	const struct str info = w->u->b->sections[IN_INFO];
@@ -430,7 +409,7 @@ static bool walk_entries(struct scopes_walk *w)
 		if (c.bad || code >= w->plans.len || !w->plans.data[code].known)
 			return false;
 		const struct plan *p = &w->plans.data[code];
-		uint32_t inside = read_entry(w, p, &c, offset, w->scopes[depth]);
+		uint32_t inside = scopes_read_entry(w, p, &c, offset, w->scopes[depth]);
 		if (!p->children)
 			continue;
 		if (++depth == DEPTH)

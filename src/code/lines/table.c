@@ -16,7 +16,7 @@ struct lines_machine {
 	bool open, dead; // dead: of code that the linker has left out
 };
 
-static void add_path(struct builder *b, struct index_text *path, struct str part)
+static void lines_table_add_path(struct builder *b, struct index_text *path, struct str part)
 {
 	if (!part.n)
 		return;
@@ -26,8 +26,8 @@ static void add_path(struct builder *b, struct index_text *path, struct str part
 }
 
 /** Directory 0 is the unit's own, since version 5 in writing. */
-static void add_file(struct build_unit *u, const struct build_lines *h, struct str name, struct str directory,
-		     bool own_directory)
+static void lines_table_add_file(struct build_unit *u, const struct build_lines *h, struct str name, struct str directory,
+				 bool own_directory)
 {
 	struct index_text *path = build_add(u->b, INDEX_FILES);
 	if (!path)
@@ -35,27 +35,10 @@ static void add_file(struct build_unit *u, const struct build_lines *h, struct s
 	u->nfiles++;
 	if (!str_starts(name, S("/"))) {
 		if (!str_starts(directory, S("/")) && (h->version < 5 || !own_directory))
-			add_path(u->b, path, u->directory);
-		add_path(u->b, path, directory);
+			lines_table_add_path(u->b, path, u->directory);
+		lines_table_add_path(u->b, path, directory);
 	}
-	add_path(u->b, path, name);
-}
-
-static void read_files_4(struct build_unit *u, const struct build_lines *h, struct lines_cursor *c)
-{
-	VEC(struct str) directories = { 0 };
-	struct str s;
-	u->file_base = 1;
-	while ((s = cursor_z(c)).n)
-		vec_push(&directories, s);
-	while (!c->bad && (s = cursor_z(c)).n) {
-		uint64_t directory = cursor_leb(c);
-		cursor_leb(c); // time
-		cursor_leb(c); // size
-		bool named = directory && directory <= directories.len;
-		add_file(u, h, s, named ? directories.data[directory - 1] : (struct str){ 0 }, !directory);
-	}
-	vec_free(&directories);
+	lines_table_add_path(u->b, path, name);
 }
 
 struct lines_entry {
@@ -70,8 +53,8 @@ static struct str section_string(struct str section, uint64_t at)
 }
 
 /** One field of a file or directory; false for a form that is not known. */
-static bool read_field(const struct build_unit *u, const struct build_lines *h, struct lines_cursor *c, uint64_t form,
-		       struct str *text, uint64_t *n)
+static bool lines_table_read_field(const struct build_unit *u, const struct build_lines *h, struct lines_cursor *c,
+				   uint64_t form, struct str *text, uint64_t *n)
 {
 	switch (form) {
 	case DW_FORM_string:
@@ -86,16 +69,10 @@ static bool read_field(const struct build_unit *u, const struct build_lines *h, 
 		*n = cursor_leb(c);
 		return true;
 	case DW_FORM_data1:
-		*n = cursor_byte(c);
-		return true;
 	case DW_FORM_data2:
-		*n = cursor_number(c, 2);
-		return true;
 	case DW_FORM_data4:
-		*n = cursor_number(c, 4);
-		return true;
 	case DW_FORM_data8:
-		*n = cursor_number(c, 8);
+		*n = cursor_number(c, form == DW_FORM_data1 ? 1 : form == DW_FORM_data2 ? 2 : form == DW_FORM_data4 ? 4 : 8);
 		return true;
 	case DW_FORM_data16:
 		cursor_skip(c, 16);
@@ -123,15 +100,15 @@ static bool read_formats(struct lines_cursor *c, struct formats *f)
 	return f->n <= FORMATS && !c->bad;
 }
 
-static bool read_entry(const struct build_unit *u, const struct build_lines *h, struct lines_cursor *c, const struct formats *f,
-		       struct lines_entry *ret)
+static bool lines_table_read_entry(const struct build_unit *u, const struct build_lines *h, struct lines_cursor *c,
+				   const struct formats *f, struct lines_entry *ret)
 {
 	const uint8_t *before = c->p;
 	*ret = (struct lines_entry){ 0 };
 	for (unsigned i = 0; i < f->n; i++) {
 		struct str text = { 0 };
 		uint64_t n = 0;
-		if (!read_field(u, h, c, f->form[i], &text, &n))
+		if (!lines_table_read_field(u, h, c, f->form[i], &text, &n))
 			return false;
 		if (f->content[i] == DW_LNCT_path)
 			ret->path = text;
@@ -141,34 +118,12 @@ static bool read_entry(const struct build_unit *u, const struct build_lines *h, 
 	return !c->bad && c->p > before;
 }
 
-static bool read_files_5(struct build_unit *u, const struct build_lines *h, struct lines_cursor *c)
-{
-	VEC(struct str) directories = { 0 };
-	struct formats f;
-	struct lines_entry e;
-	bool good = read_formats(c, &f);
-	for (uint64_t n = good ? cursor_leb(c) : 0; n && good; n--) {
-		good = read_entry(u, h, c, &f, &e);
-		vec_push(&directories, e.path);
-	}
-	good = good && read_formats(c, &f);
-	for (uint64_t n = good ? cursor_leb(c) : 0; n && good; n--) {
-		good = read_entry(u, h, c, &f, &e);
-		if (good)
-			add_file(u, h, e.path,
-				 e.directory < directories.len ? directories.data[e.directory] : (struct str){ 0 },
-				 !e.directory);
-	}
-	vec_free(&directories);
-	return good;
-}
-
 static void begin_sequence(struct lines_machine *m)
 {
 	*m = (struct lines_machine){ .u = m->u, .line = 1, .file = build_file(m->u, 1) };
 }
 
-static void end_run(struct lines_machine *m)
+static void lines_table_end_run(struct lines_machine *m)
 {
 	struct index_sequence *s = m->run.nrows ? build_add(m->u->b, INDEX_SEQUENCES) : NULL;
 	if (s)
@@ -181,7 +136,7 @@ static void keep_row(struct lines_machine *m, uint32_t end)
 {
 	struct builder *b = m->u->b;
 	if (m->run.nrows && m->run.end != m->last.at)
-		end_run(m);
+		lines_table_end_run(m);
 	struct index_row *row = build_add(b, INDEX_ROWS);
 	if (!row)
 		return;
@@ -193,7 +148,7 @@ static void keep_row(struct lines_machine *m, uint32_t end)
 }
 
 /** Of rows at one address the last one counts. */
-static void add_row(struct lines_machine *m)
+static void lines_table_add_row(struct lines_machine *m)
 {
 	const struct index_head *h = m->u->b->head;
 	const uint64_t at = m->address - h->begin;
@@ -217,10 +172,11 @@ static void end_sequence(struct lines_machine *m)
 	const uint64_t end = m->address - h->begin;
 	if (m->open && !m->dead && end > m->last.at && end <= h->size && m->next < end)
 		keep_row(m, (uint32_t)end);
-	end_run(m);
+	lines_table_end_run(m);
 	begin_sequence(m);
 }
 
+/** Opcodes with a length of their own, which ends them whatever they hold. */
 static void run_extended(struct lines_machine *m, struct lines_cursor *c)
 {
 	uint64_t length = cursor_leb(c);
@@ -242,11 +198,12 @@ static void run_extended(struct lines_machine *m, struct lines_cursor *c)
 	}
 }
 
+/** An opcode of the line program. One that is not known is skipped by the length that the header gives for it. */
 static void run_standard(struct lines_machine *m, const struct build_lines *h, struct lines_cursor *c, uint8_t opcode)
 {
 	switch (opcode) {
 	case DW_LNS_copy:
-		add_row(m);
+		lines_table_add_row(m);
 		break;
 	case DW_LNS_advance_pc:
 		m->address += cursor_leb(c) * h->instruction;
@@ -276,18 +233,6 @@ static void run_standard(struct lines_machine *m, const struct build_lines *h, s
 struct advance {
 	uint32_t address, line;
 };
-
-static void list_advances(const struct build_lines *l, struct advance *ret)
-{
-	uint32_t address = 0, line = 0;
-	for (unsigned i = l->opcode_base; i < 256; i++) {
-		ret[i] = (struct advance){ address, line + (uint32_t)l->line_base };
-		if (++line == l->line_range) {
-			line = 0;
-			address += l->instruction;
-		}
-	}
-}
 
 /** The part of the machine that most opcodes change. */
 struct registers {
@@ -386,7 +331,15 @@ bool build_rows(const struct build_unit *u, const struct build_lines *l)
 	struct advance advances[256];
 	struct lines_cursor c = l->program;
 	struct lines_machine m = { .u = u };
-	list_advances(l, advances);
+	// What each special opcode adds, computed once: most rows are made by one.
+	uint32_t address = 0, line = 0;
+	for (unsigned i = l->opcode_base; i < 256; i++) {
+		advances[i] = (struct advance){ address, line + (uint32_t)l->line_base };
+		if (++line == l->line_range) {
+			line = 0;
+			address += l->instruction;
+		}
+	}
 	begin_sequence(&m);
 	while (c.p < c.end) {
 		if (m.open && !m.dead)
@@ -397,19 +350,19 @@ bool build_rows(const struct build_unit *u, const struct build_lines *l)
 		if (opcode >= l->opcode_base) {
 			m.address += advances[opcode].address;
 			m.line += advances[opcode].line;
-			add_row(&m);
+			lines_table_add_row(&m);
 		} else if (opcode) {
 			run_standard(&m, l, &c, opcode);
 		} else {
 			run_extended(&m, &c);
 		}
 	}
-	end_run(&m);
+	lines_table_end_run(&m);
 	return !c.bad;
 }
 
 /** Reads the header up to the files and cuts @c to the table. Returns where the program begins; NULL: it is bad. */
-static const uint8_t *read_header(struct build_lines *h, struct lines_cursor *c)
+static const uint8_t *lines_table_read_header(struct build_lines *h, struct lines_cursor *c)
 {
 	uint64_t length = cursor_number(c, 4);
 	h->offset_size = length == UINT32_MAX ? 8 : 4;
@@ -443,14 +396,44 @@ bool build_files(struct build_unit *u, uint64_t offset, struct build_lines *ret)
 {
 	const struct str section = u->b->sections[IN_LINE];
 	struct lines_cursor c = cursor_at(section, offset, section.n);
-	const uint8_t *program = c.bad ? NULL : read_header(ret, &c);
+	const uint8_t *program = c.bad ? NULL : lines_table_read_header(ret, &c);
 	u->first_file = build_count(u->b, INDEX_FILES);
 	if (!program)
 		return false;
 	ret->program = (struct lines_cursor){ program, c.end, false };
 	c.end = program > c.p ? program : c.p;
-	if (ret->version >= 5)
-		return read_files_5(u, ret, &c);
-	read_files_4(u, ret, &c);
+	if (ret->version >= 5) {
+		_cleanup_vec_ VEC(struct str) directories = { 0 };
+		struct formats f;
+		struct lines_entry e;
+		bool good = read_formats(&c, &f);
+		for (uint64_t n = good ? cursor_leb(&c) : 0; n && good; n--) {
+			good = lines_table_read_entry(u, ret, &c, &f, &e);
+			vec_push(&directories, e.path);
+		}
+		good = good && read_formats(&c, &f);
+		for (uint64_t n = good ? cursor_leb(&c) : 0; n && good; n--) {
+			good = lines_table_read_entry(u, ret, &c, &f, &e);
+			if (good)
+				lines_table_add_file(u, ret, e.path,
+						     e.directory < directories.len ? directories.data[e.directory] :
+										     (struct str){ 0 },
+						     !e.directory);
+		}
+		return good;
+	}
+	// Up to DWARF 4, directories and files are two lists that end with an empty name; files count from 1.
+	_cleanup_vec_ VEC(struct str) directories = { 0 };
+	struct str s;
+	u->file_base = 1;
+	while ((s = cursor_z(&c)).n)
+		vec_push(&directories, s);
+	while (!c.bad && (s = cursor_z(&c)).n) {
+		uint64_t directory = cursor_leb(&c);
+		cursor_leb(&c); // time
+		cursor_leb(&c); // size
+		bool named = directory && directory <= directories.len;
+		lines_table_add_file(u, ret, s, named ? directories.data[directory - 1] : (struct str){ 0 }, !directory);
+	}
 	return true;
 }

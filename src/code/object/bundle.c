@@ -1,3 +1,6 @@
+// Finds code objects in whatever carries them: fat binaries, offload bundles, archives, and files in which containers simply follow one
+// another. It reads a window at a time and hands over only targets that somebody wants, because a library of ROCm has hundreds of
+// objects and gigabytes.
 #include "code/object/bundle.h"
 
 #include <inttypes.h>
@@ -21,7 +24,7 @@ static const uint64_t OBJECT_MOST = 2ULL << 30, UNPACK_MOST = 4ULL << 30;
 // Deflate cannot do better than 1 to 1032. zstd can, but not with code: the rest is for small bundles.
 static const uint64_t UNPACK_RATIO = 1100, UNPACK_FREE = 16ULL << 20;
 
-void walk_open(struct walk *w, const struct code_finder *finder, const struct file *f)
+static void walk_open(struct walk *w, const struct code_finder *finder, const struct file *f)
 {
 	*w = (struct walk){
 		.finder = finder,
@@ -33,11 +36,28 @@ void walk_open(struct walk *w, const struct code_finder *finder, const struct fi
 	};
 }
 
-void walk_close(struct walk *w) { free(w->window); }
+static void walk_close(struct walk *w) { free(w->window); }
+
+void walk_unpacked(struct walk *w, struct stretch s, const char *inside, struct str bytes, bool offload)
+{
+	const struct file f = file_memory(w->f->name, bytes);
+	const struct stretch all = { 0, bytes.n, s.target, s.depth + 1 };
+	struct walk in;
+	walk_open(&in, w->finder, &f);
+	in.inside = inside;
+	in.unpacked = true;
+	in.problems = w->problems;
+	if (offload)
+		walk_offload_binary(&in, all, true);
+	else
+		walk_containers(&in, all, "its content");
+	w->problems = in.problems;
+	walk_close(&in);
+}
 
 void walk_problem(struct walk *w, const char *format, ...)
 {
-	struct text message = { 0 };
+	_cleanup_text_ struct text message = { 0 };
 	va_list ap;
 	if (++w->problems > PROBLEMS || !w->finder->problem)
 		return;
@@ -47,7 +67,6 @@ void walk_problem(struct walk *w, const char *format, ...)
 	va_end(ap);
 	w->finder->problem(w->finder->ctx, uh_error_new(STR_FMT "%s", STR_ARG(text_str(&message)),
 							w->problems == PROBLEMS ? " (and no more of this is told)" : ""));
-	text_free(&message);
 }
 
 bool walk_may_unpack(struct walk *w, uint64_t packed, uint64_t size)
@@ -93,7 +112,7 @@ static bool find_near(const uint8_t *p)
 }
 
 /** Where one of the magic numbers may begin in @p: four bytes of it are there. */
-static size_t find_in(const char *p, size_t n)
+static size_t object_bundle_find_in(const char *p, size_t n)
 {
 	const uint32_t magics[] = { get_u32("\177ELF"), get_u32("__CL"), get_u32("CCOB"), get_u32("\x10\xff\x10\xad") };
 	size_t at = 0;
@@ -125,7 +144,7 @@ static uint64_t find_magic(struct walk *w, uint64_t at, uint64_t end)
 		struct str s = peek_on(w, at, end, want);
 		if (s.n < 4)
 			return end;
-		size_t hit = find_in(s.p, s.n);
+		size_t hit = object_bundle_find_in(s.p, s.n);
 		if (hit < s.n)
 			return at + hit;
 		at += s.n - 3;
@@ -194,6 +213,7 @@ static bool bundle_likely(struct walk *w, struct stretch s)
 	return count && count < 1 << 16 && length && length < NAME_LIKELY && inside(s, get_u64(head.p + 32), 0);
 }
 
+/** An offload bundle names its entries with offset and size, neither of which is believed. */
 static uint64_t walk_bundle(struct walk *w, struct stretch s, bool sure)
 {
 	if (!sure && !bundle_likely(w, s))
@@ -237,6 +257,7 @@ struct compressed {
 	uint64_t total, size, hash; // total: 0 where the header does not say
 };
 
+/** Each version has its sizes elsewhere, and the first has no total. The hash is compared after unpacking. */
 static bool compressed_header(struct str p, struct compressed *ret)
 {
 	struct compressed c = { .version = p.n < 8 ? 0 : get_u16(p.p + 4), .method = p.n < 8 ? 0 : get_u16(p.p + 6) };
@@ -253,27 +274,6 @@ static bool compressed_header(struct str p, struct compressed *ret)
 	c.hash = get_u64(p.p + c.header - 8);
 	*ret = c;
 	return true;
-}
-
-static void walk_unpacked(struct walk *w, struct stretch s, const struct compressed *c, const struct unpacked *u, bool whole)
-{
-	char inside[64];
-	uint64_t hash = unpack_hash(u->bytes, u->size);
-	if (whole && (u->size != c->size || hash != c->hash))
-		walk_problem(w,
-			     "compressed bundle at 0x%" PRIx64 ": it holds %" PRIu64 " bytes with hash %016" PRIx64
-			     ", its header says %" PRIu64 " and %016" PRIx64,
-			     s.begin, u->size, hash, c->size, c->hash);
-	snprintf(inside, sizeof(inside), "in the compressed bundle at 0x%" PRIx64 ": ", s.begin);
-	struct file f = file_memory(w->f->name, (struct str){ (const char *)u->bytes, u->size });
-	struct walk in;
-	walk_open(&in, w->finder, &f);
-	in.inside = inside;
-	in.unpacked = true;
-	in.problems = w->problems;
-	walk_containers(&in, (struct stretch){ 0, u->size, s.target, s.depth + 1 }, "its content");
-	w->problems = in.problems;
-	walk_close(&in);
 }
 
 uint64_t walk_compressed(struct walk *w, struct stretch s, bool sure)
@@ -303,8 +303,17 @@ uint64_t walk_compressed(struct walk *w, struct stretch s, bool sure)
 	else if (c.total && (c.total > room || c.header + u.used > c.total))
 		walk_problem(w, "compressed bundle at 0x%" PRIx64 ": its 0x%" PRIx64 " bytes lie outside (0x%" PRIx64 ")",
 			     s.begin, c.total, s.end);
-	if (u.bytes)
-		walk_unpacked(w, s, &c, &u, !err);
+	if (u.bytes) {
+		char inside[64];
+		uint64_t hash = unpack_hash(u.bytes, u.size);
+		if (!err && (u.size != c.size || hash != c.hash))
+			walk_problem(w,
+				     "compressed bundle at 0x%" PRIx64 ": it holds %" PRIu64 " bytes with hash %016" PRIx64
+				     ", its header says %" PRIu64 " and %016" PRIx64,
+				     s.begin, u.size, hash, c.size, c.hash);
+		snprintf(inside, sizeof(inside), "in the compressed bundle at 0x%" PRIx64 ": ", s.begin);
+		walk_unpacked(w, s, inside, (struct str){ (const char *)u.bytes, u.size }, false);
+	}
 	free(u.bytes);
 	if (err)
 		return s.begin + c.header;
@@ -312,19 +321,6 @@ uint64_t walk_compressed(struct walk *w, struct stretch s, bool sure)
 }
 
 // --- what lies in containers ---
-
-/** Gets all pages of a large block at once. One by one, at first touch, they would cost more than reading the file. */
-static void have_pages(char *p, size_t size)
-{
-#ifdef MADV_POPULATE_WRITE // Linux 5.14; without it they come one by one
-	uintptr_t begin = ((uintptr_t)p + PAGE - 1) & ~(uintptr_t)(PAGE - 1),
-		  end = ((uintptr_t)p + size) & ~(uintptr_t)(PAGE - 1);
-	if (end > begin)
-		madvise((void *)begin, end - begin, MADV_POPULATE_WRITE);
-#else
-	(void)p, (void)size;
-#endif
-}
 
 void walk_hand_over(struct walk *w, struct stretch s)
 {
@@ -343,7 +339,15 @@ void walk_hand_over(struct walk *w, struct stretch s)
 		found.bytes.p = (const char *)w->f->data + s.begin;
 	} else {
 		found.bytes.p = copy = mem_large(size + 1);
-		have_pages(copy, size);
+		// Gets all pages of a large block at once. One by one, at first touch, they would cost more than reading the file.
+#ifdef MADV_POPULATE_WRITE // Linux 5.14; without it they come one by one
+		uintptr_t begin = ((uintptr_t)copy + PAGE - 1) & ~(uintptr_t)(PAGE - 1),
+			  end = ((uintptr_t)copy + size) & ~(uintptr_t)(PAGE - 1);
+		if (end > begin)
+			madvise((void *)begin, end - begin, MADV_POPULATE_WRITE);
+#else
+		(void)copy, (void)size;
+#endif
 		found.ours = &copy;
 		if (!file_read(w->f, s.begin, copy, size)) {
 			walk_problem(w, "code object at 0x%" PRIx64 ": its %" PRIu64 " bytes cannot be read", s.begin, size);
@@ -353,19 +357,15 @@ void walk_hand_over(struct walk *w, struct stretch s)
 	w->finder->found(w->finder->ctx, &found);
 }
 
-static bool wanted(struct walk *w, struct str target)
-{
-	return !w->finder->wanted || w->finder->wanted(w->finder->ctx, target);
-}
-
 void walk_image(struct walk *w, struct stretch s, const char *what)
 {
 	// Intermediate code, which a linker or the runtime compiles.
 	static const char bitcode[][5] = { "BC\xc0\xde", "\xde\xc0\x17\x0b", "\x03\x02\x23\x07" };
-	if (str_starts(s.target, S("host")) || !wanted(w, s.target))
+	const struct code_finder *finder = w->finder;
+	if (str_starts(s.target, S("host")) || (finder->wanted && !finder->wanted(finder->ctx, s.target)))
 		return;
 	struct str head = walk_peek(w, s.begin, s.end, BUNDLE_MAGIC.n);
-	for (size_t i = 0; i < sizeof(bitcode) / sizeof(bitcode[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(bitcode); i++)
 		if (str_starts(head, (struct str){ bitcode[i], 4 }))
 			return;
 	if (str_starts(head, ELF_MAGIC) && head.n >= 20 && get_u16(head.p + 18) == 224) {

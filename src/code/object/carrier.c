@@ -17,7 +17,7 @@ enum {
 };
 
 /** Where the section headers are and how many, even if there are too many for the ELF header to say. false: they lie outside. */
-static bool section_table(struct walk *w, struct stretch s, const Elf64_Ehdr *h, uint64_t *ret_n, uint64_t *ret_names)
+static bool carrier_section_table(struct walk *w, struct stretch s, const Elf64_Ehdr *h, uint64_t *ret_n, uint64_t *ret_names)
 {
 	uint64_t n = h->e_shnum, names = h->e_shstrndx;
 	if (h->e_shoff && (!n || names == SHN_XINDEX)) {
@@ -55,7 +55,7 @@ static uint64_t elf_end(struct walk *w, struct stretch s, const Elf64_Ehdr *h, s
 					s.end);
 		return end;
 	}
-	if (!section_table(w, s, h, &n, &names)) {
+	if (!carrier_section_table(w, s, h, &n, &names)) {
 		*ret_err = uh_error_new("ELF header at 0x%" PRIx64 ": its section headers lie outside (0x%" PRIx64 ")", s.begin,
 					s.end);
 		return end;
@@ -157,11 +157,11 @@ static bool section_offloads(const char *name)
 }
 
 /** The sections with GPU code. Where there are none, those of data: a program may have a code object as an array of bytes. */
-static void collect(struct walk *w, struct stretch s, const Elf64_Ehdr *h, bool data, sections *ret)
+static void carrier_collect(struct walk *w, struct stretch s, const Elf64_Ehdr *h, bool data, sections *ret)
 {
 	uint64_t n, names_at;
 	Elf64_Shdr section, names = { 0 };
-	if (!section_table(w, s, h, &n, &names_at))
+	if (!carrier_section_table(w, s, h, &n, &names_at))
 		return;
 	if (names_at < n)
 		section_header(w, s, h, names_at, &names);
@@ -178,12 +178,13 @@ static void collect(struct walk *w, struct stretch s, const Elf64_Ehdr *h, bool 
 	}
 }
 
-static int by_place(const void *a, const void *b)
+static int carrier_by_place(const void *a, const void *b)
 {
 	uint64_t x = ((const struct section *)a)->begin, y = ((const struct section *)b)->begin;
 	return x < y ? -1 : x > y;
 }
 
+/** What a section holds. Its name may say for which target, else containers are looked for in it. */
 static void walk_section(struct walk *w, struct stretch s, const struct section *section, uint64_t *done)
 {
 	if (!inside(s, section->begin, section->size))
@@ -211,7 +212,7 @@ void walk_host(struct walk *w, struct stretch s)
 {
 	Elf64_Ehdr h;
 	uint64_t n, names, done = s.begin;
-	sections found = { 0 };
+	_cleanup_vec_ sections found = { 0 };
 	if (!elf_header(w, s, &h)) {
 		if (!elf_other(w, s))
 			walk_problem(w, "ELF header at 0x%" PRIx64 ": it is cut off or damaged", s.begin);
@@ -221,7 +222,7 @@ void walk_host(struct walk *w, struct stretch s)
 	}
 	if (h.e_type == ET_CORE)
 		return;
-	bool table = section_table(w, s, &h, &n, &names);
+	bool table = carrier_section_table(w, s, &h, &n, &names);
 	if (!table)
 		walk_problem(w, "ELF header at 0x%" PRIx64 ": its section headers at 0x%" PRIx64 " lie outside (0x%" PRIx64 ")",
 			     s.begin, h.e_shoff, s.end);
@@ -230,14 +231,13 @@ void walk_host(struct walk *w, struct stretch s)
 		walk_containers(w, s, NULL);
 		return;
 	}
-	collect(w, s, &h, false, &found);
+	carrier_collect(w, s, &h, false, &found);
 	if (!found.len)
-		collect(w, s, &h, true, &found);
+		carrier_collect(w, s, &h, true, &found);
 	if (found.len)
-		qsort(found.data, found.len, sizeof(found.data[0]), by_place);
+		qsort(found.data, found.len, sizeof(found.data[0]), carrier_by_place);
 	for (size_t i = 0; i < found.len; i++)
 		walk_section(w, s, &found.data[i], &done);
-	vec_free(&found);
 }
 
 // --- archives ---
@@ -362,15 +362,7 @@ static void offload_packed(struct walk *w, struct stretch s, struct str head)
 		return;
 	memcpy(u.bytes, header, sizeof(header));
 	snprintf(place, sizeof(place), "in the compressed offload binary at 0x%" PRIx64 ": ", s.begin);
-	struct file f = file_memory(w->f->name, (struct str){ (const char *)u.bytes, u.size });
-	struct walk in;
-	walk_open(&in, w->finder, &f);
-	in.inside = place;
-	in.unpacked = true;
-	in.problems = w->problems;
-	walk_offload_binary(&in, (struct stretch){ 0, u.size, s.target, s.depth + 1 }, true);
-	w->problems = in.problems;
-	walk_close(&in);
+	walk_unpacked(w, s, place, (struct str){ (const char *)u.bytes, u.size }, true);
 	free(u.bytes);
 }
 

@@ -3,9 +3,18 @@
 
 #include <elf.h>
 
+#include "base/arena.h"
 #include "base/bytes.h"
 #include "code/object/object.h"
-#include "code/problems.h"
+
+// Damage in a code object that leaves the rest of it usable: a line for each, with structure and offset.
+struct code_problems {
+	struct text *to; // NULL: nobody wants to know
+	unsigned count;
+};
+
+/** Adds a line. A file that is damaged everywhere tells only the first few. */
+void code_problem(struct code_problems *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 struct elf_segment {
 	uint32_t type, flags;
@@ -26,8 +35,8 @@ struct elf {
 	const struct elf_segment *segments; // of all types
 	const struct elf_section *sections;
 	const struct code_segment *loads; // by address, without overlaps
-	size_t names;                     // bytes of names that may still be read: names that overlap must not multiply the work
-	size_t notes;                     // the same for notes
+	size_t names; // bytes of names that may still be read: names that overlap must not multiply the work
+	size_t notes; // the same for notes
 };
 
 struct elf_note {

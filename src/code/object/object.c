@@ -1,10 +1,12 @@
+// A code object, taken apart: its processor, its kernels with descriptor and metadata, its functions. Symbols, descriptors and metadata
+// may contradict each other in a damaged file; each is bounded by what the segments really hold.
 #include "code/object/object.h"
 
 #include <stdlib.h>
 
 #include "code/object/elf.h"
 #include "code/object/metadata.h"
-#include "code/object/targets.h"
+#include "code/names.h"
 
 enum {
 	OSABI_HSA = 64,
@@ -59,23 +61,19 @@ static enum code_feature feature(const struct elf *e, unsigned shift_v4, uint32_
 	return has ? FEATURE_OFF : FEATURE_NONE;
 }
 
-/** gfx90a of amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-. */
-static struct str processor_of(struct str target)
-{
-	ptrdiff_t at = str_find(target, S("--"));
-	struct str rest = at < 0 ? (struct str){ 0 } : str_from(target, (size_t)at + 2);
-	return str_split(&rest, ':');
-}
-
 static const char *feature_text(enum code_feature f, const char *on, const char *off)
 {
 	return f == FEATURE_ON ? on : f == FEATURE_OFF ? off : "";
 }
 
-static void read_target(struct parse *p)
+/** The flags of the header decide which processor it is; where they name none that is known, the metadata do. A contradiction is told. */
+static void object_read_target(struct parse *p)
 {
 	struct code_object *o = p->object;
-	struct str said = processor_of(p->metadata.target);
+	// gfx90a of amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-.
+	ptrdiff_t at = str_find(p->metadata.target, S("--"));
+	struct str rest = at < 0 ? (struct str){ 0 } : str_from(p->metadata.target, (size_t)at + 2);
+	struct str said = str_split(&rest, ':');
 	o->mach = p->elf.flags & 0xff;
 	o->abi = p->elf.abi;
 	p->target = code_target_of(o->mach);
@@ -101,30 +99,18 @@ static void read_target(struct parse *p)
 					    feature_text(o->xnack, ":xnack+", ":xnack-"));
 }
 
-static void read_metadata(struct parse *p)
-{
-	struct elf_note note;
-	if (elf_note(&p->elf, S("AMDGPU"), NOTE_METADATA, &note))
-		metadata_read(p->arena, p->elf.bytes, note.text_offset, note.text.n, &p->problems, &p->metadata);
-	else if (elf_note(&p->elf, S("AMD"), NOTE_METADATA_V2, &note))
-		code_problem(&p->problems, "note at 0x%zx: metadata of code object V2 (YAML) are not read", note.offset);
-}
-
 // --- kernels ---
 
-static void take_symbol(void *ctx, const struct elf_symbol *s)
+static void object_take_symbol(void *ctx, const struct elf_symbol *s)
 {
 	struct parse *p = ctx;
 	if (s->section == SHN_UNDEF || s->section >= SHN_LORESERVE)
 		return;
 	if (s->type == STT_FUNC || s->type == STT_AMDGPU_HSA_KERNEL) {
-		struct function f = { { s->name, s->address, s->size, NULL },
-				      s->binding == STB_LOCAL ? OF_LOCAL : OF_GLOBAL,
-				      s->section };
-		vec_push(&p->functions, f);
+		const enum origin from = s->binding == STB_LOCAL ? OF_LOCAL : OF_GLOBAL;
+		vec_push(&p->functions, ((struct function){ { s->name, s->address, s->size, NULL }, from, s->section }));
 	} else if (s->name.n > 3 && str_ends(s->name, S(".kd"))) {
-		struct kernel_descriptor d = { str_cut(s->name, s->name.n - 3), s->address, false };
-		vec_push(&p->descriptors, d);
+		vec_push(&p->descriptors, ((struct kernel_descriptor){ str_cut(s->name, s->name.n - 3), s->address, false }));
 	}
 }
 
@@ -135,18 +121,6 @@ static int compare_descriptors(const void *a, const void *b)
 	const struct kernel_descriptor *x = a, *y = b;
 	int order = str_cmp(x->name, y->name);
 	return order ? order : compare_addresses(x->address, y->address);
-}
-
-/** By name, each once: a symbol stands in both tables. */
-static void order_descriptors(struct parse *p)
-{
-	size_t n = 0;
-	if (p->descriptors.len)
-		qsort(p->descriptors.data, p->descriptors.len, sizeof(*p->descriptors.data), compare_descriptors);
-	for (size_t i = 0; i < p->descriptors.len; i++)
-		if (!n || !str_eq(p->descriptors.data[i].name, p->descriptors.data[n - 1].name))
-			p->descriptors.data[n++] = p->descriptors.data[i];
-	p->descriptors.len = n;
 }
 
 static struct kernel_descriptor *descriptor_of(struct parse *p, struct str name)
@@ -163,18 +137,6 @@ static struct kernel_descriptor *descriptor_of(struct parse *p, struct str name)
 			low = middle + 1;
 	}
 	return NULL;
-}
-
-static void check_wave_size(struct parse *p, struct code_kernel *k, bool wave32)
-{
-	unsigned said = k->wave_size;
-	k->wave_size = wave32 ? 32 : 64;
-	if (said && said != k->wave_size)
-		code_problem(&p->problems, "kernel descriptor at address 0x%jx: waves of %u, the metadata say %u",
-			     (uintmax_t)k->descriptor, k->wave_size, said);
-	if (p->target && !(wave32 ? p->target->wave32 : p->target->wave64))
-		code_problem(&p->problems, "kernel descriptor at address 0x%jx: waves of %u, which %s does not have",
-			     (uintmax_t)k->descriptor, k->wave_size, p->target->name);
 }
 
 /** What the hardware is given counts, metadata only where it is silent. */
@@ -197,7 +159,14 @@ static bool read_descriptor(struct parse *p, uint64_t address, struct code_kerne
 	k->scratch = scratch ? scratch : k->scratch;
 	k->kernarg_size = kernarg ? kernarg : k->kernarg_size;
 	k->dynamic_stack |= properties >> 11 & 1;
-	check_wave_size(p, k, wave32);
+	unsigned said = k->wave_size;
+	k->wave_size = wave32 ? 32 : 64;
+	if (said && said != k->wave_size)
+		code_problem(&p->problems, "kernel descriptor at address 0x%jx: waves of %u, the metadata say %u",
+			     (uintmax_t)k->descriptor, k->wave_size, said);
+	if (p->target && !(wave32 ? p->target->wave32 : p->target->wave64))
+		code_problem(&p->problems, "kernel descriptor at address 0x%jx: waves of %u, which %s does not have",
+			     (uintmax_t)k->descriptor, k->wave_size, p->target->name);
 	if (p->target) {
 		k->vgprs_allocated = ((resources1 & 0x3f) + 1) * (wave32 ? p->target->granule_32 : p->target->granule_64);
 		k->accum_offset = p->target->accum_offset ? ((resources3 & 0x3f) + 1) * 4 : 0;
@@ -214,15 +183,21 @@ static void add_kernel(struct parse *p, const struct code_kernel *k)
 {
 	struct code_kernel *to = (struct code_kernel *)p->object->kernels + p->object->nkernels++;
 	*to = *k;
-	if (!k->entry)
-		return;
-	struct function f = { { k->name, k->entry, 0, to }, OF_KERNEL, SHN_UNDEF };
-	vec_push(&p->functions, f);
+	if (k->entry)
+		vec_push(&p->functions, ((struct function){ { k->name, k->entry, 0, to }, OF_KERNEL, SHN_UNDEF }));
 }
 
-static void read_kernels(struct parse *p)
+/** A kernel is a descriptor with a symbol; metadata add its arguments where they are there. */
+static void object_read_kernels(struct parse *p)
 {
-	order_descriptors(p);
+	// By name, each once: a symbol stands in both tables.
+	size_t n = 0;
+	if (p->descriptors.len)
+		qsort(p->descriptors.data, p->descriptors.len, sizeof(*p->descriptors.data), compare_descriptors);
+	for (size_t i = 0; i < p->descriptors.len; i++)
+		if (!n || !str_eq(p->descriptors.data[i].name, p->descriptors.data[n - 1].name))
+			p->descriptors.data[n++] = p->descriptors.data[i];
+	p->descriptors.len = n;
 	p->object->kernels = arena_alloc(p->arena, (p->metadata.nkernels + p->descriptors.len) * sizeof(*p->object->kernels));
 	for (size_t i = 0; i < p->metadata.nkernels; i++) {
 		struct metadata_kernel *m = &p->metadata.kernels[i];
@@ -232,13 +207,13 @@ static void read_kernels(struct parse *p)
 				     NAME_ARG(m->kernel.name));
 			continue;
 		}
-		if (!d)
+		if (d) {
+			d->taken = true;
+			read_descriptor(p, d->address, &m->kernel);
+		} else {
 			code_problem(&p->problems, "metadata at 0x%zx: kernel " NAME_FMT " has no symbol " NAME_FMT ".kd",
 				     m->offset, NAME_ARG(m->kernel.name), NAME_ARG(m->kernel.name));
-		else
-			d->taken = true;
-		if (d)
-			read_descriptor(p, d->address, &m->kernel);
+		}
 		add_kernel(p, &m->kernel);
 	}
 	for (size_t i = 0; i < p->descriptors.len; i++) {
@@ -260,9 +235,25 @@ static int compare_functions(const void *a, const void *b)
 	return order ? order : str_cmp(x->symbol.name, y->symbol.name);
 }
 
-/** Each address once, with its best name and the first size that is given; none outside the segments. */
-static void merge_functions(struct parse *p)
+/** Where a function of no stated size ends at the latest. */
+static uint64_t object_end_of(const struct parse *p, size_t i, uint64_t segment_end)
 {
+	const struct function *f = &p->functions.data[i];
+	uint64_t end = segment_end, address = f->symbol.address;
+	if (i + 1 < p->functions.len && f[1].symbol.address < end)
+		end = f[1].symbol.address;
+	if (f->section < p->elf.nsections) {
+		const struct elf_section *s = &p->elf.sections[f->section];
+		if (s->type && address >= s->address && address - s->address < s->size && s->size < end - s->address)
+			end = s->address + s->size;
+	}
+	return end;
+}
+
+/** Symbols of functions, ordered and bounded, so that a look-up is a binary search. */
+static void read_functions(struct parse *p)
+{
+	// Each address once, with its best name and the first size that is given; none outside the segments.
 	size_t n = 0;
 	struct function *all = p->functions.data;
 	if (p->functions.len)
@@ -282,26 +273,6 @@ static void merge_functions(struct parse *p)
 		}
 	}
 	p->functions.len = n;
-}
-
-/** Where a function of no stated size ends at the latest. */
-static uint64_t end_of(const struct parse *p, size_t i, uint64_t segment_end)
-{
-	const struct function *f = &p->functions.data[i];
-	uint64_t end = segment_end, address = f->symbol.address;
-	if (i + 1 < p->functions.len && f[1].symbol.address < end)
-		end = f[1].symbol.address;
-	if (f->section < p->elf.nsections) {
-		const struct elf_section *s = &p->elf.sections[f->section];
-		if (s->type && address >= s->address && address - s->address < s->size && s->size < end - s->address)
-			end = s->address + s->size;
-	}
-	return end;
-}
-
-static void read_functions(struct parse *p)
-{
-	merge_functions(p);
 	struct code_symbol *to = arena_alloc(p->arena, p->functions.len * sizeof(*to));
 	for (size_t i = 0; i < p->functions.len; i++) {
 		struct code_symbol s = p->functions.data[i].symbol;
@@ -316,7 +287,7 @@ static void read_functions(struct parse *p)
 		if (s.kernel)
 			((struct code_kernel *)s.kernel)->size = s.size;
 		if (!s.size)
-			s.size = end_of(p, i, end) - s.address;
+			s.size = object_end_of(p, i, end) - s.address;
 		to[i] = s;
 	}
 	p->object->symbols = to;
@@ -337,11 +308,17 @@ static struct uh_error *parse(struct arena *a, struct str name, struct str bytes
 	o->nsegments = p.elf.nloads;
 	o->begin = o->segments[0].address;
 	o->end = o->segments[o->nsegments - 1].address + o->segments[o->nsegments - 1].memory_size;
-	if (metadata || !code_target_of(p.elf.flags & 0xff))
-		read_metadata(&p);
-	read_target(&p);
-	elf_symbols(&p.elf, take_symbol, &p);
-	read_kernels(&p);
+	if (metadata || !code_target_of(p.elf.flags & 0xff)) {
+		// Without metadata an object still has symbols and descriptors.
+		struct elf_note note;
+		if (elf_note(&p.elf, S("AMDGPU"), NOTE_METADATA, &note))
+			metadata_read(p.arena, p.elf.bytes, note.text_offset, note.text.n, &p.problems, &p.metadata);
+		else if (elf_note(&p.elf, S("AMD"), NOTE_METADATA_V2, &note))
+			code_problem(&p.problems, "note at 0x%zx: metadata of code object V2 (YAML) are not read", note.offset);
+	}
+	object_read_target(&p);
+	elf_symbols(&p.elf, object_take_symbol, &p);
+	object_read_kernels(&p);
 	read_functions(&p);
 	vec_free(&p.functions);
 	vec_free(&p.descriptors);

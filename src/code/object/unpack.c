@@ -1,3 +1,4 @@
+// Streams that are compressed with zlib or zstd, up to a size that the caller sets: a few bytes can claim to unpack to terabytes.
 #include "code/object/unpack.h"
 
 #include <inttypes.h>
@@ -68,6 +69,7 @@ static enum step step_zstd(struct unpack_stream *s, const uint8_t *in, size_t n,
 	}
 }
 
+/** Unpacks until the stream, the input or what is allowed ends, whichever comes first. What came before damage is kept. */
 static struct uh_error *run(struct unpack_stream *s, const struct file *f, uint64_t offset, uint64_t size, uint64_t *ret_used)
 {
 	_cleanup_free_ uint8_t *chunk = mem_alloc(CHUNK);

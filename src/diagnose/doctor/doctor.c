@@ -21,13 +21,11 @@ struct doctor_asked {
 	const struct host_item *item;
 };
 
-static struct str fill(struct doctor_search *s, struct str phrase, const struct fact_view *view)
+static struct str doctor_fill(struct doctor_search *s, struct str phrase, const struct fact_view *view)
 {
-	struct text out = { 0 };
+	_cleanup_text_ struct text out = { 0 };
 	phrase_fill(&out, phrase, view);
-	struct str filled = arena_str(&s->to->arena, text_str(&out));
-	text_free(&out);
-	return filled;
+	return arena_str(&s->to->arena, text_str(&out));
 }
 
 static const struct command *fill_step(struct doctor_search *s, struct str text, const struct fact_view *view)
@@ -45,7 +43,7 @@ static void list_fact(void *ctx, struct str name)
 {
 	struct doctor_listing *l = ctx;
 	const struct host_fact *f = host_fact(l->scope->host, l->scope->item, name, 0);
-	struct text one = { 0 };
+	_cleanup_text_ struct text one = { 0 };
 	if (!f)
 		return;
 	text_printf(&one, STR_FMT " " STR_FMT, STR_ARG(name), STR_ARG(f->value));
@@ -53,13 +51,12 @@ static void list_fact(void *ctx, struct str name)
 		text_printf(&one, " (" STR_FMT ")", STR_ARG(f->where));
 	if (str_find(text_str(&l->text), text_str(&one)) < 0)
 		text_printf(&l->text, "%s" STR_FMT, l->text.n ? ", " : "", STR_ARG(text_str(&one)));
-	text_free(&one);
 }
 
 static struct str what_was_seen(struct doctor_search *s, const struct doctor_asked *q, const struct fact_view *view)
 {
 	if (q->seen.n)
-		return fill(s, q->seen, view);
+		return doctor_fill(s, q->seen, view);
 	struct doctor_listing l = { .scope = view->ctx };
 	condition_facts(q->when, view, list_fact, &l);
 	struct str seen = arena_str(&s->to->arena, text_str(&l.text));
@@ -125,18 +122,18 @@ static bool told_already(struct doctor_search *s, const struct finding *f, const
 	return false;
 }
 
-static void tell(struct doctor_search *s, const struct doctor_asked *q)
+static void doctor_tell(struct doctor_search *s, const struct doctor_asked *q)
 {
 	const struct host_scope scope = { s->h, q->item };
 	const struct fact_view view = host_view(&scope);
 	struct finding *f = arena_alloc(&s->to->arena, sizeof(*f));
 	*f = (struct finding){ .id = q->head.id, .severity = q->severity, .item = q->item };
 	f->hides = q->check ? q->check->hides : NULL;
-	f->title = fill(s, q->title, &view);
+	f->title = doctor_fill(s, q->title, &view);
 	f->seen = what_was_seen(s, q, &view);
 	if (told_already(s, f, q->item))
 		return;
-	f->why = q->why.n || q->check ? fill(s, q->why, &view) : S("The reports are about exactly this combination.");
+	f->why = q->why.n || q->check ? doctor_fill(s, q->why, &view) : S("The reports are about exactly this combination.");
 	take_remedy(s, f, q, &view);
 	if (q->item->gpu)
 		vec_push(&f->gpus, q->item->gpu->pci);
@@ -156,7 +153,8 @@ static void ask_check(struct doctor_search *s, const struct know_check *c, const
 		vec_push(&s->hides, c->hides);
 		return;
 	}
-	tell(s, &(struct doctor_asked){ c->head, c->severity, c->title, c->seen, c->why, c->when, c->remedy, c, NULL, item });
+	doctor_tell(s, &(struct doctor_asked){ c->head, c->severity, c->title, c->seen, c->why, c->when, c->remedy, c, NULL,
+					       item });
 }
 
 static void ask_bad(struct doctor_search *s, const struct know_bad *b, const struct host_item *gpu)
@@ -164,8 +162,8 @@ static void ask_bad(struct doctor_search *s, const struct know_bad *b, const str
 	const struct host_scope scope = { s->h, gpu };
 	const struct fact_view view = host_view(&scope);
 	if (condition_eval(b->when, &view) == TRUTH_YES)
-		tell(s,
-		     &(struct doctor_asked){ b->head, b->severity, b->title, { 0 }, b->why, b->when, b->remedy, NULL, b, gpu });
+		doctor_tell(s, &(struct doctor_asked){
+				       b->head, b->severity, b->title, { 0 }, b->why, b->when, b->remedy, NULL, b, gpu });
 }
 
 static void finding_free(struct finding *f) { vec_free(&f->gpus); }
@@ -178,7 +176,7 @@ static bool names(const struct know_list *list, struct str id)
 	return false;
 }
 
-static bool hidden(const struct doctor_search *s, const struct finding *one)
+static bool doctor_hidden(const struct doctor_search *s, const struct finding *one)
 {
 	const struct findings *f = s->to;
 	for (size_t n = 0; n < f->list.len; n++)
@@ -193,16 +191,15 @@ static bool hidden(const struct doctor_search *s, const struct finding *one)
 static void drop_hidden(struct doctor_search *s)
 {
 	struct findings *f = s->to;
-	VEC(struct finding *) kept = { 0 };
+	_cleanup_vec_ VEC(struct finding *) kept = { 0 };
 	for (size_t n = 0; n < f->list.len; n++)
-		if (!hidden(s, f->list.data[n]))
+		if (!doctor_hidden(s, f->list.data[n]))
 			vec_push(&kept, f->list.data[n]);
 		else
 			finding_free(f->list.data[n]);
 	for (size_t n = 0; n < kept.len; n++)
 		f->list.data[n] = kept.data[n];
 	f->list.len = kept.len;
-	vec_free(&kept);
 }
 
 static int by_severity(const void *a, const void *b)

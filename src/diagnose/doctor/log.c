@@ -14,11 +14,11 @@ enum { TAIL = 2 << 20, SEEN_MOST = 512 };
 /** Where the log of the running system may lie in a tree; the first that is there. Those that go on over several boots come last. */
 static const char *const logs[] = { "/var/log/dmesg",    "/dmesg.txt",        "/dmesg",
 				    "/var/log/kern.log", "/var/log/messages", "/var/log/syslog" };
-enum { LOGS = sizeof(logs) / sizeof(logs[0]) };
+enum { LOGS = ARRAY_SIZE(logs) };
 
 static bool is_refusal(int error) { return error == EACCES || error == EPERM; }
 
-static void note_unread(struct host *h, struct str where) { host_note_unread(h, "the kernel log", where); }
+static void doctor_log_note_unread(struct host *h, struct str where) { host_note_unread(h, "the kernel log", where); }
 
 enum said_of { OF_DEVICE, OF_PART, OF_MACHINE }; // the GPU that a line names, those of a PCI id, the machine
 struct log_said {
@@ -43,7 +43,7 @@ struct log_look {
 	VEC(struct log_said) said;
 };
 
-static void remember(struct log_look *l, const struct event *e, struct str name, struct str value, enum said_of of)
+static void doctor_log_remember(struct log_look *l, const struct event *e, struct str name, struct str value, enum said_of of)
 {
 	struct arena *a = &l->h->arena;
 	if (l->said.len == SEEN_MOST)
@@ -60,18 +60,18 @@ static void remember(struct log_look *l, const struct event *e, struct str name,
 static void remember_fact(struct log_look *l, const struct event *e, struct str name, struct str value)
 {
 	const struct know_event *event = e->signature->event;
-	for (size_t n = 0; n < sizeof(kept) / sizeof(kept[0]); n++)
+	for (size_t n = 0; n < ARRAY_SIZE(kept); n++)
 		if (str_is(event->head.id, kept[n].event) && str_is(name, kept[n].fact)) {
 			if (str_starts(value, str_z(kept[n].starts)))
-				remember(l, e, str_z(kept[n].noted), value, kept[n].of);
+				doctor_log_remember(l, e, str_z(kept[n].noted), value, kept[n].of);
 			return;
 		}
 	if (event->opens == OPENS_CONTEXT)
-		remember(l, e, name, value, OF_DEVICE);
+		doctor_log_remember(l, e, name, value, OF_DEVICE);
 }
 
 /** A log may hold several boots: the last one counts. */
-static void on_event(void *ctx, const struct event *e)
+static void doctor_log_on_event(void *ctx, const struct event *e)
 {
 	struct log_look *l = ctx;
 	if (!e->signature || !e->signature->event)
@@ -79,7 +79,7 @@ static void on_event(void *ctx, const struct event *e)
 	const struct know_event *event = e->signature->event;
 	if (str_is(event->head.id, "kernel-boot"))
 		l->said.len = 0;
-	remember(l, e, (struct str){ 0 }, (struct str){ 0 }, OF_DEVICE);
+	doctor_log_remember(l, e, (struct str){ 0 }, (struct str){ 0 }, OF_DEVICE);
 	for (size_t n = 0; n < e->nfacts; n++)
 		remember_fact(l, e, e->facts[n].name, e->facts[n].value);
 }
@@ -113,7 +113,7 @@ static void note_gap(struct log_look *l, struct host_item *i, const struct log_s
 static void note_part(struct log_look *l, const struct log_said *s)
 {
 	struct host *h = l->h;
-	VEC(struct host_item *) meant = { 0 };
+	_cleanup_vec_ VEC(struct host_item *) meant = { 0 };
 	bool sure = true;
 	for (size_t n = 0; n < h->items.len; n++) {
 		struct host_item *i = h->items.data[n];
@@ -128,7 +128,6 @@ static void note_part(struct log_look *l, const struct log_said *s)
 	}
 	for (size_t n = 0; n < meant.len && (sure || meant.len == 1); n++)
 		note_gap(l, meant.data[n], s);
-	vec_free(&meant);
 }
 
 /** What files say weighs more than what the log says, which only fills gaps. */
@@ -153,7 +152,7 @@ struct memory {
 	struct str left;
 };
 
-static ssize_t read_memory(struct source *s, void *buffer, size_t size, struct uh_error **ret_err)
+static ssize_t doctor_log_read_memory(struct source *s, void *buffer, size_t size, struct uh_error **ret_err)
 {
 	(void)ret_err;
 	struct memory *m = s->ctx;
@@ -183,29 +182,34 @@ static struct str tree_log(struct host *h, const char **ret_name, const char **r
 	return (struct str){ 0 };
 }
 
-static void on_record(void *ctx, const char *name, const struct source_record *record) { evidence_record(ctx, name, record); }
-static void on_problem(void *ctx, struct uh_error *err)
+static void doctor_log_on_record(void *ctx, const char *name, const struct source_record *record)
+{
+	evidence_record(ctx, name, record);
+}
+static void doctor_log_on_problem(void *ctx, struct uh_error *err)
 {
 	(void)ctx;
 	uh_error_free(err);
 }
-static void on_visit(void *ctx, struct source *s)
+static void doctor_log_on_visit(void *ctx, struct source *s)
 {
 	(void)ctx;
 	(void)s;
 }
 
 /** @refused: a file of the tree that may not be read; NULL. */
-static void read_journal(struct evidence_reader *r, struct host *h, const char *refused)
+static void doctor_log_read_journal(struct evidence_reader *r, struct host *h, const char *refused)
 {
-	const struct source_visitor v = { .visit = on_visit, .record = on_record, .problem = on_problem, .ctx = r };
+	const struct source_visitor v = {
+		.visit = doctor_log_on_visit, .record = doctor_log_on_record, .problem = doctor_log_on_problem, .ctx = r
+	};
 	if (h->root && !host_answers(h, "/var/log/journal")) {
 		host_machine(h)->doubt = true;
 		return;
 	}
 	if (tape_plays(h->tape)) {
 		if (!tape_play_log(h->tape, TAPE_LOG_BOOT, &v) && !tape_play_log(h->tape, TAPE_LOG_BUFFER, &v))
-			note_unread(h, S("/dev/kmsg"));
+			doctor_log_note_unread(h, S("/dev/kmsg"));
 		return;
 	}
 	struct uh_error *err = source_journal(h->root, 0, &v);
@@ -214,24 +218,24 @@ static void read_journal(struct evidence_reader *r, struct host *h, const char *
 		err = source_kmsg("/dev/kmsg", &v);
 	}
 	if (err && (refused || is_refusal(err->errnum)))
-		note_unread(h, refused ? str_z(refused) : h->root ? S("/var/log/journal") : S("/dev/kmsg"));
+		doctor_log_note_unread(h, refused ? str_z(refused) : h->root ? S("/var/log/journal") : S("/dev/kmsg"));
 	door_forget(err); // no log is no finding here
 }
 
 void doctor_read_log(struct host *h)
 {
 	struct log_look l = { .h = h, .name = "journal" };
-	struct evidence_reader *r = evidence_reader_new(h->know, (struct event_sink){ on_event, &l });
+	struct evidence_reader *r = evidence_reader_new(h->know, (struct event_sink){ doctor_log_on_event, &l });
 	struct memory m = { 0 };
 	const char *refused = NULL;
 	if (h->root)
 		m.left = tree_log(h, &l.name, &refused);
 	if (m.left.n) {
-		struct source s = { .name = l.name, .read = read_memory, .ctx = &m };
+		struct source s = { .name = l.name, .read = doctor_log_read_memory, .ctx = &m };
 		uh_error_free(evidence_read(r, &s));
 	} else {
 		l.name = "journal";
-		read_journal(r, h, refused);
+		doctor_log_read_journal(r, h, refused);
 	}
 	note_said(&l);
 	evidence_reader_free(r);

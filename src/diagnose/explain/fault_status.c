@@ -18,7 +18,7 @@ static void drop_empty_fields(struct diag_event *e)
 	size_t n = 0;
 	for (size_t i = 0; i < e->nfacts; i++) {
 		bool empty = false;
-		for (size_t f = 0; f < sizeof(fields) / sizeof(fields[0]); f++)
+		for (size_t f = 0; f < ARRAY_SIZE(fields); f++)
 			empty |= str_is(e->facts[i].name, fields[f]);
 		if (!empty)
 			e->facts[n++] = e->facts[i];

@@ -1,5 +1,5 @@
 // From the name of a GPU kernel to what it does, in words that its user knows.
-#include "code/demangle.h"
+#include "code/names.h"
 #include "diagnose/incident.h"
 
 enum { SHORT_BYTES = 72, ARGUMENTS_BYTES = 48 };
@@ -18,9 +18,9 @@ static size_t arguments_length(struct str s)
 }
 
 /** Without namespaces, and without the spaces that older compilers put between brackets. */
-static struct str tidy(struct arena *a, struct str s)
+static struct str kernels_tidy(struct arena *a, struct str s)
 {
-	struct text out = { 0 };
+	_cleanup_text_ struct text out = { 0 };
 	while (s.n) {
 		size_t word = 0;
 		while (word < s.n && char_word(s.p[word]))
@@ -34,13 +34,11 @@ static struct str tidy(struct arena *a, struct str s)
 			text_add(&out, str_cut(s, word));
 		s = str_from(s, word);
 	}
-	struct str copy = arena_str(a, text_str(&out));
-	text_free(&out);
-	return copy;
+	return arena_str(a, text_str(&out));
 }
 
 /** The name with which people speak of the kernel: the part that is known, or the function without its arguments. */
-static struct str short_name(struct arena *a, struct str name, struct str fragment)
+static struct str kernels_short_name(struct arena *a, struct str name, struct str fragment)
 {
 	ptrdiff_t at = fragment.n ? str_find(name, fragment) : -1;
 	if (at >= 0 && !str_starts(name, S("_Z"))) {
@@ -52,7 +50,7 @@ static struct str short_name(struct arena *a, struct str name, struct str fragme
 		struct str behind = str_from(name, end);
 		size_t arguments = str_starts(behind, S("<")) ? arguments_length(behind) : 0;
 		end += arguments <= ARGUMENTS_BYTES ? arguments : 0;
-		return str_cut(tidy(a, (struct str){ name.p + begin, end - begin }), SHORT_BYTES);
+		return str_cut(kernels_tidy(a, (struct str){ name.p + begin, end - begin }), SHORT_BYTES);
 	}
 	// `void ns::kernel<...>(...)`: the function's own name
 	struct str rest = name;
@@ -65,7 +63,7 @@ static struct str short_name(struct arena *a, struct str name, struct str fragme
 		}
 		end = i + 1;
 	}
-	struct str plain = tidy(a, str_cut(rest, end));
+	struct str plain = kernels_tidy(a, str_cut(rest, end));
 	return str_cut(plain.n ? plain : name, SHORT_BYTES);
 }
 
@@ -128,7 +126,7 @@ static struct str usual_cause(const struct know_kernel *k, const struct diag_eve
 
 static void explain_operation(struct incident *i, struct diag_event *e, const struct know_kernel *k)
 {
-	struct text note = { 0 };
+	_cleanup_text_ struct text note = { 0 };
 	struct str usual = usual_cause(k, e);
 	text_printf(&note, "What this " STR_FMT " kernel does: " STR_FMT ".", STR_ARG(k->library), STR_ARG(k->operation));
 	if (k->asserts.n && usual.p == k->on_assert.p)
@@ -139,7 +137,6 @@ static void explain_operation(struct incident *i, struct diag_event *e, const st
 		text_printf(&note, " Look at " STR_FMT "%s" STR_FMT ".", STR_ARG(k->wrapper),
 			    k->source.n && k->wrapper.n ? ", " : "", STR_ARG(k->source));
 	diag_set_note(i, e, "operation_note", text_str(&note));
-	text_free(&note);
 }
 
 void kernels_explain(struct incident *i, struct diag_event *e, const struct know *k)
@@ -151,7 +148,7 @@ void kernels_explain(struct incident *i, struct diag_event *e, const struct know
 	const struct know_kernel *known = find_kernel(k, name, &fragment);
 	if (!known && !str_eq(name, printed->value))
 		known = find_kernel(k, printed->value, &fragment);
-	diag_conclude(i, e, "kernel_short", short_name(&i->arena, name, fragment));
+	diag_conclude(i, e, "kernel_short", kernels_short_name(&i->arena, name, fragment));
 	struct str isa = name_isa(&i->arena, printed->value);
 	diag_conclude(i, e, "kernel_isa", isa);
 	if (isa.n)

@@ -15,7 +15,7 @@ static const double at_once = 0.5;
 static struct str identity(const struct diag_event *e)
 {
 	static const char *const names[] = { "rank", "group_rank", "worker", "agent", "pid" };
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		struct str value = diag_value(e, names[i]);
 		if (value.n)
 			return value;
@@ -57,14 +57,14 @@ static struct diag_rank *rank_for(struct incident *i, const struct diag_event *e
 	return &i->ranks.data[i->ranks.len - 1];
 }
 
-static void take_number(const struct diag_event *e, const char *name, int64_t *to, bool largest)
+static void explain_ranks_take_number(const struct diag_event *e, const char *name, int64_t *to, bool largest)
 {
 	int64_t n;
 	if (str_number(diag_value(e, name), &n) && (*to < 0 || (largest ? n > *to : n < *to)))
 		*to = n;
 }
 
-static void take_event(struct incident *i, const struct diag_event *e)
+static void explain_ranks_take_event(struct incident *i, const struct diag_event *e)
 {
 	struct diag_rank *r = rank_for(i, e);
 	r->rank = r->rank.n ? r->rank : diag_value(e, "rank").n ? diag_value(e, "rank") : diag_value(e, "group_rank");
@@ -72,12 +72,12 @@ static void take_event(struct incident *i, const struct diag_event *e)
 	r->worker = r->worker.n ? r->worker : diag_value(e, "worker");
 	r->node = r->node.n ? r->node : diag_value(e, "gpu_node");
 	r->collective = r->collective.n ? r->collective : diag_value(e, "collective");
-	take_number(e, "seq", &r->seq, false);
-	take_number(e, "enqueued", &r->enqueued, true);
-	take_number(e, "completed", &r->completed, true);
+	explain_ranks_take_number(e, "seq", &r->seq, false);
+	explain_ranks_take_number(e, "enqueued", &r->enqueued, true);
+	explain_ranks_take_number(e, "completed", &r->completed, true);
 }
 
-static int by_rank(const void *a, const void *b)
+static int explain_ranks_by_rank(const void *a, const void *b)
 {
 	const struct diag_rank *x = a, *y = b;
 	int64_t m, n;
@@ -89,7 +89,7 @@ static int by_rank(const void *a, const void *b)
 
 static bool same_clock(struct stamp a, struct stamp b) { return a.clock == b.clock && a.clock != TIME_NONE; }
 
-static struct str name_of(struct incident *i, const struct diag_rank *r)
+static struct str explain_ranks_name_of(struct incident *i, const struct diag_rank *r)
 {
 	if (r->rank.n)
 		return arena_printf(&i->arena, "rank " STR_FMT, STR_ARG(r->rank));
@@ -164,7 +164,7 @@ static bool is_one_job(const struct incident *i)
 
 static void judge_faults(struct incident *i, struct text *note)
 {
-	struct text nodes = { 0 };
+	_cleanup_text_ struct text nodes = { 0 };
 	size_t faults = 0, distinct = faulting_nodes(i, &nodes);
 	double span = 0, lead = 0;
 	for (size_t n = 0; n < i->ranks.len; n++)
@@ -174,7 +174,9 @@ static void judge_faults(struct incident *i, struct text *note)
 		text_printf(note, "All %zu processes name the same GPU (node-" STR_FMT "): suspect that GPU, not their code. ",
 			    faults, STR_ARG(text_str(&nodes)));
 	else if (faults > 1 && distinct == 1)
-		text_printf(note, "%zu processes failed on GPU node-" STR_FMT ": if other programs fail there too, suspect the card. ",
+		text_printf(note,
+			    "%zu processes failed on GPU node-" STR_FMT
+			    ": if other programs fail there too, suspect the card. ",
 			    faults, STR_ARG(text_str(&nodes)));
 	else if (distinct > 1 && first && span <= at_once)
 		text_printf(note,
@@ -188,7 +190,7 @@ static void judge_faults(struct incident *i, struct text *note)
 			    "many bad GPUs. ",
 			    distinct, STR_ARG(text_str(&nodes)));
 	if (faults > 1 && first && (span > at_once || distinct < 2) && lead > 0 && (distinct != 1 || is_one_job(i))) {
-		struct str name = name_of(i, first);
+		struct str name = explain_ranks_name_of(i, first);
 		text_printf(note,
 			    "The first was " STR_FMT ", %.3g s before the next; the others may have failed because of it. ",
 			    STR_ARG(name), lead);
@@ -197,12 +199,11 @@ static void judge_faults(struct incident *i, struct text *note)
 	} else if (first && faults > 1) {
 		first->role = "first";
 	}
-	text_free(&nodes);
 }
 
 // --- collectives ---
 
-static int64_t progress_of(const struct diag_rank *r) { return r->enqueued >= 0 ? r->enqueued : r->seq; }
+static int64_t explain_ranks_progress_of(const struct diag_rank *r) { return r->enqueued >= 0 ? r->enqueued : r->seq; }
 
 static bool has_rank(const struct incident *i, struct str group, int64_t rank)
 {
@@ -227,23 +228,25 @@ static void ranks_missing(const struct incident *i, struct str group, int64_t al
 /** @all: how many ranks there are, as far as the evidence tells; 0: it does not. */
 static void judge_in_step(struct incident *i, struct str group, int64_t operation, int64_t all, struct text *note)
 {
-	struct text missing = { 0 };
+	_cleanup_text_ struct text missing = { 0 };
 	ranks_missing(i, group, all, &missing);
 	if (missing.n)
-		text_printf(note, "There is no report of rank " STR_FMT " here: look there first. The others are all at operation %lld. ",
+		text_printf(note,
+			    "There is no report of rank " STR_FMT
+			    " here: look there first. The others are all at operation %lld. ",
 			    STR_ARG(text_str(&missing)), (long long)operation);
 	else
 		text_printf(note,
-			    "The ranks that report are all at operation %lld: none of them lags. So a link, the network or a GPU is "
+			    "The ranks that report are all at operation %lld: none of them lags. So a link, the network or a "
+			    "GPU is "
 			    "stuck inside the operation, or a rank is stuck that is not in this evidence. ",
 			    (long long)operation);
 	diag_conclude(i, i->root, "ranks_in_step", missing.n ? (struct str){ 0 } : S("yes"));
 	diag_conclude(i, i->root, "ranks_missing", text_str(&missing));
-	text_free(&missing);
 }
 
 /** The incident is told by what lags, where that has an event of the same cause: title and timeline then name one operation. */
-static void take_root(struct incident *i)
+static void explain_ranks_take_root(struct incident *i)
 {
 	for (size_t n = 0; n < i->events.len; n++) {
 		struct diag_event *e = i->events.data[n];
@@ -270,7 +273,7 @@ static struct rank_waiting count_waiting(const struct incident *i, struct str gr
 	for (size_t n = 0; n < i->ranks.len; n++) {
 		const struct diag_rank *r = &i->ranks.data[n];
 		int64_t number;
-		if (!str_eq(r->group, group) || progress_of(r) < 0)
+		if (!str_eq(r->group, group) || explain_ranks_progress_of(r) < 0)
 			continue;
 		w.n++;
 		w.started += r->enqueued >= 0;
@@ -284,7 +287,7 @@ static struct rank_waiting count_waiting(const struct incident *i, struct str gr
 	for (size_t n = 0; n < i->ranks.len; n++) {
 		const struct diag_rank *r = &i->ranks.data[n];
 		const int64_t at = reached(r, w.started == w.n);
-		if (!str_eq(r->group, group) || progress_of(r) < 0)
+		if (!str_eq(r->group, group) || explain_ranks_progress_of(r) < 0)
 			continue;
 		w.low = at < w.low ? at : w.low;
 		w.high = at > w.high ? at : w.high;
@@ -295,11 +298,11 @@ static struct rank_waiting count_waiting(const struct incident *i, struct str gr
 static void judge_lagging(struct incident *i, struct str group, const struct rank_waiting *w, struct text *note)
 {
 	const bool started = w->started == w->n;
-	struct text behind = { 0 };
+	_cleanup_text_ struct text behind = { 0 };
 	size_t n_behind = 0;
 	for (size_t n = 0; n < i->ranks.len; n++) {
 		struct diag_rank *r = &i->ranks.data[n];
-		if (!str_eq(r->group, group) || progress_of(r) < 0)
+		if (!str_eq(r->group, group) || explain_ranks_progress_of(r) < 0)
 			continue;
 		r->role = reached(r, started) == w->low ? "first" : "victim";
 		if (reached(r, started) == w->low && n_behind++ < RANKS_SHOWN)
@@ -313,9 +316,8 @@ static void judge_lagging(struct incident *i, struct str group, const struct ran
 		    n_behind > 1 ? "are at" :
 				   "is at",
 		    (long long)w->low, started ? "" : "at ", (long long)w->high);
-	take_root(i);
+	explain_ranks_take_root(i);
 	diag_conclude(i, i->root, "lagging_ranks", text_str(&behind));
-	text_free(&behind);
 }
 
 /** Whether ranks of one group are behind the others. What one has started is not held against what another waits for. */
@@ -342,7 +344,7 @@ static void judge_collectives(struct incident *i, struct text *note)
 	bool several = false;
 	for (size_t n = 0; n < i->ranks.len; n++) {
 		const struct str group = i->ranks.data[n].group;
-		if (!group.n || progress_of(&i->ranks.data[n]) < 0)
+		if (!group.n || explain_ranks_progress_of(&i->ranks.data[n]) < 0)
 			continue;
 		several |= only.n && !str_eq(only, group);
 		only = group;
@@ -365,7 +367,7 @@ static bool blame_fault(struct incident *i)
 	struct diag_rank *r = speaks_for_rank(i->root) ? rank_for(i, i->root) : NULL;
 	bool waited = false;
 	for (size_t n = 0; r && is_fault(r) && n < i->ranks.len; n++)
-		if (progress_of(&i->ranks.data[n]) >= 0) {
+		if (explain_ranks_progress_of(&i->ranks.data[n]) >= 0) {
 			i->ranks.data[n].role = "victim";
 			waited = true;
 		}
@@ -375,7 +377,7 @@ static bool blame_fault(struct incident *i)
 }
 
 /** What lags or failed first is the cause; the events of the others follow from it. */
-static void assign_roles(struct incident *i)
+static void explain_ranks_assign_roles(struct incident *i)
 {
 	bool any_first = false;
 	for (size_t n = 0; n < i->ranks.len; n++)
@@ -385,25 +387,24 @@ static void assign_roles(struct incident *i)
 		const struct diag_rank *r = speaks_for_rank(e) ? rank_for(i, e) : NULL;
 		if (r && r->role && (e->role == ROLE_CAUSE || e->role == ROLE_EFFECT) && e->cause == i->cause)
 			e->role = strcmp(r->role, "first") ? ROLE_EFFECT : ROLE_CAUSE;
-		else if (r && r->role && !strcmp(r->role, "first") && progress_of(r) >= 0 && !e->cause)
+		else if (r && r->role && !strcmp(r->role, "first") && explain_ranks_progress_of(r) >= 0 && !e->cause)
 			e->role = ROLE_CAUSE; // its trace has nothing pending: that is what is wrong with it
 	}
 }
 
 void ranks_explain(struct incident *i)
 {
-	struct text note = { 0 };
+	_cleanup_text_ struct text note = { 0 };
 	i->ranks.len = 0;
 	for (size_t n = 0; n < i->events.len; n++)
 		if (speaks_for_rank(i->events.data[n]))
-			take_event(i, i->events.data[n]);
+			explain_ranks_take_event(i, i->events.data[n]);
 	if (i->ranks.len > 1)
-		qsort(i->ranks.data, i->ranks.len, sizeof(i->ranks.data[0]), by_rank);
+		qsort(i->ranks.data, i->ranks.len, sizeof(i->ranks.data[0]), explain_ranks_by_rank);
 	judge_faults(i, &note);
 	if (!blame_fault(i))
 		judge_collectives(i, &note);
-	assign_roles(i);
+	explain_ranks_assign_roles(i);
 	if (note.n > 1)
 		diag_set_note(i, i->root, "ranks_note", (struct str){ note.p, note.n - 1 });
-	text_free(&note);
 }

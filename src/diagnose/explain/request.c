@@ -1,4 +1,4 @@
-// Requests for memory: whether one is larger than the whole card.
+// Requests for memory: whether one is larger than the whole card, or than any, or was refused although there was room.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "diagnose/incident.h"
 
 /** `17.14` and `GiB`, in bytes; 0 where it is not known. */
-static double bytes_of(const struct diag_event *e, const char *number, const char *unit)
+static double request_bytes_of(const struct diag_event *e, const char *number, const char *unit)
 {
 	static const char prefixes[] = "BKMGT";
 	const struct fact *value = diag_fact(e, number), *in = diag_fact(e, unit);
@@ -23,6 +23,10 @@ static double bytes_of(const struct diag_event *e, const char *number, const cha
 
 void request_explain(struct incident *i, struct diag_event *e)
 {
-	double wanted = bytes_of(e, "wanted", "wanted_unit"), capacity = bytes_of(e, "capacity", "capacity_unit");
+	double wanted = request_bytes_of(e, "wanted", "wanted_unit"),
+	       capacity = request_bytes_of(e, "capacity", "capacity_unit");
+	const double left = request_bytes_of(e, "free", "free_unit"), absurd = 1024.0 * 1024 * 1024 * 1024 * 4;
 	diag_conclude(i, e, "beyond_capacity", capacity > 0 && wanted > capacity ? S("yes") : (struct str){ 0 });
+	diag_conclude(i, e, "beyond_reason", wanted > absurd ? S("yes") : (struct str){ 0 });
+	diag_conclude(i, e, "enough_free", wanted > 0 && left > 2 * wanted ? S("yes") : (struct str){ 0 });
 }

@@ -5,14 +5,14 @@
 
 #include "diagnose/incident.h"
 #include "diagnose/join_merge.h"
-#include "evidence/waves/lanes.h"
+#include "evidence/waves/wave_code.h"
 #include "gpu/memory/map.h"
 
 enum { SHOWN = 6, PAGE_SHIFT = 12 };
 
 static struct str shown_values(struct arena *a, const struct lane_pattern *p, uint64_t mask)
 {
-	struct text out = { 0 };
+	_cleanup_text_ struct text out = { 0 };
 	unsigned shown = 0;
 	for (unsigned lane = 0; lane < WAVE_LANES; lane++) {
 		if (!(mask >> lane & 1) || !lane_known(p->v, lane))
@@ -28,9 +28,7 @@ static struct str shown_values(struct arena *a, const struct lane_pattern *p, ui
 		else if (!p->address && value >= 0xc0000000u)
 			text_printf(&out, " (%d)", (int32_t)value);
 	}
-	struct str s = arena_str(a, text_str(&out));
-	text_free(&out);
-	return s;
+	return arena_str(a, text_str(&out));
 }
 
 static void tell_odd(struct incident *i, struct diag_event *e, const struct lane_pattern *p)
@@ -41,7 +39,7 @@ static void tell_odd(struct incident *i, struct diag_event *e, const struct lane
 	diag_conclude(i, e, "odd_lanes",
 		      arena_printf(&i->arena, "lane%s " STR_FMT, __builtin_popcountll(p->odd) > 1 ? "s" : "", STR_ARG(lanes)));
 	diag_conclude(i, e, "odd_values", values);
-	struct text note = { 0 };
+	_cleanup_text_ struct text note = { 0 };
 	text_printf(&note, "In register " STR_FMT " the other lanes ", STR_ARG(p->v->name));
 	if (p->stepped && p->step == 0)
 		text_printf(&note, "all hold 0x%x", p->base);
@@ -55,7 +53,6 @@ static void tell_odd(struct incident *i, struct diag_event *e, const struct lane
 	else
 		text_printf(&note, " If this is the index, or the index was computed from it, these are the bad values.");
 	diag_set_note(i, e, "lanes_note", text_str(&note));
-	text_free(&note);
 }
 
 static void find_odd_lanes(struct incident *i, struct diag_event *e, uint64_t active)
@@ -69,7 +66,7 @@ static void find_odd_lanes(struct incident *i, struct diag_event *e, uint64_t ac
 static void judge_pc(struct incident *i, struct diag_event *e, const char *reason, unsigned places)
 {
 	const struct fact *instruction = diag_fact(e, "instruction");
-	struct text note = { 0 };
+	_cleanup_text_ struct text note = { 0 };
 	if (strstr(reason, "ASSERT") && instruction && str_starts(instruction->value, S("s_endpgm")))
 		text_printf(&note,
 			    "The pc is at s_endpgm because the trap is the instruction before it (s_trap 2; s_endpgm): the "
@@ -88,7 +85,6 @@ static void judge_pc(struct incident *i, struct diag_event *e, const char *reaso
 	}
 	if (note.n)
 		diag_set_note(i, e, "pc_note", text_str(&note));
-	text_free(&note);
 }
 
 // --- addresses ---
@@ -115,7 +111,7 @@ static bool match_fault(struct incident *i, struct diag_event *e, const struct w
 		struct str lanes = lanes_say(&i->arena, mask), source = diag_value(e, "source");
 		diag_conclude(i, e, "fault_lanes", lanes);
 		diag_conclude(i, e, "use_after_free", diag_value(i->events.data[n], "use_after_free"));
-		struct text note = { 0 };
+		_cleanup_text_ struct text note = { 0 };
 		text_printf(&note, "The fault at " STR_FMT " is %s this access: " STR_FMT " at pc 0x%llx", STR_ARG(f->value),
 			    maybe ? "probably of" : "of", STR_ARG(x->instruction), (unsigned long long)x->pc);
 		if (source.n)
@@ -123,7 +119,6 @@ static bool match_fault(struct incident *i, struct diag_event *e, const struct w
 		text_printf(&note, ", lane%s " STR_FMT "%s.", __builtin_popcountll(mask) > 1 ? "s" : "", STR_ARG(lanes),
 			    maybe ? ", whose registers still hold that address" : "");
 		diag_set_note(i, e, "access_note", text_str(&note));
-		text_free(&note);
 		return true;
 	}
 	return false;
@@ -138,7 +133,7 @@ static void explain_access(struct incident *i, struct diag_event *e)
 				return;
 	struct str access = diag_value(e, "access"), addresses = diag_value(e, "effective_addresses");
 	struct str place = diag_value(e, "effective_place"), where = diag_value(e, "access_pc");
-	struct text note = { 0 };
+	_cleanup_text_ struct text note = { 0 };
 	if (!access.n)
 		return;
 	if (where.n)
@@ -163,7 +158,6 @@ static void explain_access(struct incident *i, struct diag_event *e)
 		text_printf(&note, "; its addresses are unknown, because other lanes may be active since");
 	text_add(&note, S("."));
 	diag_set_note(i, e, "access_note", text_str(&note));
-	text_free(&note);
 }
 
 /** What a recording says of the place of a fault: more than a map does, since it also has what was freed. NULL: nothing. */
@@ -176,6 +170,28 @@ static const struct fact *place_told(const struct incident *i, uint64_t page)
 			return f;
 	}
 	return NULL;
+}
+
+/** An index of 32 bits that overflowed leaves the address 2 GiB or a power of two more away from its place in a large buffer. */
+static void note_overflow(struct incident *i, struct diag_event *e, const struct dump *d, uint64_t address)
+{
+	enum { SHIFT_FIRST = 31, SHIFT_LAST = 35 };
+	if (map_locate(d->map, d->nmap, address).relation == MAP_INSIDE)
+		return;
+	for (unsigned shift = SHIFT_FIRST; shift <= SHIFT_LAST; shift++) {
+		const uint64_t away = UINT64_C(1) << shift;
+		for (int below = 1; below >= 0; below--) {
+			struct map_place p = map_locate(d->map, d->nmap, below ? address + away : address - away);
+			if (p.relation != MAP_INSIDE || p.range.end - p.range.begin < UINT64_C(1) << SHIFT_FIRST)
+				continue;
+			diag_conclude(i, e, "index_overflow",
+				      arena_printf(&i->arena, STR_FMT " %s a place inside of the " STR_FMT " buffer at 0x%llx",
+						   STR_ARG(map_size_say(&i->arena, away)), below ? "below" : "above",
+						   STR_ARG(map_size_say(&i->arena, p.range.end - p.range.begin)),
+						   (unsigned long long)p.range.begin));
+			return;
+		}
+	}
 }
 
 /** Which buffer the address of a fault is in or near, where a recording or a core tells which there were. */
@@ -192,6 +208,7 @@ static void locate_fault(struct incident *i, struct diag_event *e, const struct 
 			arena_printf(&i->arena, "By the job's recording, the address is " STR_FMT ".", STR_ARG(told->value)));
 	} else if (d) {
 		struct map_place p = map_locate(d->map, d->nmap, address);
+		note_overflow(i, e, d, address);
 		diag_conclude(i, e, "fault_place", map_say(&i->arena, &p));
 		diag_set_note(i, e, "allocation_note",
 			      arena_printf(&i->arena, "By the map of its memory, the address is " STR_FMT ".",

@@ -7,7 +7,7 @@
 enum { MINUTE = 60, HOUR = 3600, DAY = 86400, WEEK = 7 * DAY };
 
 /** `h`, `hour`, `hours`: its seconds; 0 where it is no unit. */
-static int64_t unit_of(struct str word)
+static int64_t since_unit_of(struct str word)
 {
 	static const struct {
 		const char *name;
@@ -17,7 +17,7 @@ static int64_t unit_of(struct str word)
 		{ "h", HOUR }, { "hour", HOUR }, { "d", DAY },    { "day", DAY },  { "w", WEEK },     { "week", WEEK },
 	};
 	const struct str one = word.n > 1 && word.p[word.n - 1] == 's' ? str_cut(word, word.n - 1) : word;
-	for (size_t n = 0; n < sizeof(units) / sizeof(units[0]); n++)
+	for (size_t n = 0; n < ARRAY_SIZE(units); n++)
 		if (str_is(one, units[n].name) || str_is(word, units[n].name))
 			return units[n].seconds;
 	return 0;
@@ -35,7 +35,7 @@ static bool parse_span(struct str text, time_t now, double *ret)
 	if (n > DIGITS || !str_number(str_cut(text, n), &count))
 		return false;
 	struct str rest = str_from(text, n);
-	const int64_t unit = unit_of(str_word(&rest));
+	const int64_t unit = since_unit_of(str_word(&rest));
 	rest = str_trim(rest);
 	if (!unit || (rest.n && !str_is(rest, "ago")))
 		return false;

@@ -3,7 +3,17 @@
 
 #include <jansson.h>
 
-#include "base/str.h"
+#include "base/arena.h"
+
+static inline void cleanup_json(json_t **j) { json_decref(*j); }
+#define _cleanup_json_ _cleanup_(cleanup_json)
 
 /** The string that @object holds under @key; empty where it holds none. */
 struct str document_text(const json_t *object, const char *key);
+
+// --- Python pickles of plain data, which is how torch writes its Flight Recorder's traces ---
+
+bool pickle_begins(struct str head);
+/** The data as JSON, which the caller frees. NULL: it is no pickle, it is cut short, or it has more than plain data. Nothing in it is
+ * executed. */
+json_t *pickle_load(struct str bytes);

@@ -1,4 +1,6 @@
-#include "evidence/documents/pickle.h"
+// A machine that runs a pickle's instructions on a stack, as Python does, but knows only those that make plain data: a name of a class or a
+// call ends it. Sizes, depth and numbers of values are bounded, because a pickle of a few bytes can ask for any of them.
+#include "evidence/documents/document.h"
 
 #include <stdlib.h>
 
@@ -34,7 +36,7 @@ bool pickle_begins(struct str head)
 }
 
 /** A little-endian number of @size bytes. */
-static bool take_number(struct pickle *p, size_t size, uint64_t *ret)
+static bool pickle_take_number(struct pickle *p, size_t size, uint64_t *ret)
 {
 	uint64_t v = 0;
 	if (p->s.n - p->at < size)
@@ -65,7 +67,7 @@ static bool push(struct pickle *p, json_t *item) { return push_deep(p, item, jso
 static bool push_text(struct pickle *p, size_t size_bytes)
 {
 	uint64_t n;
-	if (!take_number(p, size_bytes, &n) || n > p->s.n - p->at || n > TEXT_MAX)
+	if (!pickle_take_number(p, size_bytes, &n) || n > p->s.n - p->at || n > TEXT_MAX)
 		return false;
 	json_t *text = json_stringn(p->s.p + p->at, (size_t)n);
 	p->at += (size_t)n;
@@ -75,10 +77,10 @@ static bool push_text(struct pickle *p, size_t size_bytes)
 static bool push_long(struct pickle *p, size_t size_bytes)
 {
 	uint64_t n, v = 0;
-	if (!take_number(p, size_bytes, &n) || n > p->s.n - p->at || n > 8)
+	if (!pickle_take_number(p, size_bytes, &n) || n > p->s.n - p->at || n > 8)
 		return false;
 	bool negative = n && (unsigned char)p->s.p[p->at + n - 1] >= 0x80;
-	if (!take_number(p, (size_t)n, &v))
+	if (!pickle_take_number(p, (size_t)n, &v))
 		return false;
 	if (negative && n < 8)
 		v |= ~0ull << 8 * n;
@@ -137,36 +139,6 @@ static bool make_tuple(struct pickle *p, size_t from, bool marked)
 	return false;
 }
 
-/** The container for the items from @from on. NULL: they may not go there, and were freed. */
-static struct pickle_slot *container_for(struct pickle *p, size_t from, bool marked)
-{
-	struct pickle_slot *slot = from > marked && from <= p->stack.len ? &p->stack.data[from - 1 - marked] : NULL;
-	unsigned depth = slot && slot->item ? depth_around(p, from, slot->depth) : 0;
-	bool good = depth;
-	for (size_t n = from; n < p->stack.len; n++)
-		good &= p->stack.data[n].item != NULL;
-	if (good)
-		slot->depth = depth;
-	return good ? slot : NULL;
-}
-
-static void drop_from(struct pickle *p, size_t from, bool marked, bool taken)
-{
-	for (size_t n = from; n < p->stack.len && !taken; n++)
-		json_decref(p->stack.data[n].item);
-	p->stack.len = from - marked;
-}
-
-static bool append_from(struct pickle *p, size_t from, bool marked)
-{
-	struct pickle_slot *list = container_for(p, from, marked);
-	bool good = list && json_is_array(list->item);
-	for (size_t n = from; n < p->stack.len && good; n++)
-		json_array_append_new(list->item, p->stack.data[n].item);
-	drop_from(p, from, marked, good);
-	return good;
-}
-
 static void set_item(json_t *dict, json_t *key, json_t *value)
 {
 	char number[32];
@@ -181,13 +153,29 @@ static void set_item(json_t *dict, json_t *key, json_t *value)
 	json_decref(key);
 }
 
-static bool set_from(struct pickle *p, size_t from, bool marked)
+/** Puts the items from @from on into the container before them: a list, or a dict, which takes them in pairs. Where they may not go there,
+ * they are freed. */
+static bool fill_from(struct pickle *p, size_t from, bool marked, bool pairs)
 {
-	struct pickle_slot *dict = container_for(p, from, marked);
-	bool good = dict && json_is_object(dict->item) && (p->stack.len - from) % 2 == 0;
-	for (size_t n = from; n < p->stack.len && good; n += 2)
-		set_item(dict->item, p->stack.data[n].item, p->stack.data[n + 1].item);
-	drop_from(p, from, marked, good);
+	if (from > p->stack.len)
+		return false;
+	struct pickle_slot *slot = from > marked ? &p->stack.data[from - 1 - marked] : NULL;
+	const unsigned depth = slot && slot->item ? depth_around(p, from, slot->depth) : 0;
+	bool good = depth && (pairs ? json_is_object(slot->item) && (p->stack.len - from) % 2 == 0 : json_is_array(slot->item));
+	for (size_t n = from; n < p->stack.len; n++)
+		good &= p->stack.data[n].item != NULL;
+	if (good)
+		slot->depth = depth;
+	for (size_t n = from; n < p->stack.len; n += good && pairs ? 2 : 1) {
+		json_t *item = p->stack.data[n].item;
+		if (!good)
+			json_decref(item);
+		else if (pairs)
+			set_item(slot->item, item, p->stack.data[n + 1].item);
+		else
+			json_array_append_new(slot->item, item);
+	}
+	p->stack.len = from - marked;
 	return good;
 }
 
@@ -239,12 +227,11 @@ static bool step(struct pickle *p, unsigned char op)
 {
 	const struct pickle_slot mark_slot = { 0 };
 	uint64_t v;
-	size_t mark;
 	switch (op) {
 	case 0x80: // PROTO
-		return take_number(p, 1, &v);
+		return pickle_take_number(p, 1, &v);
 	case 0x95: // FRAME
-		return take_number(p, 8, &v);
+		return pickle_take_number(p, 8, &v);
 	case '(':
 		if (p->stack.len >= STACK_MAX)
 			return false;
@@ -257,22 +244,19 @@ static bool step(struct pickle *p, unsigned char op)
 		return push(p, json_array());
 	case 't':
 	case 'l':
-		mark = find_mark(p);
-		return mark != SIZE_MAX && make_tuple(p, mark, true);
+		return make_tuple(p, find_mark(p), true);
 	case 0x85:
 	case 0x86:
 	case 0x87:
 		return p->stack.len >= op - 0x84u && make_tuple(p, p->stack.len - (op - 0x84u), false);
 	case 'a':
-		return p->stack.len >= 2 && append_from(p, p->stack.len - 1, false);
+		return p->stack.len >= 2 && fill_from(p, p->stack.len - 1, false, false);
 	case 'e':
-		mark = find_mark(p);
-		return mark != SIZE_MAX && append_from(p, mark, true);
+		return fill_from(p, find_mark(p), true, false);
 	case 's':
-		return p->stack.len >= 3 && set_from(p, p->stack.len - 2, false);
+		return p->stack.len >= 3 && fill_from(p, p->stack.len - 2, false, true);
 	case 'u':
-		mark = find_mark(p);
-		return mark != SIZE_MAX && set_from(p, mark, true);
+		return fill_from(p, find_mark(p), true, true);
 	case 'N':
 		return push(p, json_null());
 	case 0x88:
@@ -280,11 +264,11 @@ static bool step(struct pickle *p, unsigned char op)
 	case 0x89:
 		return push(p, json_false());
 	case 'J':
-		return take_number(p, 4, &v) && push(p, json_integer((int32_t)v));
+		return pickle_take_number(p, 4, &v) && push(p, json_integer((int32_t)v));
 	case 'K':
-		return take_number(p, 1, &v) && push(p, json_integer((json_int_t)v));
+		return pickle_take_number(p, 1, &v) && push(p, json_integer((json_int_t)v));
 	case 'M':
-		return take_number(p, 2, &v) && push(p, json_integer((json_int_t)v));
+		return pickle_take_number(p, 2, &v) && push(p, json_integer((json_int_t)v));
 	case 0x8a:
 		return push_long(p, 1);
 	case 0x8b:
@@ -300,15 +284,15 @@ static bool step(struct pickle *p, unsigned char op)
 	case 'C':
 		return push_text(p, 1);
 	case 'q':
-		return take_number(p, 1, &v) && memo_put(p, v);
+		return pickle_take_number(p, 1, &v) && memo_put(p, v);
 	case 'r':
-		return take_number(p, 4, &v) && memo_put(p, v);
+		return pickle_take_number(p, 4, &v) && memo_put(p, v);
 	case 0x94: // MEMOIZE
 		return memo_put(p, p->memo.len);
 	case 'h':
-		return take_number(p, 1, &v) && memo_get(p, v);
+		return pickle_take_number(p, 1, &v) && memo_get(p, v);
 	case 'j':
-		return take_number(p, 4, &v) && memo_get(p, v);
+		return pickle_take_number(p, 4, &v) && memo_get(p, v);
 	default: // names of classes and functions, calls: not plain data
 		return false;
 	}

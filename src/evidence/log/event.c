@@ -1,7 +1,7 @@
 // From a line whose message is known to an event.
 #include <stdio.h>
 
-#include "evidence/log/parts.h"
+#include "evidence/log/log_reader.h"
 
 /** As the readers of artefacts call it. */
 static void emit_from_artefact(void *ctx, const struct event *e) { log_emit(ctx, e); }
@@ -62,6 +62,8 @@ static void start_event(const struct log_reader *r, const struct logline *line, 
 	e->text = (struct str){ 0 };
 	e->boot_id = line->boot_id;
 	e->host = line->stamps.host;
+	e->named = (struct str){ 0 };
+	e->began = e->hold = 0;
 	e->now = false;
 	e->unattested = line->by.writer != WRITER_UNTOLD && !line->opening.attested;
 	e->dump = (struct dump){ 0 };
@@ -72,7 +74,7 @@ void log_add_writer(struct event *e, const struct writer *w)
 {
 	static const char *const names[] = { "rank", "worker", "pid", "host" };
 	const struct str values[] = { w->rank, w->worker, w->pid, w->host };
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		int64_t number;
 		if (!event_fact(e, names[i]))
 			event_add(e, str_z(names[i]), values[i], str_number(values[i], &number) ? FACT_NUMBER : FACT_TEXT);
@@ -140,7 +142,7 @@ static void add_vendor(const struct know *k, struct event *e, struct str message
 		const struct know_row *v = k->vendors.data[i];
 		if (str_find(message, v->value) < 0)
 			continue;
-		for (size_t f = 0; f < sizeof(facts) / sizeof(facts[0]); f++)
+		for (size_t f = 0; f < ARRAY_SIZE(facts); f++)
 			if (str_is(v->head.id, facts[f] + strlen("vendor_")))
 				event_add(e, str_z(facts[f]), S("yes"), FACT_TEXT);
 		return;

@@ -51,7 +51,7 @@ struct str line_clean(struct str raw, struct line_room *room)
 		char c = raw.p[0];
 		skip = 1;
 		if ((unsigned char)c >= 0xc2) {
-			for (size_t i = 0; i < sizeof(folded) / sizeof(folded[0]); i++) {
+			for (size_t i = 0; i < ARRAY_SIZE(folded); i++) {
 				if (str_starts(raw, str_z(folded[i].utf8))) {
 					c = folded[i].ascii;
 					skip = strlen(folded[i].utf8);
@@ -106,13 +106,9 @@ static bool json_string(struct str *s, struct str *ret)
 	return true;
 }
 
-static void json_skip_spaces(struct str *s)
-{
-	while (s->n && char_space(s->p[0]))
-		*s = str_from(*s, 1);
-}
+static void json_skip_spaces(struct str *s) { *s = str_from(*s, str_run(*s, char_space)); }
 
-static bool microseconds(struct str s, double *ret)
+static bool line_microseconds(struct str s, double *ret)
 {
 	int64_t v;
 	if (!str_number(s, &v) || v < 0)
@@ -131,7 +127,7 @@ bool line_field(struct str key, struct str value, struct logline *out)
 		       { "_KERNEL_SUBSYSTEM", &out->by.subsystem },
 		       { "_KERNEL_DEVICE", &out->by.device },
 		       { "_BOOT_ID", &out->boot_id } };
-	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
 		if (str_is(key, fields[i].name)) {
 			*fields[i].to = value;
 			return true;
@@ -151,11 +147,11 @@ static void unwrap_field(struct str key, struct str value, struct str *text, str
 {
 	static const char *const text_keys[] = { "MESSAGE", "message", "msg", "log", "data", "line", "text", "body" };
 	double seconds;
-	if (str_is(key, "__REALTIME_TIMESTAMP") && microseconds(value, &seconds) && !out->stamps.found) {
+	if (str_is(key, "__REALTIME_TIMESTAMP") && line_microseconds(value, &seconds) && !out->stamps.found) {
 		out->stamps.best = (struct stamp){ TIME_WALL, seconds };
 		out->stamps.found = true;
 	} else if ((str_is(key, "_SOURCE_MONOTONIC_TIMESTAMP") || str_is(key, "__MONOTONIC_TIMESTAMP")) &&
-		   microseconds(value, &seconds)) {
+		   line_microseconds(value, &seconds)) {
 		// journald's own monotonic time is that of receipt; the kernel's own stands in _SOURCE_.
 		if (out->stamps.best.clock != TIME_BOOT || key.p[1] == 'S')
 			out->stamps.best = (struct stamp){ TIME_BOOT, seconds };
@@ -163,7 +159,7 @@ static void unwrap_field(struct str key, struct str value, struct str *text, str
 	} else if (str_is(key, "time") || str_is(key, "timestamp") || str_is(key, "@timestamp") || str_is(key, "ts")) {
 		out->time_text = value;
 	} else if (!line_field(key, value, out)) {
-		for (size_t i = 0; i < sizeof(text_keys) / sizeof(text_keys[0]); i++)
+		for (size_t i = 0; i < ARRAY_SIZE(text_keys); i++)
 			if (str_is(key, text_keys[i]) && value.n > text->n)
 				*text = value;
 	}
@@ -204,21 +200,12 @@ bool line_unwrap(struct str line, struct line_room *room, struct logline *out)
 	return true;
 }
 
-static bool is_one_of(struct str word, const char *const *list)
-{
-	for (; *list; list++)
-		if (str_is(word, *list))
-			return true;
-	return false;
-}
-
 static bool starts_word(struct str s, size_t at) { return at == 0 || char_space(s.p[at - 1]); }
 
 /** The first `driver 0000:03:00.0` of the message, or FreeBSD's drmn0. amdgpu grew out of radeon and prints the same of its
  * GPUs, so that both go by one name. */
 static void find_device(struct str s, struct logline *out)
 {
-	static const char *const older[] = { "radeon", "fglrx_pci", NULL };
 	for (size_t i = 0; i + 7 <= s.n; i++) {
 		if (!char_hex(s.p[i]) || !starts_word(s, i))
 			continue;
@@ -234,7 +221,7 @@ static void find_device(struct str s, struct logline *out)
 		while (begin && !char_space(s.p[begin - 1]))
 			begin--;
 		out->driver = (struct str){ s.p + begin, end - begin };
-		if (is_one_of(out->driver, older))
+		if (str_among(out->driver, STR_EQUALS, "radeon|fglrx_pci").n)
 			out->driver = S("amdgpu");
 		return;
 	}
@@ -296,9 +283,8 @@ void line_parse(const struct know *k, struct str clean, struct logline *out)
 /** Whether the line is another driver's, so that a message of amdgpu's form in it is not amdgpu's. */
 static bool is_foreign(const struct logline *line)
 {
-	static const char *const ours[] = { "amdgpu", "drm",       "drm_kms_helper", "gpu_sched", "ttm",       "amdttm",
-					    "amdkcl", "amd_sched", "amdkfd",         "radeon",    "radeonkms", NULL };
-	if (line->module.n && !is_one_of(line->module, ours) && !str_starts(line->module, S("amdgpu")))
+	const char *ours = "drm|drm_kms_helper|gpu_sched|ttm|amdttm|amdkcl|amd_sched|amdkfd|radeon|radeonkms";
+	if (line->module.n && !str_starts(line->module, S("amdgpu")) && !str_among(line->module, STR_EQUALS, ours).n)
 		return true;
 	if (line->driver.n && str_starts(line->message, line->driver))
 		return !str_is(line->driver, "amdgpu");
@@ -314,71 +300,51 @@ bool line_is_of_other_drm(const struct logline *line)
 	return is_foreign(line) && (line->module.n || str_find(line->message, S("[drm")) >= 0);
 }
 
-/** What every driver's devices share: the bus, the IOMMU, the kernel itself. */
-static bool is_shared(const struct know_signature *s)
+/** Whether one of these words stands somewhere in the text; the list ends with NULL. */
+static bool line_has_one(struct str text, const char *const *words)
 {
-	static const char *const shared[] = { "pcie", "iommu", "kernel", NULL };
-	return is_one_of(s->subsystem, shared);
-}
-
-/** Quickly, because machines with other GPUs have many such lines. */
-static bool mentions_bus(struct str message)
-{
-	static const char *const words[] = { "pcieport", "PCIe", "AMD-Vi", "vfio-pci" };
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (str_find(message, str_z(words[i])) >= 0)
-			return true;
-	return false;
-}
-
-/** Whether the driver is named before the message. */
-static bool has_driver_prefix(const struct logline *line, size_t message_at)
-{
-	static const char *const marks[] = { "amdgpu", "[drm", "kfd", "drmn", "*ERROR* drm_" };
-	enum { OVERLAP = 4 }; // a message may begin with the driver's own word, `drm_sched...`
-	struct str before = str_cut(line->message, message_at + OVERLAP);
-	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
-		if (str_find(before, str_z(marks[i])) >= 0)
-			return true;
-	return false;
+	while (*words && str_find(text, str_z(*words)) < 0)
+		words++;
+	return *words;
 }
 
 bool line_speaks_of_error(struct str text)
 {
-	static const char *const words[] = { "rror:",      "rror ",      "RROR:",          "RROR ",     "RROR]",
-					     "RROR*",      "ailed",      "FAILED",         "bort",      "Returned ",
-					     "returned H", "returned h", "returned error", "xception:", "!!!",
-					     "terminate",  "rror(",      "rror'",          "rror code", "fatal" };
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (str_find(text, str_z(words[i])) >= 0)
-			return true;
-	return false;
-}
-
-/** Nothing else is on the line. */
-static bool stands_alone(const struct logline *line, const struct match *m)
-{
-	return m->end - m->begin >= str_trim(line->message).n;
+	static const char *const words[] = { "rror:",          "rror ",     "RROR:", "RROR ",     "RROR]",      "RROR*",
+					     "ailed",          "FAILED",    "bort",  "Returned ", "returned H", "returned h",
+					     "returned error", "xception:", "!!!",   "terminate", "rror(",      "rror'",
+					     "rror code",      "fatal",     NULL };
+	return line_has_one(text, words);
 }
 
 bool line_recognise(const struct know *k, const struct logline *line, struct match *ret)
 {
-	enum { TELLING = 24 }; // characters by which a message is the driver's even without its prefix
+	static const char *const buses[] = { "pcieport", "PCIe", "AMD-Vi", "vfio-pci", NULL };
+	static const char *const marks[] = { "amdgpu", "[drm", "kfd", "drmn", "*ERROR* drm_", NULL };
+	enum {
+		TELLING = 24, // characters by which a message is the driver's even without its prefix
+		OVERLAP = 4,  // a message may begin with the driver's own word, `drm_sched...`
+	};
 	bool foreign = is_foreign(line);
-	if (foreign && !mentions_bus(line->message))
+	if (foreign && !line_has_one(line->message, buses)) // quickly: machines with other GPUs have many such lines
 		return false;
 	if (!(line->opening.live ? opening_match(k, &line->opening, line->message, ret) : know_match(k, line->message, ret)) ||
-	    (match_signature(ret)->beside.n && !line_speaks_of_error(line->text) && !stands_alone(line, ret)) ||
-	    (foreign && !is_shared(match_signature(ret))) || !match_is_meant(ret))
+	    (match_signature(ret)->beside.n && !line_speaks_of_error(line->text) &&
+	     ret->end - ret->begin < str_trim(line->message).n) || // something else is on the line
+	    !match_is_meant(ret))
 		return false;
 	const struct know_signature *s = match_signature(ret);
-	return (!s->message && !s->vague) || (!s->vague && ret->weight >= TELLING) || has_driver_prefix(line, ret->begin);
+	// What every driver's devices share: the bus, the IOMMU, the kernel itself.
+	if (foreign && !str_among(s->subsystem, STR_EQUALS, "pcie|iommu|kernel").n)
+		return false;
+	return (!s->message && !s->vague) || (!s->vague && ret->weight >= TELLING) ||
+	       line_has_one(str_cut(line->message, ret->begin + OVERLAP), marks);
 }
 
 bool line_recognise_typed(const struct know *k, const struct logline *line, struct match *ret)
 {
 	struct match exact;
 	// What is known but does not count here is not mistyped; but a part of the line may be a message of its own.
-	return !is_foreign(line) && know_match_typed(k, line->message, ret) && !match_signature(ret)->beside.n && match_is_meant(ret) &&
-	       !(know_match(k, line->message, &exact) && exact.weight >= ret->weight);
+	return !is_foreign(line) && know_match_typed(k, line->message, ret) && !match_signature(ret)->beside.n &&
+	       match_is_meant(ret) && !(know_match(k, line->message, &exact) && exact.weight >= ret->weight);
 }

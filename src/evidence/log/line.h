@@ -3,7 +3,6 @@
 
 #include "base/lifetime.h"
 #include "evidence/event.h"
-#include "evidence/log/opening.h"
 #include "evidence/log/prefix.h"
 #include "evidence/log/stamp.h"
 

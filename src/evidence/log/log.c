@@ -1,6 +1,6 @@
 #include <stdlib.h>
 
-#include "evidence/log/parts.h"
+#include "evidence/log/log_reader.h"
 
 enum {
 	EXPORT_LOOK = 4096,
@@ -45,20 +45,15 @@ size_t log_reader_kinds(const struct log_reader *r, const char **ret, size_t roo
 	return n;
 }
 
-/** Where a text only quotes messages, that is said: who gave it to us takes it for a log. */
-static void tell_quotes(struct log_reader *r)
+void log_reader_end(struct log_reader *r)
 {
 	const struct artefact_output out = log_output(r);
 	struct event e;
+	log_artefact_end(r);
+	// Where a text only quotes messages, that is said: who gave it to us takes it for a log.
 	if (r->quotes.at && !r->failures &&
 	    artefact_event(&out, "quoted-message", (struct place){ r->source, r->quotes.at }, &e))
 		log_emit(r, &e);
-}
-
-void log_reader_end(struct log_reader *r)
-{
-	log_artefact_end(r);
-	tell_quotes(r);
 	log_order_end(&r->order);
 }
 
@@ -174,6 +169,23 @@ static void read_beside(struct log_reader *r, const struct logline *line, const 
 	}
 }
 
+/** Whether the text names @number as that of a test: ctest writes `9: ` before what test 9 prints, and `Start  9: NAME` or `9: Test command: `
+ * when it begins. */
+static bool of_test_runner(struct str text, struct str number)
+{
+	struct str rest = text, at;
+	while (str_after(rest, S("Start "), &rest)) {
+		at = str_trim(str_cut(rest, 16));
+		if (str_starts(at, number) && at.n > number.n && at.p[number.n] == ':')
+			return true;
+	}
+	rest = text;
+	for (ptrdiff_t found; (found = str_find(rest, S(": Test command: "))) >= 0; rest = str_from(rest, (size_t)found + 2))
+		if ((size_t)found >= number.n && str_ends(str_cut(rest, (size_t)found), number))
+			return true;
+	return false;
+}
+
 /** The event of a line, and whose it may be. */
 static void make_log_event(struct log_reader *r, const struct logline *line, const struct match *m, const struct line_at *c,
 			   uint64_t number)
@@ -183,6 +195,9 @@ static void make_log_event(struct log_reader *r, const struct logline *line, con
 	char rank[RANK_DIGITS];
 	if (c && lacks_writer(line, m) && log_rank_around(r, c, rank))
 		rest.writer.rank = str_z(rank);
+	if (c && line->writer.numbered &&
+	    of_test_runner((struct str){ c->window->bytes, c->begin }, line->writer.rank))
+		rest.writer.rank = (struct str){ 0 };
 	rest.callers = c && match_signature(m)->event && match_signature(m)->event->tells == TELLS_FRAME ? callers_above(c) : 0;
 	log_event(r, &rest, m, number);
 	if (c && lacks_writer(line, m))
@@ -193,14 +208,6 @@ static void make_log_event(struct log_reader *r, const struct logline *line, con
 	if (match_signature(m)->program && line_recognise(r->know, &rest, &again) &&
 	    match_signature(&again) == match_signature(m))
 		log_event(r, &rest, &again, number);
-}
-
-/** Programs print whole lines: what follows one of theirs is another's, unless a terminal has broken it. */
-static bool gains_by_joining(const struct log_reader *r, const struct line_at *c, const struct match *alone,
-			     const struct match *joined)
-{
-	bool broken = r->wrap_width && c->end - c->begin == r->wrap_width;
-	return !match_signature(alone)->program || broken || joined->weight > alone->weight;
 }
 
 /** Another GPU's driver is named once, and once more where it speaks of an error. */
@@ -228,8 +235,11 @@ static void read_text(struct log_reader *r, struct logline *line, const struct l
 		return;
 	log_settle_time(r, &line->stamps);
 	bool known = line_recognise(r->know, line, &alone);
+	// Programs print whole lines: what follows one of theirs is another's, unless a terminal has broken it.
+	const bool whole =
+		known && match_signature(&alone)->program && !(r->wrap_width && c && c->end - c->begin == r->wrap_width);
 	if (c && r->stamped && line->stamps.found && log_continuation(r, c, line, &joined, &end) &&
-	    (!known || gains_by_joining(r, c, &alone, &joined.match))) {
+	    (!whole || joined.match.weight > alone.weight)) {
 		r->consumed = c->offset + end;
 		log_event(r, &joined.line, &joined.match, number);
 		return;
@@ -403,26 +413,14 @@ static void look_around(struct log_reader *r, struct str text, bool eventful)
 	part_find(r->parts, text, r->lines + 1, &sink);
 }
 
-/** Where the first line begins that is this window's business. */
-static size_t first_line(const struct window *w, uint64_t *ret_line)
-{
-	*ret_line = 0;
-	if (!w->from || w->bytes[w->from - 1] == '\n')
-		return w->from;
-	const char *next = memchr(w->bytes + w->from, '\n', w->size - w->from);
-	*ret_line = 1;
-	return next ? (size_t)(next - w->bytes) + 1 : w->size;
-}
-
 void log_reader_window(struct log_reader *r, const struct window *lent, uint64_t offset)
 {
-	uint64_t line;
 	_lifetime_ until_return = { 0 };
 	struct window own = *lent, *w = &own;
 	own.bytes = lifetime_begin(&until_return, (struct str){ lent->bytes, lent->size }).p;
 	look_around(r, (struct str){ w->bytes + w->from, w->to - w->from }, w->candidates.len);
-	size_t done = first_line(w, &line);
-	done = r->artefact ? log_artefact_walk(r, w, done, line, offset) : 0;
+	const size_t first = window_first_line(w);
+	size_t done = r->artefact ? log_artefact_walk(r, w, first, first != w->from, offset) : 0;
 	for (size_t i = 0; i < w->candidates.len; i++) {
 		const struct candidate *cand = &w->candidates.data[i];
 		struct line_at c = { w, cand->begin, cand->end, offset };

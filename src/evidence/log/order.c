@@ -1,4 +1,6 @@
-#include "evidence/log/order.h"
+// A log may have been pasted backwards, newest line first. Its first events are held back until their times, or messages that the driver
+// always prints in one order, tell which way it runs; then they go on in the order in which they happened.
+#include "evidence/log/log_reader.h"
 
 #include <stdlib.h>
 
@@ -49,7 +51,7 @@ static int sequence_vote(const struct know *k, const struct event *a, const stru
 	return 0;
 }
 
-static enum log_direction decide(const struct log_order *o)
+static enum log_direction order_decide(const struct log_order *o)
 {
 	int up = 0, down = 0, before = 0, behind = 0;
 	for (size_t i = 1; i < o->held.len; i++) {
@@ -90,7 +92,7 @@ void log_order_event(struct log_order *o, const struct event *e)
 	else
 		o->lost++;
 	if (o->direction == DIRECTION_UNKNOWN && o->held.len >= HOLD_TO_DECIDE) {
-		o->direction = decide(o);
+		o->direction = order_decide(o);
 		if (o->direction == DIRECTION_FORWARD)
 			release_held(o);
 	}
@@ -99,7 +101,7 @@ void log_order_event(struct log_order *o, const struct event *e)
 void log_order_end(struct log_order *o)
 {
 	if (o->direction == DIRECTION_UNKNOWN)
-		o->direction = decide(o);
+		o->direction = order_decide(o);
 	release_held(o);
 }
 

@@ -1,14 +1,10 @@
 #include "evidence/log/prefix.h"
 
+#include "knowledge/know_opening.h"
+
 enum { NAME_MAX_BYTES = 64 };
 
-static size_t digits(struct str s)
-{
-	size_t n = 0;
-	while (n < s.n && char_digit(s.p[n]))
-		n++;
-	return n;
-}
+static size_t digits(struct str s) { return str_run(s, char_digit); }
 
 /** Length of a name of letters, digits and @more at the front of @s. */
 static size_t name_length(struct str s, const char *more)
@@ -83,7 +79,7 @@ static size_t read_bracket(struct str line, struct writer *w)
 		return 0;
 	struct str inside = { line.p + 1, (size_t)close - 1 };
 	size_t end = (size_t)close + 1;
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		if (!str_starts(inside, str_z(names[i])))
 			continue;
 		struct str number = str_from(inside, strlen(names[i]));
@@ -126,6 +122,7 @@ static size_t read_task(struct str line, struct writer *w)
 		return with_space(line, close > 0 ? (size_t)close + 1 : n + 1);
 	}
 	w->rank = str_cut(line, n);
+	w->numbered = true;
 	return with_space(line, n + 1);
 }
 
@@ -197,25 +194,16 @@ static size_t read_nccl(struct str line, struct writer *w)
 	return with_space(line, at + (size_t)close + 1);
 }
 
-/** A colour whose escape character was lost: `[1;36m` */
-static size_t read_colour(struct str line)
-{
-	size_t n = 1;
-	if (!line.n || line.p[0] != '[')
-		return 0;
-	while (n < line.n && n < 12 && (char_digit(line.p[n]) || line.p[n] == ';'))
-		n++;
-	return n > 1 && n < line.n && line.p[n] == 'm' ? n + 1 : 0;
-}
-
 size_t prefix_read(struct str line, struct writer *w)
 {
-	size_t colour = read_colour(line);
-	if (colour)
-		return colour;
+	size_t colour = 1; // whose escape character was lost: `[1;36m`
+	while (colour < line.n && line.p[0] == '[' && colour < 12 && (char_digit(line.p[colour]) || line.p[colour] == ';'))
+		colour++;
+	if (colour > 1 && colour < line.n && line.p[colour] == 'm')
+		return colour + 1;
 	static size_t (*const forms[])(struct str, struct writer *) = { read_worker, read_bracket, read_task,  read_service,
 									read_stream, read_nccl,    read_syslog };
-	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
 		size_t n = forms[i](line, w);
 		if (n)
 			return n;
@@ -243,4 +231,78 @@ struct str prefix_rank_of_name(struct str path)
 		found = number.n ? number : found;
 	}
 	return found;
+}
+
+enum { TASK_NAME = 15 }; // the most characters of a process's name, which users choose and some lines begin with
+
+static size_t prefix_skip_spaces(struct str s, size_t at) { return at + str_run(str_from(s, at), char_space); }
+
+/** Whether the kernel noted the device that the line names. */
+static bool attests(const struct know_opening *o, const struct match *m, const struct source_note *by)
+{
+	struct str noted = { 0 };
+	if (by->writer != WRITER_KERNEL || !o->subsystem.n || !str_eq(by->subsystem, o->subsystem))
+		return false;
+	for (size_t i = 0; i < m->ncaptures; i++)
+		if (str_is(m->captures[i].piece->name, "device") &&
+		    (!str_behind(by->device, S("+pci:"), &noted) || !str_eq(noted, m->captures[i].text)))
+			return false;
+	return true;
+}
+
+/** The longest opening at @at of @text; 0: none, else where it ends. */
+static size_t prefix_longest(const struct know *k, struct str text, size_t at, const struct source_note *by, struct opening *to)
+{
+	size_t end = 0;
+	struct opening of = { 0 };
+	for (size_t i = 0; i < k->openings.len; i++) {
+		const struct know_opening *o = k->openings.data[i];
+		for (size_t t = 0; t < o->ntemplates; t++) {
+			struct match m = { 0 };
+			const struct str first = o->templates[t]->pieces[0].literal;
+			if ((first.n && (at >= text.n || text.p[at] != first.p[0])) ||
+			    !template_match(o->templates[t], text, at, &m) || m.end <= end)
+				continue;
+			end = m.end;
+			of = (struct opening){ .attested = attests(o, &m, by), .own = o->own, .brief = o->brief };
+		}
+	}
+	// What a line begins with says who wrote it; behind that a user's words may follow.
+	to->attested |= !to->n && of.attested;
+	to->brief |= !to->n && of.brief;
+	if (end)
+		to->own = of.own && (to->own || !to->n);
+	return end;
+}
+
+struct opening opening_read(const struct know *k, struct str text, const struct source_note *by)
+{
+	struct opening o = { .live = by->writer == WRITER_KERNEL };
+	size_t at = o.begins[0] = prefix_skip_spaces(text, 0);
+	while (o.live && o.n < OPENINGS_MOST && (at = prefix_longest(k, text, at, by, &o)))
+		o.begins[++o.n] = at = prefix_skip_spaces(text, at);
+	return o;
+}
+
+static bool allows(const void *ctx, const struct match *m)
+{
+	const struct opening *o = ctx;
+	const struct know_signature *s = match_signature(m);
+	const bool no_name = m->weight > TASK_NAME; // what is no longer may be a name
+	bool at_front = false;
+	if (s->program)
+		return false;
+	for (size_t i = 0; i <= o->n; i++)
+		at_front |= m->begin == o->begins[i];
+	if (at_front && ((no_name && (o->n || s->bare)) || (o->own && m->begin + m->weight > TASK_NAME)))
+		return true;
+	if (o->own && no_name && (o->attested || o->begins[o->n] > TASK_NAME))
+		return true;
+	return o->brief && m->begin == o->begins[0];
+}
+
+bool opening_match(const struct know *k, const struct opening *o, struct str text, struct match *ret)
+{
+	const struct match_rule rule = { allows, o };
+	return know_match_by(k, text, &rule, ret);
 }

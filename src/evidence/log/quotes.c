@@ -1,26 +1,14 @@
-#include "evidence/log/quotes.h"
-
-/** Without the marks of a mail that is answered. */
-static struct str unquoted(struct str line)
-{
-	for (;;) {
-		struct str inner = str_starts(line, S("> ")) ? str_from(line, 2) :
-				   str_starts(line, S(">"))  ? str_from(line, 1) :
-							       line;
-		if (inner.n == line.n)
-			return line;
-		line = inner;
-	}
-}
+// Texts that quote messages without being logs: source code, patches, templates, manuals, commands that search for a message.
+#include "evidence/log/log_reader.h"
 
 void quotes_line(struct quotes *q, struct str line)
 {
-	line = unquoted(line);
-	if (str_starts(line, S("@@ -")) || str_starts(line, S("diff --git ")) || str_starts(line, S("--- a/")))
+	while (str_starts(line, S(">"))) // the marks of a mail that is answered
+		line = str_from(line, str_starts(line, S("> ")) ? 2 : 1);
+	if (str_among(line, STR_BEGINS, "@@ -|diff --git |--- a/").n)
 		q->hunk = true;
 	else if (q->hunk && line.n) // the other lines of a patch's head end no hunk: none has begun
-		q->hunk = char_among(line.p[0], "+- \t@\\") || str_starts(line, S("index ")) ||
-			  str_starts(line, S("new file ")) || str_starts(line, S("deleted file "));
+		q->hunk = char_among(line.p[0], "+- \t@\\") || str_among(line, STR_BEGINS, "index |new file |deleted file ").n;
 }
 
 void quotes_text(struct quotes *q, struct str which)
@@ -93,28 +81,6 @@ static bool has_own_value(struct str text)
 	return false;
 }
 
-static bool reports_failure(struct str before)
-{
-	static const char *const words[] = { "rror", "RROR", "ail", "AIL", "xception", "eturned", "what()" };
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (str_find(before, str_z(words[i])) >= 0)
-			return true;
-	return false;
-}
-
-/** Words of who tells what a message is like, not that it came. */
-static bool is_hearsay(struct str text)
-{
-	static const char *const words[] = { "f you see", "f you get",  "hen you see", "uch as",   "essages like", "rrors like",
-					     "ook for",   "earch for",  " means ",     "ndicates", ".g. ",         "or example",
-					     "ill print", "is printed", "is logged",   "end in",   "ypical",       "known iss",
-					     "ixed",      "ixes",       "no longer" };
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (str_find(text, str_z(words[i])) >= 0)
-			return true;
-	return false;
-}
-
 /** A sentence about the message: `A line such as "GPU reset begin!" means ...`, or a list of messages in a program. Programs quote what
  * failed, too, but say so; people quote what they met. */
 static bool is_in_prose(struct str message, size_t begin, size_t end, bool program)
@@ -131,10 +97,16 @@ static bool is_in_prose(struct str message, size_t begin, size_t end, bool progr
 	char last = before.n ? before.p[before.n - 1] : ' ', word = before.n > 1 ? before.p[before.n - 2] : 'a';
 	bool listed = close >= 0 && str_starts(str_from(behind, (size_t)close + 1), S(","));
 	bool code = (listed && !str_trim(before).n) || closing[0] == '/' || (last == 'r' && char_among(word, "( "));
-	bool told = is_hearsay(message) &&
+	// Words of who tells what a message is like, not that it came.
+	const char *hearsay =
+		"*f you see*|*f you get*|*hen you see*|*uch as*|*essages like*|*rrors like*|*ook for*|*earch for*|* means *|"
+		"*ndicates*|*.g. *|*or example*|*ill print*|*is printed*|*is logged*|*end in*|*ypical*|*known iss*|*ixed*|"
+		"*ixes*|*no longer*";
+	bool told = str_among(message, STR_MATCHES, hearsay).n &&
 		    (char_among(last, "(`") || (last == ' ' && (char_alpha(word) || char_among(word, ",.-*("))));
 	return close >= 0 && (code || told) && (size_t)close + begin + 8 >= end &&
-	       !has_own_value(str_cut(behind, (size_t)close)) && !(program && reports_failure(before));
+	       !has_own_value(str_cut(behind, (size_t)close)) &&
+	       !(program && str_among(before, STR_MATCHES, "*rror*|*RROR*|*ail*|*AIL*|*xception*|*eturned*|*what()*").n);
 }
 
 bool quotes_message(const struct quotes *q, const struct logline *line, size_t begin, size_t end, bool program)

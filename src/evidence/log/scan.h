@@ -28,5 +28,7 @@ struct scanner; // made once, shared by threads; it does not change
 struct scanner *scanner_new(const struct know *k);
 void scanner_free(struct scanner *s);
 
+/** Where the first line begins that is this window's: a line belongs to the window in which it begins. */
+size_t window_first_line(const struct window *w);
 /** Fills candidates and newlines of @w. @s NULL: each line is a candidate. */
 void scan_window(const struct scanner *s, struct window *w);

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+enum { ASCII = 128 };
+
 /** How common a character is in logs: letters by their frequency, a space most of all. */
 static unsigned commonness(char c)
 {
@@ -80,13 +82,11 @@ static struct str longest_literal(const struct template *t)
 	return best;
 }
 
-static struct str print_of(const struct anchor *a) { return str_cut(str_from(a->text, a->at), PRINT); }
-
 /** The fingerprint and the character behind it, where the anchor has one: what the sieves look at. */
 static struct str sieved(const struct anchor *a) { return str_cut(str_from(a->text, a->at), SIEVE); }
 
 /** How often a character stands in a log, roughly. */
-static double share(unsigned char c)
+static double char_share(unsigned char c)
 {
 	if (c == ' ')
 		return 0.12;
@@ -122,27 +122,33 @@ static bool sieve_takes(const struct sieve *s, const char *p)
 	return true;
 }
 
-/** How much of a log agrees with it: of these words, and of any others. */
-static double sieve_share(const struct sieve *s)
+/** How much of a log agrees with it, as far as its characters tell. */
+static double sieve_share(const struct sieve *s, const double of_char[static ASCII])
+{
+	double product = 1;
+	for (size_t i = 0; i < SIEVE; i++) {
+		double sum = 0;
+		for (unsigned c = 0; c < ASCII; c++)
+			if (s->low[i] >> (c & 15) & 1 && s->high[i] >> (c >> 4) & 1)
+				sum += of_char[c];
+		product *= sum;
+	}
+	return product;
+}
+
+/** How much of the common words does. */
+static double sieve_common(const struct sieve *s)
 {
 	size_t agrees = 0;
 	for (size_t at = 0; at + SIEVE < sizeof(common_words); at++)
 		agrees += sieve_takes(s, common_words + at);
-	double product = 1;
-	for (size_t i = 0; i < SIEVE; i++) {
-		double sum = 0;
-		for (unsigned c = 0; c < 128; c++)
-			if (s->low[i] >> (c & 15) & 1 && s->high[i] >> (c >> 4) & 1)
-				sum += share((unsigned char)c);
-		product *= sum;
-	}
-	return product + (double)agrees / (double)sizeof(common_words);
+	return (double)agrees / (double)sizeof(common_words);
 }
 
 static void fill_bucket(struct scanner *s, size_t b, size_t n)
 {
 	struct str print = sieved(&s->anchors[n]);
-	s->buckets[b].anchors[s->buckets[b].n++] = (uint8_t)n;
+	s->buckets[b].anchors[s->buckets[b].n++] = (uint16_t)n;
 	for (size_t i = 0; i < SIEVE; i++) {
 		bool any = i >= print.n; // behind the end of a short one anything may stand
 		unsigned char c = any ? 0 : (unsigned char)print.p[i];
@@ -164,28 +170,36 @@ static void fill_bucket(struct scanner *s, size_t b, size_t n)
 static void fill_buckets(struct scanner *s)
 {
 	struct sieve sieves[BUCKETS] = { 0 };
-	double shares[BUCKETS] = { 0 };
+	double shares[BUCKETS] = { 0 }, commons[BUCKETS] = { 0 }, of_char[ASCII];
 	size_t own = 0;
+	for (unsigned c = 0; c < ASCII; c++)
+		of_char[c] = char_share((unsigned char)c);
 	for (size_t n = 0; n < s->n; n++)
-		if (print_of(&s->anchors[n]).n < PRINT)
+		if (str_cut(str_from(s->anchors[n].text, s->anchors[n].at), PRINT).n < PRINT)
 			fill_bucket(s, own++, n);
 	for (size_t n = 0; n < s->n; n++) {
 		struct str print = sieved(&s->anchors[n]);
 		size_t best = own;
-		double least = 0, best_share = 0;
+		double least = 0, best_share = 0, best_common = 0;
 		if (print.n < PRINT)
 			continue;
 		for (size_t b = own; b < BUCKETS; b++) {
 			struct sieve with = sieve_with(sieves[b], print);
-			double after = sieve_share(&with);
-			if (b == own || after - shares[b] < least) {
-				least = after - shares[b];
-				best_share = after;
-				best = b;
-			}
+			double share = sieve_share(&with, of_char);
+			// With more in it a bucket agrees with no less: what is too much without the words need not be tried on them.
+			if (b != own && share - shares[b] >= least)
+				continue;
+			double common = sieve_common(&with), more = share - shares[b] + (common - commons[b]);
+			if (b != own && more >= least)
+				continue;
+			least = more;
+			best_share = share;
+			best_common = common;
+			best = b;
 		}
 		sieves[best] = sieve_with(sieves[best], print);
 		shares[best] = best_share;
+		commons[best] = best_common;
 		fill_bucket(s, best, n);
 	}
 }

@@ -5,7 +5,7 @@
 
 enum {
 	ANCHOR_MAX = 64,
-	ANCHORS = 224,
+	ANCHORS = 512,
 	PRINT = 4,
 	PRINT_MIN = 3,
 	SIEVE = 5,
@@ -25,7 +25,7 @@ struct scanner {
 	struct anchor anchors[ANCHORS];
 	struct {
 		size_t n;
-		uint8_t anchors[ANCHORS];
+		uint16_t anchors[ANCHORS];
 	} buckets[BUCKETS];
 	uint8_t low[HALVES][SIEVE][16], high[HALVES][SIEVE][16]; // by half byte: bits of the eight buckets that agree
 	unsigned short_buckets;                                  // bits of those with anchors that no hash can tell

@@ -73,11 +73,7 @@ static double yearless(int month, int day, double clock)
 	return month ? (double)(days_of(1972, month, day) - days_of(1972, 1, 1)) * 86400 + clock : clock;
 }
 
-static void skip_spaces(struct stamp_cursor *c)
-{
-	while (char_space(peek(c)))
-		c->at++;
-}
+static void stamp_skip_spaces(struct stamp_cursor *c) { c->at += str_run(rest(c), char_space); }
 
 /** 2026-08-27T05:28:27.652671+00:00, with a space for the T, with or without a zone. */
 static bool eat_iso(struct stamp_cursor *c, struct stamp *ret)
@@ -121,12 +117,12 @@ static bool eat_words(const struct know *k, struct stamp_cursor *c, size_t max_w
 	int month = 0, day = 0, year = 0, number;
 	double clock = -1;
 	for (size_t words = 0; words < max_words && !at_end(&t); words++) {
-		skip_spaces(&t);
+		stamp_skip_spaces(&t);
 		struct stamp_cursor w = t;
 		if (clock < 0 && eat_clock(&w, &clock)) {
 			t = w;
 			// A year may follow (dmesg -T); anything else is the host's name.
-			skip_spaces(&w);
+			stamp_skip_spaces(&w);
 			if (eat_digits(&w, 4, 4, &number) && number > 1969 && number < 2200) {
 				year = number;
 				t = w;
@@ -205,7 +201,7 @@ static bool eat_bracket(const struct know *k, struct stamp_cursor *c, struct sta
 	struct stamp_cursor t = *c;
 	struct stamp stamp = { 0 };
 	t.at++;
-	skip_spaces(&t);
+	stamp_skip_spaces(&t);
 	bool delta = eat(&t, '+');
 	size_t from = t.at;
 	double seconds = 0;
@@ -217,7 +213,7 @@ static bool eat_bracket(const struct know *k, struct stamp_cursor *c, struct sta
 		seconds += eat_fraction(&t);
 		if (comma && t.at - fraction < 7) // a decimal comma stands before microseconds; `[1,6]` is something else
 			return false;
-		skip_spaces(&t);
+		stamp_skip_spaces(&t);
 		if (peek(&t) == '<') // dmesg -d, journalctl -o short-delta: the difference stands beside it
 			while (!at_end(&t) && peek(&t) != ']')
 				t.at++;
@@ -302,10 +298,10 @@ static void skip_facility(struct stamp_cursor *c)
 			t.at++;
 		if (t.at == from)
 			return;
-		skip_spaces(&t);
+		stamp_skip_spaces(&t);
 		if (!eat(&t, ':'))
 			return;
-		skip_spaces(&t);
+		stamp_skip_spaces(&t);
 	}
 	if (peek(&t) == '[')
 		*c = t;
@@ -333,22 +329,17 @@ static bool eat_full(struct stamp_cursor *c, struct stamp *ret)
 /** vLLM: `ERROR 02-24 02:40:51 ` */
 static bool eat_level(struct stamp_cursor *c, struct stamp *ret)
 {
-	static const char *const levels[] = { "INFO ", "WARNING ", "ERROR ", "DEBUG ", "CRITICAL " };
-	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
-		struct stamp_cursor t = *c;
-		int month, day;
-		double clock;
-		if (!str_starts(rest(&t), str_z(levels[i])))
-			continue;
-		t.at += strlen(levels[i]);
-		if (!eat_digits(&t, 2, 2, &month) || !eat(&t, '-') || !eat_digits(&t, 2, 2, &day) || !eat(&t, ' ') ||
-		    !eat_clock(&t, &clock) || month < 1 || month > 12 || day < 1 || day > 31)
-			return false;
-		*ret = (struct stamp){ TIME_YEARLESS, yearless(month, day, clock) };
-		*c = t;
-		return true;
-	}
-	return false;
+	struct stamp_cursor t = *c;
+	const struct str level = str_among(rest(c), STR_BEGINS, "INFO |WARNING |ERROR |DEBUG |CRITICAL ");
+	int month, day;
+	double clock;
+	t.at += level.n;
+	if (!level.n || !eat_digits(&t, 2, 2, &month) || !eat(&t, '-') || !eat_digits(&t, 2, 2, &day) || !eat(&t, ' ') ||
+	    !eat_clock(&t, &clock) || month < 1 || month > 12 || day < 1 || day > 31)
+		return false;
+	*ret = (struct stamp){ TIME_YEARLESS, yearless(month, day, clock) };
+	*c = t;
+	return true;
 }
 
 /** HIP's own log prints the kernel's monotonic clock: `:0:rocdevice.cpp            :2673: 1263352162 us: ` */
@@ -366,7 +357,7 @@ static bool eat_hip(struct stamp_cursor *c, struct stamp *ret)
 		t.at++;
 	if (!eat(&t, ':'))
 		return false;
-	skip_spaces(&t);
+	stamp_skip_spaces(&t);
 	double us = 0;
 	size_t from = t.at;
 	for (; char_digit(peek(&t)) && t.at - from < DIGITS_MAX; t.at++)
@@ -424,7 +415,7 @@ static void skip_quoting(struct stamp_cursor *c)
 static void skip_tags(struct stamp_cursor *c, struct str *ret_host)
 {
 	static const char *const streams[] = { "stderr F ", "stdout F ", "stderr P ", "stdout P " };
-	skip_spaces(c);
+	stamp_skip_spaces(c);
 	for (size_t i = 0; i < 4; i++)
 		if (str_starts(rest(c), str_z(streams[i])))
 			c->at += strlen(streams[i]);
@@ -438,7 +429,7 @@ static void skip_tags(struct stamp_cursor *c, struct str *ret_host)
 			*ret_host = str_word(&host);
 		c->at += (size_t)kernel + 8;
 	}
-	skip_spaces(c);
+	stamp_skip_spaces(c);
 }
 
 struct stamps stamps_read(const struct know *k, struct str line)

@@ -44,12 +44,14 @@ static const char *const names[CALLS] = {
 
 const char *call_name(uint32_t call) { return call < CALLS && names[call] ? names[call] : "unknown"; }
 
-static size_t count(const struct recording_piece *p, size_t n, enum extent_kind kind)
+/** Room for all records of a kind, and for one more. */
+static void *recording_room_for(struct flight_recording *r, const struct recording_piece *p, size_t n, enum extent_kind kind,
+				size_t size)
 {
-	size_t slots = 0;
+	size_t slots = 1;
 	for (size_t i = 0; i < n; i++)
 		slots += p[i].extent.kind == kind ? p[i].extent.slots : 0;
-	return slots;
+	return arena_alloc(&r->arena, slots * size);
 }
 
 static void take_threads(struct flight_recording *r, const struct recording_piece *p)
@@ -66,21 +68,14 @@ static void take_threads(struct flight_recording *r, const struct recording_piec
 	}
 }
 
-static int event_order(const void *a, const void *b)
+/** Events and packets: both begin with their number. */
+static int by_number(const void *a, const void *b)
 {
-	const struct recorded_event *x = a, *y = b;
-	return x->id < y->id ? -1 : x->id > y->id;
+	const uint64_t *x = a, *y = b;
+	return *x < *y ? -1 : *x > *y;
 }
-
-/** Whether more events of the @n newest are missing than threads can have been writing when the process ended. Where the runtime was
- * loaded, there is at least one. */
-static bool events_missing(const struct flight_recording *r, uint64_t n, uint64_t found)
-{
-	uint64_t writers = 1;
-	for (size_t i = 0; i < r->nthreads; i++)
-		writers += !r->threads[i].raw.ended;
-	return found + writers < n || (!n && r->header.core_size);
-}
+_Static_assert(!offsetof(struct recorded_event, id) && !offsetof(struct recorded_packet, id),
+	       "their number is their first member");
 
 static void take_events(struct flight_recording *r, const struct recording_piece *p)
 {
@@ -89,19 +84,20 @@ static void take_events(struct flight_recording *r, const struct recording_piece
 	if (p->extent.stride < sizeof(struct rec_event))
 		return;
 	for (uint64_t i = 0; i < slots; i++) {
-		const char *at = p->slots + i * p->extent.stride;
 		struct recorded_event *e = &r->events[r->nevents];
-		if (!get_u64(at))
+		if (!record_at(p, i, RECORD_WORDS, next, &e->id, &r->torn))
 			continue;
-		if (!next || !record_whole(at, RECORD_WORDS, next - 1, &e->id) || (e->id & (slots - 1)) != i) {
-			r->torn++;
-			continue;
-		}
-		memcpy(&e->raw, at, sizeof(e->raw));
+		memcpy(&e->raw, p->slots + i * p->extent.stride, sizeof(e->raw));
 		r->nevents++;
 	}
-	r->cut = r->cut || events_missing(r, next < slots ? next : slots, r->nevents - first);
-	qsort(r->events + first, r->nevents - first, sizeof(*r->events), event_order);
+	// More of the newest are missing than threads can have been writing when the process ended. Where the runtime was loaded, there is
+	// at least one.
+	const uint64_t newest = next < slots ? next : slots;
+	uint64_t writers = 1;
+	for (size_t i = 0; i < r->nthreads; i++)
+		writers += !r->threads[i].raw.ended;
+	r->cut = r->cut || r->nevents - first + writers < newest || (!newest && r->header.core_size);
+	qsort(r->events + first, r->nevents - first, sizeof(*r->events), by_number);
 }
 
 static int operation_order(const void *a, const void *b)
@@ -158,23 +154,16 @@ static void take_statistics(struct flight_recording *r, const struct recording_p
 
 const struct recorded_operation *recording_operation(const struct flight_recording *r, uint32_t id)
 {
-	size_t low = 0, high = r->noperations;
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-		if (r->operations[middle].raw.id < id)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return id && low < r->noperations && r->operations[low].raw.id == id ? &r->operations[low] : NULL;
+	const size_t before = id ? sorted_upto(r->operations, r->noperations, raw.id, id - 1) : 0;
+	return id && before < r->noperations && r->operations[before].raw.id == id ? &r->operations[before] : NULL;
 }
 
 void recording_calls(struct flight_recording *r, const struct recording_piece *p, size_t n)
 {
-	r->threads = arena_alloc(&r->arena, (count(p, n, EXTENT_THREADS) + 1) * sizeof(*r->threads));
-	r->events = arena_alloc(&r->arena, (count(p, n, EXTENT_EVENTS) + 1) * sizeof(*r->events));
-	r->operations = arena_alloc(&r->arena, (count(p, n, EXTENT_OPERATIONS) + 1) * sizeof(*r->operations));
-	r->statistics = arena_alloc(&r->arena, (count(p, n, EXTENT_STATISTICS) + 1) * sizeof(*r->statistics));
+	r->threads = recording_room_for(r, p, n, EXTENT_THREADS, sizeof(*r->threads));
+	r->events = recording_room_for(r, p, n, EXTENT_EVENTS, sizeof(*r->events));
+	r->operations = recording_room_for(r, p, n, EXTENT_OPERATIONS, sizeof(*r->operations));
+	r->statistics = recording_room_for(r, p, n, EXTENT_STATISTICS, sizeof(*r->statistics));
 	for (size_t i = 0; i < n; i++) {
 		if (p[i].extent.kind == EXTENT_THREADS)
 			take_threads(r, &p[i]);
@@ -185,4 +174,89 @@ void recording_calls(struct flight_recording *r, const struct recording_piece *p
 		else if (p[i].extent.kind == EXTENT_STATISTICS)
 			take_statistics(r, &p[i]);
 	}
+}
+
+// === The queues of a recording and their packets: which are there. progress.c says how far each is. ===
+
+enum { AQL_TYPE_VENDOR = 0, AQL_TYPE_DISPATCH = 2, AQL_TYPE_BARRIER_AND = 3, AQL_TYPE_BARRIER_OR = 5 };
+
+static void packet_take(const struct flight_recording *r, struct recorded_packet *p)
+{
+	const unsigned type = p->raw.header & 0xff;
+	const bool taken = p->raw.header == REC_PACKET_TAKEN;
+	p->kind = taken || type == AQL_TYPE_DISPATCH                          ? PACKET_DISPATCH :
+		  type == AQL_TYPE_BARRIER_AND || type == AQL_TYPE_BARRIER_OR ? PACKET_BARRIER :
+										PACKET_OTHER;
+	p->awaits_all = type == AQL_TYPE_BARRIER_AND;
+	p->barrier_bit = !taken && p->raw.header >> 8 & 1;
+	for (unsigned i = 0; i < 3; i++)
+		p->group[i] = (p->raw.group >> 10 * i & 1023) + 1;
+	p->dimensions = p->raw.group >> 30;
+	p->kernel = p->kind == PACKET_BARRIER ? NULL : recording_kernel(r, p->raw.kernel, p->raw.time);
+	p->operation = recording_operation(r, p->raw.operation);
+}
+
+static void arguments_take(struct flight_recording *r, struct recorded_packet *p, const struct recording_piece *from)
+{
+	struct rec_arguments a;
+	uint64_t id;
+	const char *at = from->slots + (p->id & (from->extent.slots - 1)) * from->extent.stride;
+	memcpy(&a, at, sizeof(a));
+	if (!a.check || a.id != (uint32_t)p->id)
+		return;
+	if (a.copied > from->extent.stride - sizeof(a) || !record_whole(at, 2 + (a.copied + 7u) / 8, p->id, &id) ||
+	    id != p->id) {
+		r->torn++;
+		return;
+	}
+	struct rec_arguments *kept = arena_alloc(&r->arena, sizeof(*kept));
+	*kept = a;
+	p->arguments = kept;
+	p->argument_bytes = (const uint8_t *)at + sizeof(a);
+}
+
+static void queue_take(struct flight_recording *r, const struct recording_piece *p, size_t n, const struct recording_piece *of)
+{
+	struct recorded_queue *q = &r->queues[r->nqueues++];
+	const uint64_t slots = of->extent.slots;
+	q->id = of->extent.id;
+	memcpy(&q->head, of->head, sizeof(q->head));
+	r->cut = r->cut || !q->head.size;
+	q->read = q->head.read;
+	q->write = q->head.write;
+	q->agent = recording_agent(r, q->head.agent);
+	q->packets = arena_alloc(&r->arena, slots * sizeof(*q->packets));
+	// A packet's number may be above what was noted as seen: its producer is ahead of who notes.
+	const uint64_t next = q->head.seen < UINT64_MAX - slots ? q->head.seen + slots : UINT64_MAX;
+	for (uint64_t i = 0; i < slots; i++) {
+		struct recorded_packet *k = &q->packets[q->n];
+		if (!record_at(of, i, RECORD_WORDS, next, &k->id, &q->torn))
+			continue;
+		memcpy(&k->raw, of->slots + i * of->extent.stride, sizeof(k->raw));
+		q->n++;
+	}
+	r->torn += q->torn;
+	qsort(q->packets, q->n, sizeof(*q->packets), by_number);
+	const struct recording_piece *arguments = NULL;
+	for (size_t i = n; i-- > 0;)
+		if (p[i].extent.kind == EXTENT_ARGUMENTS && p[i].extent.id == q->id &&
+		    p[i].extent.stride >= sizeof(struct rec_arguments))
+			arguments = &p[i];
+	for (size_t i = 0; i < q->n; i++) {
+		packet_take(r, &q->packets[i]);
+		if (arguments)
+			arguments_take(r, &q->packets[i], arguments);
+	}
+}
+
+void recording_queues(struct flight_recording *r, const struct recording_piece *p, size_t n)
+{
+	size_t queues = 0;
+	for (size_t i = 0; i < n; i++)
+		queues += p[i].extent.kind == EXTENT_QUEUE;
+	r->queues = arena_alloc(&r->arena, (queues + 1) * sizeof(*r->queues));
+	for (size_t i = 0; i < n; i++)
+		if (p[i].extent.kind == EXTENT_QUEUE && p[i].extent.head >= sizeof(struct rec_queue) &&
+		    p[i].extent.stride >= RECORD_SIZE)
+			queue_take(r, p, n, &p[i]);
 }

@@ -7,14 +7,14 @@
 #include "base/arena.h"
 #include "base/cleanup.h"
 
-static bool read_at(int fd, void *to, size_t size, uint64_t at)
+static bool recording_head_read_at(int fd, void *to, size_t size, uint64_t at)
 {
 	return at <= INT64_MAX - size && pread(fd, to, size, (off_t)at) == (ssize_t)size;
 }
 
 bool recording_head(int fd, struct rec_header *ret)
 {
-	return read_at(fd, ret, sizeof(*ret), 0) && !memcmp(ret->magic, RECORDING_MAGIC, sizeof(ret->magic)) &&
+	return recording_head_read_at(fd, ret, sizeof(*ret), 0) && !memcmp(ret->magic, RECORDING_MAGIC, sizeof(ret->magic)) &&
 	       ret->version == RECORDING_VERSION;
 }
 
@@ -23,7 +23,7 @@ static struct rec_extent *read_extents(int fd)
 {
 	const size_t size = RECORDING_EXTENTS * sizeof(struct rec_extent);
 	struct rec_extent *extents = mem_alloc(size);
-	if (read_at(fd, extents, size, RECORDING_EXTENTS_AT))
+	if (recording_head_read_at(fd, extents, size, RECORDING_EXTENTS_AT))
 		return extents;
 	free(extents);
 	return NULL;
@@ -37,7 +37,7 @@ bool recording_pace(int fd, struct recorded_pace *ret)
 		return false;
 	for (const struct rec_extent *e = extents; e < extents + RECORDING_EXTENTS; e++) {
 		struct rec_queue q;
-		if (e->kind != EXTENT_QUEUE || e->head < sizeof(q) || !read_at(fd, &q, sizeof(q), e->offset))
+		if (e->kind != EXTENT_QUEUE || e->head < sizeof(q) || !recording_head_read_at(fd, &q, sizeof(q), e->offset))
 			continue;
 		ret->taken += q.read;
 		ret->written += q.write > q.seen ? q.write : q.seen; // what came behind the last sample of a process that died
@@ -45,13 +45,6 @@ bool recording_pace(int fd, struct recorded_pace *ret)
 		ret->busy += !q.destroyed && q.write > q.read;
 	}
 	return true;
-}
-
-/** A wait, a copy or a fill lasts as long as the kernels before it; loading code as long as the disk. */
-static bool returns_by_itself(uint32_t call)
-{
-	return (call >= CALL_POOL_ALLOCATE && call <= CALL_ALLOW_ACCESS) || call == CALL_QUEUE_CREATE ||
-	       call == CALL_QUEUE_DESTROY;
 }
 
 /** Milliseconds from @since to the newest time that the recorder wrote down. */
@@ -76,9 +69,12 @@ bool recording_call(int fd, const struct rec_header *h, struct recorded_call *re
 			continue;
 		for (uint64_t i = 0; i < e->slots && i < THREADS_MOST; i++) {
 			struct rec_thread t;
-			if (!read_at(fd, &t, sizeof(t), e->offset + e->head + i * e->stride) || !t.tid)
+			if (!recording_head_read_at(fd, &t, sizeof(t), e->offset + e->head + i * e->stride) || !t.tid)
 				break;
-			const int64_t age = returns_by_itself(t.call) && !t.ended ? age_of(h, t.since) : -1;
+			// A wait, a copy or a fill lasts as long as the kernels before it; loading code as long as the disk.
+			const bool alone = (t.call >= CALL_POOL_ALLOCATE && t.call <= CALL_ALLOW_ACCESS) ||
+					   t.call == CALL_QUEUE_CREATE || t.call == CALL_QUEUE_DESTROY;
+			const int64_t age = alone && !t.ended ? age_of(h, t.since) : -1;
 			if (age < 0 || (ret->call && age <= ret->age_ms))
 				continue;
 			*ret = (struct recorded_call){ .call = t.call, .tid = t.tid, .age_ms = age };

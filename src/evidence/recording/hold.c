@@ -2,7 +2,6 @@
 #include "evidence/recording/hold.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -25,21 +24,6 @@ bool hold_announce(int fd, uint32_t supervisor)
 	       word_write(fd, offsetof(struct rec_header, supervisor), supervisor);
 }
 
-struct uh_error *hold_attend(const char *path, uint32_t supervisor, int *ret_fd)
-{
-	const int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	if (fd < 0)
-		return uh_error_os(errno, "%s", path);
-	if (!hold_announce(fd, supervisor)) {
-		const int error = errno;
-		close(fd);
-		return error ? uh_error_os(error, "%s", path) :
-			       uh_error_new("%s: no recording, or one of another version", path);
-	}
-	*ret_fd = fd;
-	return NULL;
-}
-
 static uint32_t left_ms(uint64_t until)
 {
 	struct timespec t;
@@ -59,6 +43,7 @@ bool hold_look(int fd, struct held *ret)
 			      .answered = h.answered,
 			      .supervisor = h.supervisor,
 			      .pid = h.pid,
+			      .began = h.start.boot_ns,
 			      .why = h.hold_why < CALLS ? (enum rec_call)h.hold_why : CALL_NONE,
 			      .left_ms = left_ms(h.hold_until) };
 	if (ret->state >= REC_HOLD_HELD && memchr(h.core, 0, sizeof(h.core)))

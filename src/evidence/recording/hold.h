@@ -2,7 +2,8 @@
 // the process exists. Both talk through the head of the recording (docs/RECORDING.md): the supervisor looks every 50 ms or so, or when
 // inotify says that the file changed, answers, does what it has to do, and releases. Whatever it does, the job goes on at the deadline.
 //
-//	hold_attend(path, getpid(), &fd);
+//	fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+//	hold_announce(fd, getpid());
 //	while (...)
 //		if (hold_look(fd, &h) && hold_asks(&h) && hold_answer(fd, &h)) {
 //			while (hold_look(fd, &h) && h.state == REC_HOLD_WRITING) wait a moment: h.core is not whole yet
@@ -17,21 +18,22 @@
 #include "base/error.h"
 #include "recorder/format.h"
 
+enum { HOLDS_KEPT = 64 }; // so many a supervisor attends to at a time, as there are ranks on a node
+
 struct held {
 	enum rec_hold state;
 	uint32_t number;   // of the hold; 0: there was none
 	uint32_t answered; // number of the hold that a supervisor answered last
 	uint32_t supervisor;
 	uint32_t pid;      // as the process itself sees it
+	uint64_t began;    // the recording, in nanoseconds since the boot; 0: not known
 	enum rec_call why; // CALL_FAULT or CALL_QUEUE_ERROR
 	uint32_t left_ms;  // until the process goes on by itself
 	char core[256];    // the light GPU core, once it is whole; empty: there is none. A stranger's text
 };
 
-/** Opens a recording and announces the process @supervisor in it; *ret_fd is to be closed. The file is neither mapped nor believed: who
- * shortens it hurts nobody. */
-struct uh_error *hold_attend(const char *path, uint32_t supervisor, int *ret_fd);
-/** Announces it in a recording that is open, to be read and written. false: that is none, or one of another version; or see errno. */
+/** Announces the process @supervisor in a recording that is open, to be read and written. The file is neither mapped nor believed: who shortens
+ * it hurts nobody. false: that is none, or one of another version; or see errno. */
 bool hold_announce(int fd, uint32_t supervisor);
 /** How it stands; false: there is nothing to read any more. */
 bool hold_look(int fd, struct held *ret);

@@ -27,7 +27,7 @@ static const struct memory_call {
 
 const char *call_noun(enum rec_call call)
 {
-	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
 		if (calls[i].makes == call)
 			return calls[i].noun;
 	return "memory";
@@ -48,14 +48,14 @@ struct memory_index {
 	size_t mask;
 };
 
-static uint32_t *head_of(const struct memory_index *m, uint64_t begin)
+static uint32_t *recording_memory_head_of(const struct memory_index *m, uint64_t begin)
 {
 	return &m->heads[(begin * 0x9e3779b97f4a7c15u >> 32) & m->mask];
 }
 
 static struct recorded_allocation *live_at(const struct memory_index *m, uint64_t begin, enum rec_call call)
 {
-	for (uint32_t i = *head_of(m, begin); i; i = m->before[i - 1]) {
+	for (uint32_t i = *recording_memory_head_of(m, begin); i; i = m->before[i - 1]) {
 		struct recorded_allocation *a = &m->r->allocations[i - 1];
 		if (a->begin == begin && a->call == call && !a->died)
 			return a;
@@ -63,10 +63,10 @@ static struct recorded_allocation *live_at(const struct memory_index *m, uint64_
 	return NULL;
 }
 
-static void row_take(const struct memory_index *m, const struct rec_allocation *a)
+static void recording_memory_row_take(const struct memory_index *m, const struct rec_allocation *a)
 {
 	struct flight_recording *r = m->r;
-	uint32_t *head = head_of(m, a->address);
+	uint32_t *head = recording_memory_head_of(m, a->address);
 	m->before[r->nallocations] = *head;
 	r->allocations[r->nallocations++] =
 		(struct recorded_allocation){ .begin = a->address,
@@ -99,17 +99,8 @@ static void event_make(const struct memory_index *m, const struct rec_event *e)
 		same->born = a.born;
 		same->gpus = a.gpus;
 	} else if (a.address) {
-		row_take(m, &a);
+		recording_memory_row_take(m, &a);
 	}
-}
-
-static void event_end(const struct memory_index *m, const struct rec_event *e, enum rec_call made)
-{
-	struct recorded_allocation *a = live_at(m, e->a[0], made);
-	if (!a)
-		return;
-	a->died = e->time ? e->time : 1;
-	a->freed_by = e->thread;
 }
 
 /** As the recorder's sampler does it (recorder/allocations.c). */
@@ -136,44 +127,30 @@ static void events_apply(const struct memory_index *m)
 			continue;
 		if (e->call == CALL_SET_ACCESS || e->call == CALL_ALLOW_ACCESS)
 			event_access(m, e);
-		for (size_t c = 0; c < sizeof(calls) / sizeof(calls[0]); c++) {
-			if (e->call == calls[c].makes)
+		for (size_t c = 0; c < ARRAY_SIZE(calls); c++) {
+			struct recorded_allocation *ended =
+				e->call == calls[c].ends ? live_at(m, e->a[0], calls[c].makes) : NULL;
+			if (e->call == calls[c].makes) {
 				event_make(m, e);
-			else if (e->call == calls[c].ends)
-				event_end(m, e, calls[c].makes);
+			} else if (ended) {
+				ended->died = e->time ? e->time : 1;
+				ended->freed_by = e->thread;
+			}
 		}
 	}
 }
 
-static uint64_t end_of(const struct recorded_allocation *a)
+static uint64_t recording_memory_end_of(const struct recorded_allocation *a)
 {
 	return a->size < UINT64_MAX - a->begin ? a->begin + a->size : UINT64_MAX;
 }
 
-static int by_begin(const void *a, const void *b)
+static int recording_memory_by_begin(const void *a, const void *b)
 {
 	const struct recorded_allocation *x = a, *y = b;
 	if (x->begin != y->begin)
 		return x->begin < y->begin ? -1 : 1;
 	return x->born < y->born ? -1 : x->born > y->born;
-}
-
-static void table_take(const struct memory_index *m, const struct recording_piece *p)
-{
-	for (uint64_t i = 0; i < p->extent.slots; i++) {
-		struct rec_allocation a;
-		uint64_t id;
-		const char *at = p->slots + i * p->extent.stride;
-		if (!get_u64(at))
-			continue;
-		if (!record_whole(at, RECORD_WORDS, i, &id) || id != i) {
-			m->r->torn++;
-			continue;
-		}
-		memcpy(&a, at, sizeof(a));
-		if (a.state == REC_MEMORY_LIVE || a.state == REC_MEMORY_FREED)
-			row_take(m, &a);
-	}
 }
 
 void recording_memory(struct flight_recording *r, const struct recording_piece *memory)
@@ -189,16 +166,23 @@ void recording_memory(struct flight_recording *r, const struct recording_piece *
 	if (table) {
 		r->applied = get_u64(memory->head);
 		r->lost_allocations = get_u64(memory->head + 8);
-		table_take(&m, memory);
+		for (uint64_t i = 0, id; i < memory->extent.slots; i++) {
+			struct rec_allocation a;
+			if (!record_at(memory, i, RECORD_WORDS, i + 1, &id, &r->torn))
+				continue;
+			memcpy(&a, memory->slots + i * memory->extent.stride, sizeof(a));
+			if (a.state == REC_MEMORY_LIVE || a.state == REC_MEMORY_FREED)
+				recording_memory_row_take(&m, &a);
+		}
 	}
 	events_apply(&m);
 	free(m.heads);
 	free(m.before);
-	qsort(r->allocations, r->nallocations, sizeof(*r->allocations), by_begin);
+	qsort(r->allocations, r->nallocations, sizeof(*r->allocations), recording_memory_by_begin);
 	r->farthest = arena_alloc(&r->arena, (r->nallocations + 1) * sizeof(*r->farthest));
 	uint64_t farthest = 0;
 	for (size_t i = 0; i < r->nallocations; i++) {
-		const uint64_t end = end_of(&r->allocations[i]);
+		const uint64_t end = recording_memory_end_of(&r->allocations[i]);
 		farthest = r->farthest[i] = end > farthest ? end : farthest;
 	}
 }
@@ -206,7 +190,7 @@ void recording_memory(struct flight_recording *r, const struct recording_piece *
 /** How well an allocation explains an address: the lower the better; -1: not at all. */
 static int rank(const struct recorded_allocation *a, uint64_t address, uint64_t time, struct nearby *ret)
 {
-	const uint64_t end = end_of(a);
+	const uint64_t end = recording_memory_end_of(a);
 	const bool dead = a->died && a->died <= time, inside = address >= a->begin && address < end;
 	*ret = (struct nearby){ .allocation = a };
 	if (inside) {
@@ -231,27 +215,6 @@ static int rank(const struct recorded_allocation *a, uint64_t address, uint64_t 
 	return -1;
 }
 
-/** Whether @n, which is as good as the best, is better: of two that are freed the newer one, else the nearer one. */
-static bool better(const struct nearby *n, const struct nearby *best)
-{
-	return n->relation == NEAR_FREED ? n->allocation->died > best->allocation->died : n->distance < best->distance;
-}
-
-/** The first allocation that begins behind @address and all that is near it. */
-static size_t upper_bound(const struct flight_recording *r, uint64_t address)
-{
-	size_t low = 0, high = r->nallocations;
-	const uint64_t behind = address < UINT64_MAX - NEAR ? address + NEAR : UINT64_MAX;
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-		if (r->allocations[middle].begin <= behind)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
 /** Whether a GPU had no access to an allocation that lives. What is not known is no reason to say so. */
 static bool denied(const struct flight_recording *r, const struct recorded_allocation *a, uint64_t agent)
 {
@@ -273,13 +236,20 @@ struct nearby recording_near(const struct flight_recording *r, uint64_t address,
 	struct nearby best = { .relation = NEAR_NOWHERE };
 	int best_rank = -1;
 	size_t steps = 0;
+	const uint64_t behind = address < UINT64_MAX - NEAR ? address + NEAR : UINT64_MAX;
 	// Freed allocations overlap others: how far back to look is told by the farthest end so far.
-	for (size_t i = upper_bound(r, address); i-- > 0 && steps < STEPS_MOST; steps++) {
+	for (size_t i = sorted_upto(r->allocations, r->nallocations, begin, behind); i-- > 0 && steps < STEPS_MOST; steps++) {
 		struct nearby n;
 		if (r->farthest[i] < UINT64_MAX - NEAR && r->farthest[i] + NEAR < address)
 			break;
 		const int this = rank(&r->allocations[i], address, time, &n);
-		if (this >= 0 && (best_rank < 0 || this < best_rank || (this == best_rank && better(&n, &best)))) {
+		if (this < 0)
+			continue;
+		// Of two that are freed the newer one is better, else the nearer one.
+		const bool better = this != best_rank        ? best_rank < 0 || this < best_rank :
+				    n.relation == NEAR_FREED ? n.allocation->died > best.allocation->died :
+							       n.distance < best.distance;
+		if (better) {
 			best = n;
 			best_rank = this;
 		}

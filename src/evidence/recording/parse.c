@@ -38,12 +38,21 @@ bool record_whole(const char *words, unsigned nwords, uint64_t upto, uint64_t *r
 {
 	uint64_t w[sizeof(struct rec_operation) / 8 + 1];
 	const uint32_t low = get_u32(words), check = get_u32(words + 4);
-	if (!check || nwords > sizeof(w) / sizeof(w[0]))
+	if (!check || nwords > ARRAY_SIZE(w))
 		return false;
 	const uint64_t id = upto - (uint32_t)((uint32_t)upto - low);
 	memcpy(w, words, nwords * sizeof(w[0]));
 	*ret_id = id;
 	return id <= upto && rec_check(w, nwords, id) == check;
+}
+
+bool record_at(const struct recording_piece *p, uint64_t i, unsigned nwords, uint64_t next, uint64_t *ret_id, uint64_t *torn)
+{
+	const char *at = p->slots + i * p->extent.stride;
+	const bool used = get_u64(at),
+		   good = used && next && record_whole(at, nwords, next - 1, ret_id) && (*ret_id & (p->extent.slots - 1)) == i;
+	*torn += used && !good;
+	return good;
 }
 
 static struct str text_in(const char *field, size_t size) { return (struct str){ field, strnlen(field, size) }; }
@@ -108,10 +117,22 @@ static const struct recording_piece *piece_of(const struct recording_piece *p, s
 	return NULL;
 }
 
-/** The newest clock that is whole and later than the first. */
-static void clocks_take(struct flight_recording *r)
+static void header_take(struct flight_recording *r)
 {
+	memcpy(&r->header, r->bytes, sizeof(r->header));
 	const struct rec_header *h = &r->header;
+	r->host = text_in(h->host, sizeof(h->host));
+	r->program = text_in(h->program, sizeof(h->program));
+	r->boot_id = text_in(h->boot_id, sizeof(h->boot_id));
+	r->note = text_in(h->note, sizeof(h->note));
+	r->core = text_in(h->core, sizeof(h->core));
+	r->command = arena_str(&r->arena, (struct str){ h->command, sizeof(h->command) });
+	while (r->command.n && !r->command.p[r->command.n - 1])
+		r->command.n--;
+	for (size_t i = 0; i < r->command.n; i++)
+		if (!r->command.p[i])
+			((char *)r->command.p)[i] = ' ';
+	// The newest clock that is whole and later than the first.
 	const struct rec_clock *c = &h->clocks[h->newest & 1];
 	r->rate = (double)h->ticks_per_second;
 	r->now = c->ticks > h->start.ticks ? c->ticks : h->start.ticks;
@@ -148,24 +169,6 @@ const struct recorded_thread *recording_thread(const struct flight_recording *r,
 		if (r->threads[i].slot == slot)
 			return &r->threads[i];
 	return NULL;
-}
-
-static void header_take(struct flight_recording *r)
-{
-	memcpy(&r->header, r->bytes, sizeof(r->header));
-	const struct rec_header *h = &r->header;
-	r->host = text_in(h->host, sizeof(h->host));
-	r->program = text_in(h->program, sizeof(h->program));
-	r->boot_id = text_in(h->boot_id, sizeof(h->boot_id));
-	r->note = text_in(h->note, sizeof(h->note));
-	r->core = text_in(h->core, sizeof(h->core));
-	r->command = arena_str(&r->arena, (struct str){ h->command, sizeof(h->command) });
-	while (r->command.n && !r->command.p[r->command.n - 1])
-		r->command.n--;
-	for (size_t i = 0; i < r->command.n; i++)
-		if (!r->command.p[i])
-			((char *)r->command.p)[i] = ' ';
-	clocks_take(r);
 }
 
 struct uh_error *recording_parse(const char *name, char *bytes, size_t size, struct flight_recording **ret)

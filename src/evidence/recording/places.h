@@ -17,6 +17,8 @@ struct recording_places {
 
 /** Whether a file is called as recordings are. */
 bool recording_named(struct str name);
+/** The process that the name of a recording tells: HOST.PID.recording. -1: it tells none. */
+int64_t recording_pid(struct str name);
 /** Adds the recordings of this user, and for root those of all: in directories of those users. Where others made a directory of such a
  * name, what is in it is theirs. The names are in @a; the list is the caller's to free. */
 void recordings_default(struct arena *a, struct recording_places *ret);

@@ -46,15 +46,9 @@ void recording_seen(struct flight_recording *r, const struct recording_piece *p,
 /** Whether it was seen after @time that @signal had fired; among the first @n, which are sorted. */
 static bool saw(const struct flight_recording *r, size_t n, uint64_t signal, uint64_t time)
 {
-	size_t low = 0, high = n;
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-		if (r->seen.data[middle].signal <= signal)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return signal && low && r->seen.data[low - 1].signal == signal && r->seen.data[low - 1].time >= time;
+	const size_t upto = sorted_upto(r->seen.data, n, signal, signal);
+	const struct seen_signal *last = upto ? &r->seen.data[upto - 1] : NULL;
+	return signal && last && last->signal == signal && last->time >= time;
 }
 
 /** What waited for a signal and has ended tells that the signal had fired. */
@@ -62,15 +56,6 @@ static void add_awaited(struct flight_recording *r, size_t n, uint64_t signal, u
 {
 	if (signal && !saw(r, n, signal, time))
 		vec_push(&r->seen, ((struct seen_signal){ signal, time }));
-}
-
-static void see_through_copies(struct flight_recording *r, size_t n)
-{
-	for (size_t i = 0; i < r->nevents; i++) {
-		const struct rec_event *e = &r->events[i].raw;
-		for (unsigned k = 1; e->call == CALL_COPY_AFTER && k < 4 && saw(r, n, e->a[0], e->time); k++)
-			add_awaited(r, n, e->a[k], e->time);
-	}
 }
 
 static void see_through_barriers(struct flight_recording *r, size_t n, const struct recorded_queue *q)
@@ -102,24 +87,9 @@ static void mark_ended(const struct flight_recording *r, struct recorded_queue *
 		q->packets[i].progress = PROGRESS_ENDED;
 }
 
-static void mark_all_ended(struct flight_recording *r)
-{
-	size_t before;
-	unsigned round = 0;
-	do {
-		before = r->seen.len;
-		for (size_t i = 0; i < r->nqueues; i++)
-			mark_ended(r, &r->queues[i]);
-		see_through_copies(r, before);
-		for (size_t i = 0; i < r->nqueues; i++)
-			see_through_barriers(r, before, &r->queues[i]);
-		sort_seen(r);
-	} while (r->seen.len != before && ++round < ROUNDS_MOST);
-}
-
 // --- what runs ---
 
-static bool concerns(const struct rec_event *fault, const struct recorded_queue *q)
+static bool recording_progress_concerns(const struct rec_event *fault, const struct recorded_queue *q)
 {
 	return fault->call == CALL_FAULT ? q->head.agent == fault->a[2] || !q->agent :
 					   fault->call == CALL_QUEUE_ERROR && q->head.address == fault->a[0];
@@ -127,21 +97,16 @@ static bool concerns(const struct rec_event *fault, const struct recorded_queue 
 
 /** Whether the packet at the head of a queue is known to be there and not to have ended: it was launched before the last look, and this was
  * a while after the queue had moved, or after a fault. */
-static bool stands(const struct flight_recording *r, const struct recorded_queue *q, const struct recorded_packet *p)
+static bool recording_progress_stands(const struct flight_recording *r, const struct recorded_queue *q,
+				      const struct recorded_packet *p)
 {
 	const uint64_t since = p->raw.time > q->head.moved ? p->raw.time : q->head.moved;
 	if (q->head.sampled < p->raw.time)
 		return false;
 	for (size_t i = 0; i < r->nevents; i++)
-		if (concerns(&r->events[i].raw, q) && q->head.sampled >= r->events[i].raw.time)
+		if (recording_progress_concerns(&r->events[i].raw, q) && q->head.sampled >= r->events[i].raw.time)
 			return true;
 	return q->head.sampled >= since && (double)(q->head.sampled - since) / r->rate >= a_while;
-}
-
-/** Of a process that lives, and whose sampler does. */
-static bool in_sight(const struct flight_recording *r, const struct recorded_queue *q, const struct recorded_packet *p)
-{
-	return r->alive && p->raw.time <= q->head.sampled && recording_age(r, q->head.sampled) < a_while;
 }
 
 static void mark_rest(const struct flight_recording *r, struct recorded_queue *q)
@@ -155,8 +120,10 @@ static void mark_rest(const struct flight_recording *r, struct recorded_queue *q
 		if (p->id < q->read || q->head.destroyed) {
 			p->progress = PROGRESS_TAKEN;
 		} else if (p->id == q->read) { // at the head, when the sampler looked
-			q->stands = stands(r, q, p);
-			running = q->stands || in_sight(r, q, p);
+			q->stands = recording_progress_stands(r, q, p);
+			// or it is in sight: of a process that lives, and whose sampler does
+			running = q->stands ||
+				  (r->alive && p->raw.time <= q->head.sampled && recording_age(r, q->head.sampled) < a_while);
 			p->progress = running ? PROGRESS_RUNNING : PROGRESS_UNKNOWN;
 		} else {
 			p->progress = running ? PROGRESS_WAITING : PROGRESS_UNKNOWN;
@@ -166,7 +133,21 @@ static void mark_rest(const struct flight_recording *r, struct recorded_queue *q
 
 void recording_progress(struct flight_recording *r)
 {
-	mark_all_ended(r);
+	size_t before;
+	unsigned round = 0;
+	do { // what has ended tells of signals, and these of more that has ended
+		before = r->seen.len;
+		for (size_t i = 0; i < r->nqueues; i++)
+			mark_ended(r, &r->queues[i]);
+		for (size_t i = 0; i < r->nevents; i++) {
+			const struct rec_event *e = &r->events[i].raw;
+			for (unsigned k = 1; e->call == CALL_COPY_AFTER && k < 4 && saw(r, before, e->a[0], e->time); k++)
+				add_awaited(r, before, e->a[k], e->time);
+		}
+		for (size_t i = 0; i < r->nqueues; i++)
+			see_through_barriers(r, before, &r->queues[i]);
+		sort_seen(r);
+	} while (r->seen.len != before && ++round < ROUNDS_MOST);
 	for (size_t i = 0; i < r->nqueues; i++)
 		mark_rest(r, &r->queues[i]);
 }
@@ -189,32 +170,25 @@ const struct recorded_packet *queue_running(const struct recorded_queue *q)
 	return NULL;
 }
 
-/** Whether a kernel behind @p may run beside it: until one comes that waits for all before. */
-static bool has_company(const struct recorded_queue *q, const struct recorded_packet *p)
-{
-	const struct recorded_packet *end = q->packets + q->n;
-	while (++p < end && !p->barrier_bit)
-		if (p->kind == PACKET_DISPATCH && p->progress == PROGRESS_WAITING)
-			return true;
-	return false;
-}
-
 const struct recorded_packet *recording_faulted(const struct flight_recording *r, const struct rec_event *fault,
 						const struct recorded_queue **ret_queue)
 {
 	const struct recorded_queue *of = NULL;
 	for (size_t i = 0; i < r->nqueues; i++) {
 		const struct recorded_queue *q = &r->queues[i];
-		if (!concerns(fault, q) || !q->stands || queue_running(q)->kind != PACKET_DISPATCH)
+		if (!recording_progress_concerns(fault, q) || !q->stands || queue_running(q)->kind != PACKET_DISPATCH)
 			continue;
 		if (of)
 			return NULL;
 		of = q;
 	}
 	const struct recorded_packet *p = of ? queue_running(of) : NULL;
-	if (!p || has_company(of, p))
-		return NULL;
-	*ret_queue = of;
+	// A kernel behind it may run beside it: until one comes that waits for all before.
+	for (const struct recorded_packet *k = p; p && ++k < of->packets + of->n && !k->barrier_bit;)
+		if (k->kind == PACKET_DISPATCH && k->progress == PROGRESS_WAITING)
+			return NULL;
+	if (p)
+		*ret_queue = of;
 	return p;
 }
 

@@ -195,20 +195,11 @@ const char *call_name(uint32_t call);
 /** What was allocated by it, as a noun: buffer, reserved addresses, locked memory. */
 const char *call_noun(enum rec_call call);
 
-/** Whether a framework hands out parts of it. */
-bool allocation_is_segment(const struct flight_recording *r, const struct recorded_allocation *m);
 /** The noun of one: `segment of PyTorch's allocator`. */
 const char *allocation_noun(struct arena *a, const struct flight_recording *r, const struct recorded_allocation *m);
 
-/** Where an address lies among the tensors of operations: in one, or less than a page past the end of one. The newest operation counts. */
-struct tensor_nearby {
-	const struct recorded_operation *operation; // NULL: it is near none
-	unsigned tensor;                            // among its tensors
-	bool past;
-	uint64_t distance; // from the begin, or from the end
-};
-struct tensor_nearby recording_tensor(const struct flight_recording *r, uint64_t address);
-/** `64 bytes past the end of tensor 2 (float16 3x4) of attention > aten::mm`; empty where it is near none. */
+/** Where an address lies among the tensors of operations: in one, or less than a page past the end of one; the newest operation counts:
+ * `64 bytes past the end of tensor 2 (float16 3x4) of attention > aten::mm`; empty where it is near none. */
 struct str tensor_say(struct arena *a, const struct flight_recording *r, uint64_t address);
 
 /** Where an address lies among the allocations. */
@@ -233,8 +224,6 @@ struct str near_say(struct arena *a, const struct flight_recording *r, const str
 struct str packet_say(struct arena *a, const struct recorded_packet *p);
 /** `hsa_amd_memory_pool_allocate(3584 bytes)` */
 struct str call_say(struct arena *a, uint32_t call, const uint64_t args[4]);
-/** `4250 (python)`; empty where the slot is not known. */
-struct str thread_say(struct arena *a, const struct flight_recording *r, uint16_t slot);
 /** The arguments of a packet: pointers with the buffers that they are in, numbers as they are. Empty where there are none. */
 struct str packet_arguments_say(struct arena *a, const struct flight_recording *r, const struct recorded_packet *p);
 /** An argument that the program gave to a kernel, not one that the compiler added. */
@@ -255,7 +244,6 @@ struct str argument_say(struct arena *a, const struct flight_recording *r, const
 struct str operation_say(struct arena *a, const struct flight_recording *r, const struct recorded_operation *o);
 /** `bfloat16 5x4, bfloat16 4x6`; empty where it has none. */
 struct str tensors_say(struct arena *a, const struct recorded_operation *o);
-struct str one_tensor_say(struct arena *a, const struct rec_tensor *x);
 const char *dtype_name(uint32_t dtype);
 /** `page not present, write to a read-only page` */
 struct str fault_reasons_say(struct arena *a, uint64_t reasons);
@@ -269,11 +257,12 @@ struct recording_piece {
 	const char *slots; // all of them lie inside
 };
 void recording_names(struct flight_recording *r, const struct recording_piece *log);
-void recording_type_add(struct flight_recording *r, const struct rec_entry *e, struct str text);
-void recording_types_join(struct flight_recording *r);
 void recording_calls(struct flight_recording *r, const struct recording_piece *p, size_t n);
 void recording_memory(struct flight_recording *r, const struct recording_piece *memory);
 void recording_queues(struct flight_recording *r, const struct recording_piece *p, size_t n);
 void recording_seen(struct flight_recording *r, const struct recording_piece *p, size_t n);
 /** Whether the record at @words, whose low half of the number is its first, is whole: then *ret_id is its number, at most @upto. */
 bool record_whole(const char *words, unsigned nwords, uint64_t upto, uint64_t *ret_id);
+/** Whether slot @i of a piece has a record that is whole and belongs there, and whose number is below @next. One that is torn is
+ * counted in *@torn. */
+bool record_at(const struct recording_piece *p, uint64_t i, unsigned nwords, uint64_t next, uint64_t *ret_id, uint64_t *torn);

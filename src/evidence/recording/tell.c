@@ -19,13 +19,14 @@ struct recording_telling {
 	size_t told;
 };
 
-static bool begin(struct recording_telling *t, const char *signature, uint64_t ticks, struct event *ret)
+static bool recording_tell_begin(struct recording_telling *t, const char *signature, uint64_t ticks, struct event *ret)
 {
 	if (t->told >= EVENTS_TOLD || !artefact_event(t->out, signature, (struct place){ t->out->source, 0 }, ret))
 		return false;
 	t->told++;
 	ret->time = (struct stamp){ TIME_WALL, recording_time(t->r, ticks) };
 	ret->boot_id = t->r->boot_id;
+	ret->began = t->r->header.start.boot_ns;
 	ret->now = t->r->alive;
 	event_add_text(ret, &t->arena, "process", t->r->program);
 	// A number of a container's is no number that others know the process by.
@@ -50,7 +51,7 @@ static void tell_gpus(struct recording_telling *t)
 	}
 }
 
-static void add_packet(struct recording_telling *t, struct event *e, const struct recorded_packet *p)
+static void recording_tell_add_packet(struct recording_telling *t, struct event *e, const struct recorded_packet *p)
 {
 	struct arena *a = &t->arena;
 	const uint32_t *g = p->raw.grid, *w = p->group;
@@ -64,17 +65,7 @@ static void add_packet(struct recording_telling *t, struct event *e, const struc
 		event_add_text(e, a, "operation", operation_say(a, t->r, p->operation));
 }
 
-static void add_place(struct recording_telling *t, struct event *e, const struct rec_event *f)
-{
-	const struct nearby n = recording_near(t->r, f->a[0], f->time, f->a[2]);
-	struct str place = near_say(&t->arena, t->r, &n, f->time);
-	event_add_text(e, &t->arena, "fault_place", place);
-	if (n.relation == NEAR_FREED)
-		event_add_text(e, &t->arena, "use_after_free", place);
-	event_add_text(e, &t->arena, "fault_tensor", tensor_say(&t->arena, t->r, f->a[0]));
-}
-
-static int by_begin(const void *a, const void *b)
+static int recording_tell_by_begin(const void *a, const void *b)
 {
 	const struct memory_row *x = a, *y = b;
 	return x->begin < y->begin ? -1 : x->begin > y->begin;
@@ -113,27 +104,45 @@ static void add_around(struct recording_telling *t, struct event *e, uint64_t ad
 	memcpy(rows + n, behind, nbehind * sizeof(*rows));
 	n += nbehind;
 	if (n)
-		qsort(rows, n, sizeof(*rows), by_begin);
+		qsort(rows, n, sizeof(*rows), recording_tell_by_begin);
 	e->dump.memory = rows;
 	e->dump.nmemory = n;
 }
 
-static void tell_fault(struct recording_telling *t, const struct rec_event *f)
+/** The hold that a failure began: the next after those that were over by then. */
+static uint32_t hold_begun_by(const struct flight_recording *r, const struct rec_event *f)
+{
+	uint64_t before = 0;
+	for (size_t i = 0; i < r->nevents; i++) {
+		const struct rec_event *e = &r->events[i].raw;
+		if (e->call == CALL_HOLD && e->time < f->time && e->a[0] > before)
+			before = e->a[0];
+	}
+	return (uint32_t)before + 1;
+}
+
+static void recording_tell_tell_fault(struct recording_telling *t, const struct rec_event *f)
 {
 	struct event e;
 	const struct recorded_agent *g = recording_agent(t->r, f->a[2]);
 	const struct recorded_queue *of;
 	const struct recorded_packet *p = recording_faulted(t->r, f, &of);
-	if (!begin(t, "recording-fault", f->time, &e))
+	if (!recording_tell_begin(t, "recording-fault", f->time, &e))
 		return;
 	e.device = g ? g->pci : (struct str){ 0 };
+	e.hold = hold_begun_by(t->r, f);
 	event_add_code(&e, &t->arena, "fault_address", f->a[0]);
 	event_add_text(&e, &t->arena, "fault_reason", fault_reasons_say(&t->arena, f->a[1]));
 	if (g)
 		event_add_number(&e, &t->arena, "gpu_node", g->node);
-	add_place(t, &e, f);
+	const struct nearby n = recording_near(t->r, f->a[0], f->time, f->a[2]);
+	const struct str place = near_say(&t->arena, t->r, &n, f->time);
+	event_add_text(&e, &t->arena, "fault_place", place);
+	if (n.relation == NEAR_FREED)
+		event_add_text(&e, &t->arena, "use_after_free", place);
+	event_add_text(&e, &t->arena, "fault_tensor", tensor_say(&t->arena, t->r, f->a[0]));
 	if (p)
-		add_packet(t, &e, p);
+		recording_tell_add_packet(t, &e, p);
 	add_around(t, &e, f->a[0], f->time);
 	artefact_tell(t->out, &e);
 }
@@ -144,25 +153,15 @@ static void tell_queue_error(struct recording_telling *t, const struct rec_event
 	for (size_t i = 0; i < t->r->nqueues; i++) {
 		const struct recorded_queue *q = &t->r->queues[i], *of;
 		const struct recorded_packet *p = recording_faulted(t->r, f, &of);
-		if (q->head.address != f->a[0] || !begin(t, "recording-queue-error", f->time, &e))
+		if (q->head.address != f->a[0] || !recording_tell_begin(t, "recording-queue-error", f->time, &e))
 			continue;
 		e.device = q->agent ? q->agent->pci : (struct str){ 0 };
+		e.hold = hold_begun_by(t->r, f);
 		event_add_text(&e, &t->arena, "queue_error", status_say(&t->arena, f->a[1]));
 		event_add_number(&e, &t->arena, "queue", q->id);
 		if (p)
-			add_packet(t, &e, p);
+			recording_tell_add_packet(t, &e, p);
 		artefact_tell(t->out, &e);
-	}
-}
-
-static void tell_events(struct recording_telling *t)
-{
-	for (size_t i = 0; i < t->r->nevents; i++) {
-		const struct rec_event *e = &t->r->events[i].raw;
-		if (e->call == CALL_FAULT)
-			tell_fault(t, e);
-		else if (e->call == CALL_QUEUE_ERROR)
-			tell_queue_error(t, e);
 	}
 }
 
@@ -175,14 +174,15 @@ static void tell_standing(struct recording_telling *t)
 		const struct recorded_packet *p = q->stands ? queue_running(q) : NULL;
 		struct event e;
 		if (!p || recording_age(t->r, p->raw.time) < STILL || recording_age(t->r, q->head.moved) < STILL ||
-		    !begin(t, p->kind == PACKET_DISPATCH ? "recording-dispatch" : "recording-queue", p->raw.time, &e))
+		    !recording_tell_begin(t, p->kind == PACKET_DISPATCH ? "recording-dispatch" : "recording-queue", p->raw.time,
+					  &e))
 			continue;
 		e.device = q->agent ? q->agent->pci : (struct str){ 0 };
 		event_add_number(&e, &t->arena, "queue", q->id);
 		event_add_text(&e, &t->arena, "stalled", S("yes"));
 		event_add_text(&e, &t->arena, "age", seconds_say(&t->arena, recording_age(t->r, p->raw.time)));
 		if (p->kind == PACKET_DISPATCH) {
-			add_packet(t, &e, p);
+			recording_tell_add_packet(t, &e, p);
 		} else {
 			event_add_number(&e, &t->arena, "read_index", (int64_t)q->read);
 			event_add_number(&e, &t->arena, "write_index", (int64_t)q->write);
@@ -198,7 +198,7 @@ static void tell_waiting(struct recording_telling *t)
 		const struct recorded_thread *h = &t->r->threads[i];
 		struct event e;
 		if (!h->raw.call || h->raw.ended || recording_age(t->r, h->raw.since) < STILL ||
-		    !begin(t, "recording-waits", h->raw.since, &e))
+		    !recording_tell_begin(t, "recording-waits", h->raw.since, &e))
 			continue;
 		event_add_text(&e, &t->arena, "thread", arena_printf(&t->arena, STR_FMT " (%u)", STR_ARG(h->name), h->raw.tid));
 		event_add_text(&e, &t->arena, "waits_in", call_say(&t->arena, h->raw.call, h->raw.a));
@@ -211,7 +211,7 @@ static void tell_idle(struct recording_telling *t)
 {
 	const struct idle_gpu g = recording_idle(t->r);
 	struct event e;
-	if (!g.idle || !begin(t, "recording-idle", t->r->now, &e))
+	if (!g.idle || !recording_tell_begin(t, "recording-idle", t->r->now, &e))
 		return;
 	event_add_text(&e, &t->arena, "age", seconds_say(&t->arena, g.age));
 	if (g.launched)
@@ -224,14 +224,6 @@ static void tell_idle(struct recording_telling *t)
 	artefact_tell(t->out, &e);
 }
 
-static bool told_fault(const struct flight_recording *r)
-{
-	for (size_t i = 0; i < r->nevents; i++)
-		if (r->events[i].raw.call == CALL_FAULT)
-			return true;
-	return false;
-}
-
 /** The allocations that lived at the end, as ranges that do not overlap: for faults that others tell of. The recording's own faults know
  * more, also of what was freed. */
 static void tell_memory(struct recording_telling *t)
@@ -240,8 +232,9 @@ static void tell_memory(struct recording_telling *t)
 	struct event e;
 	struct address_range *map = arena_alloc(&t->arena, (r->nallocations + 1) * sizeof(*map));
 	size_t n = 0;
-	if (told_fault(r))
-		return;
+	for (size_t i = 0; i < r->nevents; i++)
+		if (r->events[i].raw.call == CALL_FAULT)
+			return;
 	for (size_t i = 0; i < r->nallocations && n < MAP_MOST; i++) {
 		const struct recorded_allocation *a = &r->allocations[i];
 		const uint64_t end = a->size < UINT64_MAX - a->begin ? a->begin + a->size : UINT64_MAX;
@@ -257,27 +250,24 @@ static void tell_memory(struct recording_telling *t)
 	artefact_tell(t->out, &e);
 }
 
-size_t recording_tell(const struct artefact_output *out, const struct flight_recording *r)
+/** Hands on the events that a recording tells, and says how many of them tell of something that went wrong. */
+static size_t recording_tell(const struct artefact_output *out, const struct flight_recording *r)
 {
 	struct recording_telling t = { .out = out, .r = r };
 	tell_gpus(&t);
-	tell_events(&t);
+	for (size_t i = 0; i < r->nevents; i++) {
+		const struct rec_event *e = &r->events[i].raw;
+		if (e->call == CALL_FAULT)
+			recording_tell_tell_fault(&t, e);
+		else if (e->call == CALL_QUEUE_ERROR)
+			tell_queue_error(&t, e);
+	}
 	tell_standing(&t);
 	tell_waiting(&t);
 	tell_idle(&t);
 	tell_memory(&t);
 	arena_free(&t.arena);
 	return t.told;
-}
-
-/** Launches of a process that has ended without a word, of which nobody knows that they ended: one of them may be why. What is no file of
- * its own, as in a bundle, was copied from a process that may have lived. */
-static uint64_t left_open(const struct flight_recording *r, const struct file *f, const char *path)
-{
-	if (!f->door || r->header.state != RECORDING_ON || !recording_numbers_ours(r) ||
-	    recording_alive(r, path, door_what(f->door)->st.st_uid))
-		return 0;
-	return recording_open_ended(r);
 }
 
 struct uh_error *recording_read(const struct artefact_output *out, const struct source *s, struct str bytes)
@@ -297,8 +287,17 @@ struct uh_error *recording_read(const struct artefact_output *out, const struct 
 	if (err)
 		return err;
 	const size_t told = recording_tell(out, r);
+	if (f.door && r->header.state == RECORDING_ON && recording_alive(r, s->name, door_what(f.door)->st.st_uid)) {
+		r->alive = true;
+		r->now = recording_now(r);
+		recording_progress(r);
+	}
+	recording_tell_process(out, r, f.door ? s->name : NULL);
 	const char *gap = recording_gap(r);
-	const uint64_t open = gap || told ? 0 : left_open(r, &f, s->name);
+	// Launches of a process that has ended without a word, of which nobody knows that they ended: one of them may be why. What is no
+	// file of its own, as in a bundle, was copied from a process that may have lived.
+	const bool died = f.door && r->header.state == RECORDING_ON && recording_numbers_ours(r) && !r->alive;
+	const uint64_t open = died && !gap && !told ? recording_open_ended(r) : 0;
 	if (open)
 		err = uh_error_new("%s: its process died, and nobody knows whether %llu of its launches ended", s->name,
 				   (unsigned long long)open);

@@ -1,33 +1,35 @@
+// What the looks at a GPU say, as named facts for the conditions of knowledge/silicon.know. A fact that is only for conditions is noted, one
+// that people read is said; what was not looked at is no fact, so that a condition on it is unknown and not false.
 #include "evidence/silicon/facts.h"
 
 #include <stdlib.h>
 
-#include "evidence/silicon/barriers.h"
+#include "evidence/silicon/user_queues.h"
 #include "gpu/packet.h"
 
 enum { CHAIN_MOST = 8 };
 
 // --- the list ---
 
-static void add(struct verdict_facts *f, const char *name, struct str value, enum fact_type type, bool tell)
+static void facts_add(struct verdict_facts *f, const char *name, struct str value, enum fact_type type, bool tell)
 {
 	if (value.n && f->n < VERDICT_FACTS)
 		f->facts[f->n++] = (struct verdict_fact){ str_z(name), value, type, tell };
 }
 
-static void say(struct verdict_facts *f, const char *name, struct str value) { add(f, name, value, FACT_TEXT, true); }
-static void note(struct verdict_facts *f, const char *name, struct str value) { add(f, name, value, FACT_TEXT, false); }
-static void number(struct verdict_facts *f, const char *name, int64_t value, bool tell)
+static void say(struct verdict_facts *f, const char *name, struct str value) { facts_add(f, name, value, FACT_TEXT, true); }
+static void note(struct verdict_facts *f, const char *name, struct str value) { facts_add(f, name, value, FACT_TEXT, false); }
+static void facts_number(struct verdict_facts *f, const char *name, int64_t value, bool tell)
 {
-	add(f, name, arena_printf(f->arena, "%lld", (long long)value), FACT_NUMBER, tell);
+	facts_add(f, name, arena_printf(f->arena, "%lld", (long long)value), FACT_NUMBER, tell);
 }
 static void code(struct verdict_facts *f, const char *name, uint64_t value)
 {
 	char room[24];
-	add(f, name, arena_str(f->arena, code_text(value, room)), FACT_CODE, true);
+	facts_add(f, name, arena_str(f->arena, code_text(value, room)), FACT_CODE, true);
 }
 
-static bool get(const void *ctx, struct str name, size_t index, struct str *ret)
+static bool facts_get(const void *ctx, struct str name, size_t index, struct str *ret)
 {
 	const struct verdict_facts *f = ctx;
 	for (size_t i = 0; i < f->n; i++) {
@@ -43,14 +45,14 @@ static bool get(const void *ctx, struct str name, size_t index, struct str *ret)
 struct str verdict_fact(const struct verdict_facts *f, const char *name)
 {
 	struct str value;
-	get(f, str_z(name), 0, &value);
+	facts_get(f, str_z(name), 0, &value);
 	return value;
 }
 
 bool verdict_fact_is(const struct verdict_facts *f, const char *name, const char *value)
 {
 	struct str v;
-	for (size_t i = 0; get(f, str_z(name), i, &v); i++)
+	for (size_t i = 0; facts_get(f, str_z(name), i, &v); i++)
 		if (str_is(v, value))
 			return true;
 	return false;
@@ -58,7 +60,7 @@ bool verdict_fact_is(const struct verdict_facts *f, const char *name, const char
 
 size_t verdicts_of(const struct know *k, const struct verdict_facts *f, const struct know_verdict *ret[static VERDICTS_MOST])
 {
-	const struct fact_view view = { get, f };
+	const struct fact_view view = { facts_get, f };
 	size_t n = 0;
 	for (size_t i = 0; i < k->verdicts.len && n < VERDICTS_MOST; i++) {
 		const struct know_verdict *v = k->verdicts.data[i];
@@ -80,35 +82,26 @@ static const char *still_fact(struct arena *a, struct str unit)
 
 void verdict_facts_unit(struct verdict_facts *f, const struct know *k, const struct know_verdict *v)
 {
-	const struct fact_view view = { get, f };
-	struct text unit = { 0 };
+	const struct fact_view view = { facts_get, f };
+	_cleanup_text_ struct text unit = { 0 };
 	phrase_fill(&unit, v->unit, &view);
 	struct str name = arena_str(f->arena, text_str(&unit));
 	const struct know_unit *u = know_unit(k, name);
 	say(f, "ip_block", name);
 	if (u)
 		say(f, "ip_block_title", u->title);
-	add(f, "still_at", verdict_fact(f, still_fact(f->arena, name)), FACT_CODE, true);
+	facts_add(f, "still_at", verdict_fact(f, still_fact(f->arena, name)), FACT_CODE, true);
 	if (v->each_xcc)
 		say(f, "xcc", verdict_fact(f, "of_xcc"));
-	text_free(&unit);
 }
 
 void verdict_hint(const struct verdict_facts *f, const struct know_verdict *v, struct text *to)
 {
-	const struct fact_view view = { get, f };
+	const struct fact_view view = { facts_get, f };
 	phrase_fill(to, v->hint, &view);
 }
 
 // --- whether it could be looked at ---
-
-static void add_blocked(struct verdict_facts *f, const struct know *k, const struct probe_stuck *s)
-{
-	struct str stack = s->stack, innermost = str_split(&stack, '\n');
-	say(f, "blocked_path", s->at);
-	say(f, "blocked_at", s->wchan.n ? s->wchan : innermost);
-	say(f, "blocked_in", stuck_in(k, s));
-}
 
 /** They are asked once, before the looks. */
 static bool sensors_silent(const struct watch *w)
@@ -134,9 +127,13 @@ static void add_gate(struct verdict_facts *f, const struct watch *w)
 							      "refused";
 	note(f, "gate", str_z(word));
 	if (sensors_silent(w))
-		number(f, "sensors_silent", w->device->sensors_silent, true);
-	if (stuck)
-		add_blocked(f, w->know, stuck);
+		facts_number(f, "sensors_silent", w->device->sensors_silent, true);
+	if (stuck) {
+		struct str stack = stuck->stack, innermost = str_split(&stack, '\n');
+		say(f, "blocked_path", stuck->at);
+		say(f, "blocked_at", stuck->wchan.n ? stuck->wchan : innermost);
+		say(f, "blocked_in", stuck_in(w->know, stuck));
+	}
 	if (g->error)
 		say(f, "query_error", str_z(strerrorname_np(g->error)));
 	if (w->device && w->device->off_bus) {
@@ -152,17 +149,11 @@ static void add_gate(struct verdict_facts *f, const struct watch *w)
 
 // --- units ---
 
-static void still_at(struct verdict_facts *f, struct str unit, uint32_t value)
-{
-	char room[24];
-	add(f, still_fact(f->arena, unit), arena_str(f->arena, code_text(value, room)), FACT_CODE, false);
-}
-
-static void add_units(struct verdict_facts *f, const struct watch *w, unsigned xcc)
+static void facts_add_units(struct verdict_facts *f, const struct watch *w, unsigned xcc)
 {
 	static const char *const words[] = { NULL, "idle", "busy", "changing" };
 	const struct know *k = w->know;
-	struct text busy = { 0 };
+	_cleanup_text_ struct text busy = { 0 };
 	uint32_t value;
 	note(f, "busy", S("none")); // so that conditions on it are known to be false
 	for (size_t i = 0; i < k->units.len; i++) {
@@ -174,12 +165,13 @@ static void add_units(struct verdict_facts *f, const struct watch *w, unsigned x
 		if (s == STEADY_SET)
 			text_printf(&busy, "%s" STR_FMT, busy.n ? ", " : "", STR_ARG(u->head.id));
 		if (watch_still(w, xcc, u, &value)) {
+			char room[24];
 			note(f, "still", u->head.id);
-			still_at(f, u->head.id, value);
+			facts_add(f, still_fact(f->arena, u->head.id), arena_str(f->arena, code_text(value, room)), FACT_CODE,
+				  false);
 		}
 	}
 	say(f, "busy_units", busy.n ? arena_str(f->arena, text_str(&busy)) : S("none"));
-	text_free(&busy);
 }
 
 /** Blocks that nobody answers for: gone, or without power or clock. */
@@ -199,7 +191,7 @@ static void add_chain(struct verdict_facts *f, const struct watch_view *v)
 {
 	const struct know_unit *chain[CHAIN_MOST];
 	size_t n = watch_chain(v, chain, CHAIN_MOST);
-	struct text out = { 0 };
+	_cleanup_text_ struct text out = { 0 };
 	if (!n)
 		return;
 	// From the last unit, which is the one that is stuck, back to the first.
@@ -207,7 +199,6 @@ static void add_chain(struct verdict_facts *f, const struct watch_view *v)
 		text_printf(&out, "%s" STR_FMT, out.n ? ", " : "", STR_ARG(chain[i]->title));
 	if (out.n)
 		say(f, "waits_chain", arena_str(f->arena, text_str(&out)));
-	text_free(&out);
 	note(f, "waits_end", chain[n - 1]->head.id);
 	say(f, "waits_end_title", chain[n - 1]->title);
 }
@@ -217,30 +208,18 @@ static void add_chain(struct verdict_facts *f, const struct watch_view *v)
 /** The XCCs that share their work with this one. */
 static uint64_t partition(const struct watch *w, unsigned xcc) { return w->device ? partition_of_xcc(w->device, xcc) : 1; }
 
-static bool same_waves(const struct wave_slot *a, const struct wave_slot *b)
-{
-	return a->vmid == b->vmid && a->me == b->me && a->pipe == b->pipe && a->queue == b->queue;
-}
-
 /** Whether this XCC is the only one of its partition where the party's waves stand still. */
 static bool alone_still(const struct watch *w, const struct party *p)
 {
 	uint64_t xccs = partition(w, p->xcc);
+	const struct wave_slot *b = &p->waves->of;
 	for (size_t g = 0; g < w->ngroups; g++) {
-		const struct wave_set *o = &w->groups[g];
-		if (o->of.xcc != p->xcc && xccs >> o->of.xcc & 1 && same_waves(&o->of, &p->waves->of) && !o->state.moved)
+		const struct wave_slot *a = &w->groups[g].of;
+		const bool same = a->vmid == b->vmid && a->me == b->me && a->pipe == b->pipe && a->queue == b->queue;
+		if (a->xcc != p->xcc && xccs >> a->xcc & 1 && same && !w->groups[g].state.moved)
 			return false;
 	}
 	return xccs & (xccs - 1);
-}
-
-/** Whether the partition has waves that are not the party's: a command processor without any waits for those. */
-static bool waves_elsewhere(const struct watch *w, const struct party *p)
-{
-	for (size_t g = 0; g < w->ngroups; g++)
-		if (&w->groups[g] != p->waves && partition(w, p->xcc) >> w->groups[g].of.xcc & 1)
-			return true;
-	return false;
 }
 
 /** What the party sees of the waves; NULL: they were not looked at, or its XCC cannot be seen. */
@@ -251,14 +230,18 @@ static const struct wave_state *waves_of(const struct watch *w, const struct par
 	return !all ? NULL : p->waves ? &p->waves->state : p->driver ? all : &none;
 }
 
-static void add_waves(struct verdict_facts *f, const struct watch *w, const struct party *p)
+static void facts_add_waves(struct verdict_facts *f, const struct watch *w, const struct party *p)
 {
 	const struct wave_state *s = waves_of(w, p), *all = watch_wave_state(w, p->xcc);
 	if (!s)
 		return;
-	note(f, "waves_elsewhere", waves_elsewhere(w, p) ? S("yes") : S("no"));
+	// Waves of the partition that are not the party's: a command processor without any waits for those.
+	bool elsewhere = false;
+	for (size_t g = 0; g < w->ngroups; g++)
+		elsewhere |= &w->groups[g] != p->waves && partition(w, p->xcc) >> w->groups[g].of.xcc & 1;
+	note(f, "waves_elsewhere", elsewhere ? S("yes") : S("no"));
 	if (!w->waves_sampled)
-		number(f, "waves", (int64_t)s->count, s->count);
+		facts_number(f, "waves", (int64_t)s->count, s->count);
 	if (!w->waves_sampled && !all->count)
 		say(f, "no_waves", S("no waves are on the GPU"));
 	if (!p->waves || w->wave_looks < 2)
@@ -268,39 +251,28 @@ static void add_waves(struct verdict_facts *f, const struct watch *w, const stru
 	bool moving = s->moved * 10 > others;
 	note(f, "waves_moving", moving ? S("yes") : S("no"));
 	note(f, "waves_loop", s->loops ? S("yes") : S("no"));
-	number(f, "loop_bytes", (int64_t)s->loop_bytes, s->loops);
+	facts_number(f, "loop_bytes", (int64_t)s->loop_bytes, s->loops);
 	if (s->loops > 1)
-		number(f, "more_loops", (int64_t)s->loops - 1, true);
-	number(f, "waves_memory", (int64_t)s->memory, s->memory);
-	number(f, "waves_barrier", (int64_t)s->barrier, s->barrier);
+		facts_number(f, "more_loops", (int64_t)s->loops - 1, true);
+	facts_number(f, "waves_memory", (int64_t)s->memory, s->memory);
+	facts_number(f, "waves_barrier", (int64_t)s->barrier, s->barrier);
 	if (s->barrier && s->barrier < s->count) {
-		number(f, "waves_free", (int64_t)others, true);
+		facts_number(f, "waves_free", (int64_t)others, true);
 		code(f, "barrier_pc", s->barrier_pc);
 	}
-	number(f, "waves_halted", (int64_t)s->halted, s->halted);
+	facts_number(f, "waves_halted", (int64_t)s->halted, s->halted);
 	say(f, "stop_reason", stop_reasons_text(f->arena, s->stop_reasons));
 	note(f, "alone", !moving && alone_still(w, p) ? S("yes") : S("no"));
 	if (s->sgprs != SGPRS_UNREAD)
 		note(f, "sgprs", s->sgprs == SGPRS_STILL ? S("still") : S("changing"));
 	code(f, "pc", s->pc);
-	number(f, "vmid", p->waves->of.vmid, true);
-}
-
-/** Whether this XCC launches waves at every look while the others launch none: in one partition they share their work. */
-static bool alone_busy(const struct watch *w, unsigned xcc)
-{
-	const struct know_unit *spi = know_unit(w->know, S("SPI"));
-	const uint64_t xccs = partition(w, xcc);
-	for (unsigned other = 0; other < w->xccs && spi; other++)
-		if (xccs >> other & 1 && watch_unit(w, other, spi) != (other == xcc ? STEADY_SET : STEADY_CLEAR))
-			return false;
-	return spi && xccs & (xccs - 1);
+	facts_number(f, "vmid", p->waves->of.vmid, true);
 }
 
 // --- rings ---
 
 /** The packet at which a ring stands. */
-static void add_packet(struct verdict_facts *f, const struct watch *w, const struct watched_ring *r, struct str gfx)
+static void facts_add_packet(struct verdict_facts *f, const struct watch *w, const struct watched_ring *r, struct str gfx)
 {
 	struct packet p;
 	const struct packet_stream s = { w->know, packet_language_of(w->know, r->name), gfx, r->words, r->n };
@@ -315,7 +287,7 @@ static bool add_rings(struct verdict_facts *f, const struct watch *w)
 {
 	bool moved = false;
 	const struct watched_ring *first = NULL;
-	number(f, "rings", (int64_t)w->rings.len, false);
+	facts_number(f, "rings", (int64_t)w->rings.len, false);
 	for (size_t i = 0; i < w->rings.len; i++) {
 		const struct watched_ring *r = &w->rings.data[i];
 		moved |= r->moved;
@@ -344,50 +316,40 @@ static bool add_rings(struct verdict_facts *f, const struct watch *w)
 		say(f, "ring_waits_unit", waits->title);
 	code(f, "ring_rptr", first->rptr);
 	code(f, "ring_wptr", first->wptr);
-	add_packet(f, w, first, w->device ? w->device->gfx : (struct str){ 0 });
+	facts_add_packet(f, w, first, w->device ? w->device->gfx : (struct str){ 0 });
 	return moved;
 }
 
 // --- user queues ---
 
-static bool is_stopped(const struct watch *w, const struct user_process *p)
-{
-	for (size_t h = 0; w->device && p && h < w->device->nholders; h++)
-		if (w->device->holders[h].pid == p->pid && w->device->holders[h].stopped)
-			return true;
-	return false;
-}
-
-static void add_queue(struct verdict_facts *f, const struct user_queue *u)
-{
-	number(f, "queue_id", u->id, true);
-	if (u->packets)
-		number(f, "queue_pending", (int64_t)u->pending, true);
-	note(f, "queue_packet", u->packet);
-	say(f, "kernel_name", u->kernel);
-}
-
 /** Whether one moved; and those that did not. */
-static bool add_queues(struct verdict_facts *f, const struct watch *w, const struct party *p, const struct user_queues *q)
+static bool facts_add_queues(struct verdict_facts *f, const struct watch *w, const struct party *p, const struct user_queues *q)
 {
 	const struct user_process *of = p->process;
-	bool moved = false, told = false;
+	bool moved = false, told = false, stopped = false;
 	for (size_t i = 0; i < p->nqueues; i++) {
 		const struct user_queue *u = p->queues[i];
 		moved |= user_queue_moved(u);
 		if (!user_queue_stands(u))
 			continue;
 		note(f, "queue_stuck", arena_printf(f->arena, "%u", u->id));
-		if (!told)
-			add_queue(f, u);
+		if (!told) {
+			facts_number(f, "queue_id", u->id, true);
+			if (u->packets)
+				facts_number(f, "queue_pending", (int64_t)u->pending, true);
+			note(f, "queue_packet", u->packet);
+			say(f, "kernel_name", u->kernel);
+		}
 		of = told || of ? of : &q->processes[u->process];
 		told = true;
 	}
 	if (told || (of && p->waves)) {
 		say(f, "process", of->name);
-		number(f, "pid", of->pid, true);
+		facts_number(f, "pid", of->pid, true);
 	}
-	note(f, "stopped", is_stopped(w, of) ? S("yes") : S("no"));
+	for (size_t h = 0; w->device && of && h < w->device->nholders; h++)
+		stopped |= w->device->holders[h].pid == of->pid && w->device->holders[h].stopped;
+	note(f, "stopped", stopped ? S("yes") : S("no"));
 	note(f, "process_moving", p->process_moves ? S("yes") : S("no"));
 	note(f, "others", p->others_move ? S("moving") : S("still"));
 	if (moved)
@@ -403,16 +365,16 @@ static void add_deadlock(struct verdict_facts *f, const struct watch *w, const s
 	if (!n)
 		return;
 	const struct user_process *p = &q->processes[waits[0].queue->process];
-	number(f, "deadlock", (int64_t)n, true);
+	facts_number(f, "deadlock", (int64_t)n, true);
 	say(f, "deadlock_says", barriers_say(f->arena, waits, n));
 	say(f, "deadlock_process", p->name);
-	number(f, "deadlock_pid", p->pid, true);
+	facts_number(f, "deadlock_pid", p->pid, true);
 }
 
 static void add_progress(struct verdict_facts *f, const struct watch *w, const struct party *p, const struct user_queues *q)
 {
 	// Work of a process that computes does not go through rings.
-	bool rings = add_rings(f, w) && !p->process, queues = add_queues(f, w, p, q);
+	bool rings = add_rings(f, w) && !p->process, queues = facts_add_queues(f, w, p, q);
 	bool counted = w->interrupts_first >= 0 && w->interrupts_last >= 0;
 	bool interrupts = counted && w->interrupts_last != w->interrupts_first;
 	bool standing = verdict_fact(f, "queue_stuck").n;
@@ -432,36 +394,43 @@ void verdict_facts_of(struct verdict_facts *f, const struct watch *w, const stru
 {
 	const unsigned xcc = p->xcc;
 	const struct watch_view view = { w, xcc, waves_of(w, p) };
+	const struct know_unit *spi = know_unit(w->know, S("SPI"));
+	const uint64_t xccs = partition(w, xcc);
 	add_gate(f, w);
 	if (w->xccs > 1)
-		number(f, "of_xcc", xcc, false);
+		facts_number(f, "of_xcc", xcc, false);
 	if (w->looks) {
 		note(f, "ones", watch_all_ones(w) ? S("yes") : S("no"));
 		add_ones(f, w, xcc);
-		add_units(f, w, xcc);
-		add_waves(f, w, p);
-		note(f, "alone_busy", alone_busy(w, xcc) ? S("yes") : S("no"));
+		facts_add_units(f, w, xcc);
+		facts_add_waves(f, w, p);
+		// This XCC launches waves at every look while the others launch none: in one partition they share their work.
+		bool alone = spi && xccs & (xccs - 1);
+		for (unsigned other = 0; other < w->xccs && alone; other++)
+			if (xccs >> other & 1)
+				alone = watch_unit(w, other, spi) == (other == xcc ? STEADY_SET : STEADY_CLEAR);
+		note(f, "alone_busy", alone ? S("yes") : S("no"));
 		add_chain(f, &view);
 	}
 	add_progress(f, w, p, q);
 	add_deadlock(f, w, q);
-	number(f, "looks", (int64_t)w->looks, !sensors_silent(w));
+	facts_number(f, "looks", (int64_t)w->looks, !sensors_silent(w));
 	if (w->looks > 1 && w->ended > w->began) // one look takes no time, and a watch that was cut short has no end
 		say(f, "seconds", arena_printf(f->arena, "%.1f", (double)(w->ended - w->began) / 1000));
 	if (w->device && w->device->busy >= 0)
-		number(f, "load", w->device->busy, true);
+		facts_number(f, "load", w->device->busy, true);
 	if (w->device && w->device->memory_busy >= 0)
-		number(f, "memory_load", w->device->memory_busy, false);
+		facts_number(f, "memory_load", w->device->memory_busy, false);
 	if (w->device && w->device->power_mw >= 0)
-		number(f, "power", w->device->power_mw / 1000, true);
+		facts_number(f, "power", w->device->power_mw / 1000, true);
 	if (w->device && w->device->power_mw >= 0 && w->device->power_cap_mw > 0)
-		number(f, "power_share", w->device->power_mw * 100 / w->device->power_cap_mw, false);
+		facts_number(f, "power_share", w->device->power_mw * 100 / w->device->power_cap_mw, false);
 }
 
 // --- votes on progress ---
 
 /** Of several XCCs: one that stands is told, though others move. */
-static void add_vote(enum vote *to, bool moved, bool stood)
+static void facts_add_vote(enum vote *to, bool moved, bool stood)
 {
 	if (stood || (moved && *to == VOTE_UNKNOWN))
 		*to = stood ? VOTE_STOOD : VOTE_MOVED;
@@ -473,7 +442,7 @@ void observed_votes_add(struct observed_votes *v, const struct verdict_facts *f)
 	bool loop = moving && verdict_fact_is(f, "waves_loop", "yes"); // waves that stand still are in none
 	bool known = verdict_fact(f, "waves_moving").n;
 	v->loop = known ? loop && (v->loop || v->waves == VOTE_UNKNOWN) : v->loop;
-	add_vote(&v->waves, moving && !loop, known && (!moving || loop));
-	add_vote(&v->rings, verdict_fact(f, "ring_moving").n, verdict_fact(f, "ring_stuck").n);
-	add_vote(&v->firmware, false, verdict_fact_is(f, "still", "MES"));
+	facts_add_vote(&v->waves, moving && !loop, known && (!moving || loop));
+	facts_add_vote(&v->rings, verdict_fact(f, "ring_moving").n, verdict_fact(f, "ring_stuck").n);
+	facts_add_vote(&v->firmware, false, verdict_fact_is(f, "still", "MES"));
 }

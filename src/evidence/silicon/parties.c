@@ -1,3 +1,5 @@
+// Who has work on an XCC. The GPU shows waves by address space and place of a queue, KFD shows queues by process: where both know the place
+// they are matched by it, else by the address space, else by what moves.
 #include "evidence/silicon/parties.h"
 
 struct party_search {
@@ -14,7 +16,7 @@ struct party_search {
 /** Whether waves go about in their code. */
 static bool at_work(const struct wave_state *s) { return s->moved * 2 >= s->count && s->moved && !s->loops; }
 
-static bool of_gpu(const struct watch *w, const struct user_queue *u)
+static bool parties_of_gpu(const struct watch *w, const struct user_queue *u)
 {
 	return u->known && w->device && str_eq(u->gpu, w->device->pci);
 }
@@ -22,7 +24,7 @@ static bool of_gpu(const struct watch *w, const struct user_queue *u)
 /** Whether it may be on an XCC, by its partition. */
 static bool on_xcc(const struct user_queue *u, unsigned xcc) { return !u->xccs || u->xccs >> xcc & 1; }
 
-static bool has(const struct party *p, const struct user_queue *u)
+static bool parties_has(const struct party *p, const struct user_queue *u)
 {
 	for (size_t i = 0; i < p->nqueues; i++)
 		if (p->queues[i] == u)
@@ -35,7 +37,7 @@ static bool has(const struct party *p, const struct user_queue *u)
 /** How surely a queue is that of waves. */
 enum sureness { MATCH_NONE, MATCH_MAYBE, MATCH_VMID, MATCH_PLACE };
 
-static enum sureness match(const struct wave_slot *w, const struct user_queue *u)
+static enum sureness parties_match(const struct wave_slot *w, const struct user_queue *u)
 {
 	const struct queue_slot *s = &u->slot;
 	if (!w->me) // graphics
@@ -47,10 +49,10 @@ static enum sureness match(const struct wave_slot *w, const struct user_queue *u
 	return s->me == w->me && s->pipe == w->pipe && s->queue == w->queue ? MATCH_PLACE : MATCH_VMID;
 }
 
-static bool taken(const struct party_search *s, const struct user_queue *u)
+static bool queue_taken(const struct party_search *s, const struct user_queue *u)
 {
 	for (size_t i = 0; i < s->n; i++)
-		if (has(&s->parties[i], u))
+		if (parties_has(&s->parties[i], u))
 			return true;
 	return false;
 }
@@ -81,7 +83,7 @@ static enum sureness best_match(const struct party_search *s, const struct wave_
 {
 	enum sureness best = MATCH_NONE;
 	for (size_t i = 0; i < s->nqueues; i++) {
-		enum sureness m = match(w, s->queues[i]);
+		enum sureness m = parties_match(w, s->queues[i]);
 		best = m > best ? m : best;
 	}
 	return best;
@@ -94,7 +96,7 @@ static void find_queues(const struct party_search *s, struct party *p)
 	enum sureness best = best_match(s, w);
 	p->queues = arena_alloc(s->arena, (s->nqueues + 1) * sizeof(struct user_queue *));
 	for (size_t i = 0; i < s->nqueues; i++)
-		if (best >= MATCH_VMID ? match(w, s->queues[i]) == best : w->me && !taken(s, s->queues[i]))
+		if (best >= MATCH_VMID ? parties_match(w, s->queues[i]) == best : w->me && !queue_taken(s, s->queues[i]))
 			p->queues[p->nqueues++] = s->queues[i];
 	if (best != MATCH_PLACE)
 		narrow(p, &p->waves->state);
@@ -105,7 +107,7 @@ static void find_queues(const struct party_search *s, struct party *p)
 // --- who there is ---
 
 /** Those whose queues the GPU itself tells, or the others. */
-static void add_waves(struct party_search *s, bool told)
+static void parties_add_waves(struct party_search *s, bool told)
 {
 	for (size_t g = 0; s->watch->wave_looks && g < s->watch->ngroups; g++) {
 		const struct wave_set *w = &s->watch->groups[g];
@@ -124,14 +126,14 @@ static bool works_beside(const struct party_search *s, const struct user_queue *
 	for (size_t g = 0; s->watch->wave_looks && g < s->watch->ngroups; g++) {
 		const struct wave_slot *w = &s->watch->groups[g].of;
 		enum sureness best = w->xcc != s->xcc && xccs >> w->xcc & 1 ? best_match(s, w) : MATCH_NONE;
-		if (best && match(w, u) == best)
+		if (best && parties_match(w, u) == best)
 			return true;
 	}
 	return false;
 }
 
 /** Those whose queues have or had work, and whose waves none are. */
-static void add_processes(struct party_search *s)
+static void parties_add_processes(struct party_search *s)
 {
 	for (size_t process = 0; process < s->all->nprocesses; process++) {
 		struct party p = { .xcc = s->xcc, .process = &s->all->processes[process] };
@@ -143,29 +145,11 @@ static void add_processes(struct party_search *s)
 				continue;
 			p.queues[p.nqueues++] = u;
 			work |= user_queue_moved(u) || user_queue_stands(u);
-			met |= taken(s, u) || works_beside(s, u);
+			met |= queue_taken(s, u) || works_beside(s, u);
 		}
 		if (work && !met)
 			s->parties[s->n++] = p;
 	}
-}
-
-static bool rings_wait(const struct watch *w)
-{
-	for (size_t i = 0; i < w->rings.len; i++)
-		if (!w->rings.data[i].moved && w->rings.data[i].waited)
-			return true;
-	return false;
-}
-
-/** It is there where nobody else is, or where work stands in its rings that waves without a process do not belong to. */
-static void add_driver(struct party_search *s)
-{
-	bool needed = !s->n || rings_wait(s->watch);
-	for (size_t i = 0; i < s->n; i++)
-		needed &= s->parties[i].process != NULL;
-	if (needed)
-		s->parties[s->n++] = (struct party){ .xcc = s->xcc, .driver = true };
 }
 
 // --- how they stand to each other ---
@@ -178,12 +162,12 @@ static bool rings_move(const struct watch *w)
 	return false;
 }
 
-static void compare(const struct party_search *s, struct party *p)
+static void party_compare(const struct party_search *s, struct party *p)
 {
 	p->others_move = p->process && rings_move(s->watch);
 	for (size_t i = 0; i < s->all->n; i++) {
 		const struct user_queue *u = &s->all->list[i];
-		if (!of_gpu(s->watch, u) || !user_queue_moved(u) || has(p, u))
+		if (!parties_of_gpu(s->watch, u) || !user_queue_moved(u) || parties_has(p, u))
 			continue;
 		bool same = p->process == &s->all->processes[u->process] && on_xcc(u, p->xcc);
 		p->process_moves |= same;
@@ -202,14 +186,19 @@ size_t parties_of(struct arena *a, const struct watch *w, const struct user_queu
 	s.queues = arena_alloc(a, (q->n + 1) * sizeof(struct user_queue *));
 	s.parties = arena_alloc(a, (w->ngroups + q->nprocesses + 1) * sizeof(*s.parties));
 	for (size_t i = 0; i < q->n; i++)
-		if (of_gpu(w, &q->list[i]) && on_xcc(&q->list[i], xcc))
+		if (parties_of_gpu(w, &q->list[i]) && on_xcc(&q->list[i], xcc))
 			s.queues[s.nqueues++] = &q->list[i];
-	add_waves(&s, true);
-	add_waves(&s, false);
-	add_processes(&s);
-	add_driver(&s);
+	parties_add_waves(&s, true);
+	parties_add_waves(&s, false);
+	parties_add_processes(&s);
+	// The driver is there where nobody else is, or where work stands in its rings that waves without a process do not belong to.
+	bool driver = !s.n || watch_ring_waits(w);
 	for (size_t i = 0; i < s.n; i++)
-		compare(&s, &s.parties[i]);
+		driver &= s.parties[i].process != NULL;
+	if (driver)
+		s.parties[s.n++] = (struct party){ .xcc = xcc, .driver = true };
+	for (size_t i = 0; i < s.n; i++)
+		party_compare(&s, &s.parties[i]);
 	*ret = s.parties;
 	return s.n;
 }
@@ -222,7 +211,7 @@ bool parties_may_hide(const struct watch *w, const struct user_queues *q)
 		size_t standing = 0;
 		for (size_t i = 0; i < q->n; i++) {
 			const struct user_queue *u = &q->list[i];
-			if (u->process != process || !of_gpu(w, u))
+			if (u->process != process || !parties_of_gpu(w, u))
 				continue;
 			uses = true;
 			moves |= user_queue_moved(u);

@@ -7,7 +7,7 @@
 /** A process on an XCC, by its queues and waves there; or waves that nobody is known for; or the driver with its rings. */
 struct party {
 	unsigned xcc;
-	const struct wave_set *waves;     // of one address space and hardware queue; NULL: it has none here, or none were looked at
+	const struct wave_set *waves; // of one address space and hardware queue; NULL: it has none here, or none were looked at
 	const struct user_process *process; // NULL: not known, or the driver
 	bool driver;
 	size_t nqueues;

@@ -60,27 +60,11 @@ static void open_gpus(struct look_round *r, const struct silicon_options *o)
 	}
 }
 
-static void close_gpus(struct look_round *r)
-{
-	for (size_t i = 0; i < r->n; i++) {
-		watch_end(&r->gpus[i].watch);
-		target_close(r->gpus[i].target);
-	}
-	free(r->gpus);
-}
-
-/** Whether it says that shaders are at work. */
-static bool shaders_busy(const struct verdict_facts *f)
-{
-	int64_t load;
-	return verdict_fact_is(f, "busy", "SPI") || (str_number(verdict_fact(f, "load"), &load) && load >= BUSY_LOAD);
-}
-
 /** Whether the GPU needs no further look. Shaders at work need one until their waves were seen, or work that they finished: of several
  * XCCs or programs, some may stand still while others work. */
 static bool clearly_well(struct look_round *r, struct silicon_looked *g, bool waves_seen)
 {
-	struct arena a = { 0 };
+	_cleanup_arena_ struct arena a = { 0 };
 	bool well = true, alone = g->watch.xccs == 1 && !parties_may_hide(&g->watch, &r->queues);
 	for (unsigned xcc = 0; xcc < g->watch.xccs && well; xcc++) {
 		const struct party *parties;
@@ -89,11 +73,13 @@ static bool clearly_well(struct look_round *r, struct silicon_looked *g, bool wa
 			struct verdict_facts f = { .arena = &a };
 			const struct know_verdict *v[VERDICTS_MOST];
 			verdict_facts_of(&f, &g->watch, &parties[i], &r->queues);
+			int64_t load;
+			const bool shaders = verdict_fact_is(&f, "busy", "SPI") ||
+					     (str_number(verdict_fact(&f, "load"), &load) && load >= BUSY_LOAD);
 			well = verdicts_of(r->out->know, &f, v) && (!v[0]->event.n || v[0]->well) && !v[0]->hint.n &&
-			       (waves_seen || !shaders_busy(&f) || (alone && verdict_fact_is(&f, "progress", "yes")));
+			       (waves_seen || !shaders || (alone && verdict_fact_is(&f, "progress", "yes")));
 		}
 	}
-	arena_free(&a);
 	return well;
 }
 
@@ -135,7 +121,7 @@ static void look_at_all(struct look_round *r, size_t looks, int pause, bool susp
 	}
 }
 
-static void look_at_waves(struct look_round *r, bool sample)
+static void silicon_look_at_waves(struct look_round *r, bool sample)
 {
 	for (size_t i = 0; i < r->n; i++)
 		if (r->gpus[i].suspect && may_look(&r->gpus[i]))
@@ -146,7 +132,7 @@ static void look_at_waves(struct look_round *r, bool sample)
 static void look_at_some_waves(struct look_round *r)
 {
 	static const int pauses[] = { 3, 7, 11, 5, 13 };
-	for (size_t look = 0; look < sizeof(pauses) / sizeof(pauses[0]); look++) {
+	for (size_t look = 0; look < ARRAY_SIZE(pauses); look++) {
 		for (size_t i = 0; i < r->n; i++)
 			if (r->gpus[i].suspect && may_look(&r->gpus[i]))
 				watch_some_waves(&r->gpus[i].watch);
@@ -154,10 +140,10 @@ static void look_at_some_waves(struct look_round *r)
 	}
 }
 
-static void count_interrupts(struct look_round *r, bool first)
+static void silicon_count_interrupts(struct look_round *r, bool first)
 {
 	const struct devices *d = &r->view->devices;
-	int64_t *counts = mem_alloc((d->n + 1) * sizeof(*counts));
+	_cleanup_free_ int64_t *counts = mem_alloc((d->n + 1) * sizeof(*counts));
 	devices_interrupts(d, counts);
 	for (size_t i = 0; i < r->n; i++) {
 		struct silicon_looked *g = &r->gpus[i];
@@ -166,7 +152,6 @@ static void count_interrupts(struct look_round *r, bool first)
 			g->watch.interrupts_first = n;
 		g->watch.interrupts_last = n;
 	}
-	free(counts);
 }
 
 /** Returns whether one is suspect that may be looked at. */
@@ -180,40 +165,41 @@ static bool find_suspects(struct look_round *r, bool waves_seen)
 	return any;
 }
 
-static void look(struct look_round *r)
+/** Looks at all, then longer at those that the first looks do not show to be well: a look at waves costs much. */
+static void look_round(struct look_round *r)
 {
 	user_queues_look(&r->queues, r->out->know, &r->view->devices);
-	count_interrupts(r, true);
+	silicon_count_interrupts(r, true);
 	look_at_all(r, FIRST_LOOKS, FIRST_PAUSE_MS, false);
-	count_interrupts(r, false);
+	silicon_count_interrupts(r, false);
 	user_queues_look(&r->queues, r->out->know, &r->view->devices);
 	if (!find_suspects(r, false))
 		return;
 	user_queues_place(&r->queues, r->out->know, &r->view->devices);
-	look_at_waves(r, true);
+	silicon_look_at_waves(r, true);
 	look_at_some_waves(r);
 	// A sample may miss the few waves of one among several.
 	for (size_t i = 0; i < r->n; i++)
 		r->gpus[i].suspect &= !watch_waves_at_work(&r->gpus[i].watch) || watch_ring_waits(&r->gpus[i].watch) ||
 				      parties_may_hide(&r->gpus[i].watch, &r->queues);
-	look_at_waves(r, false);
+	silicon_look_at_waves(r, false);
 	look_at_all(r, MORE_LOOKS, MORE_PAUSE_MS, true);
 	look_at_some_waves(r);
-	count_interrupts(r, false);
+	silicon_count_interrupts(r, false);
 	user_queues_look(&r->queues, r->out->know, &r->view->devices);
 	// What is said of all waves is said when all were seen again.
 	if (find_suspects(r, true))
-		look_at_waves(r, false);
+		silicon_look_at_waves(r, false);
 }
 
 // --- telling ---
 
-static bool holds(const struct device *d, int64_t pid)
+static const struct holder *silicon_holder_of(const struct device *d, int64_t pid)
 {
 	for (size_t i = 0; i < d->nholders; i++)
 		if (d->holders[i].pid == pid)
-			return true;
-	return false;
+			return &d->holders[i];
+	return NULL;
 }
 
 /** Where waves wait at a barrier while others move. */
@@ -243,10 +229,12 @@ static void tell_code(struct look_round *r, struct silicon_looked *g, const stru
 	for (size_t i = 0; i < r->queues.nprocesses; i++) {
 		struct target *t = r->queues.processes[i].target;
 		struct target_code c;
-		if (p->process ? p->process != &r->queues.processes[i] : !holds(g->device, r->queues.processes[i].pid))
+		if (p->process ? p->process != &r->queues.processes[i] :
+				 !silicon_holder_of(g->device, r->queues.processes[i].pid))
 			continue;
 		target_code_open(&c, t, &places);
-		if (target_code_need(&c, s->pc)) {
+		const bool found = target_code_need(&c, s->pc);
+		if (found) {
 			const struct where **at = target_code_waves(&c, s->one, 1, WAVE_CONTEXT);
 			struct wave_tale tale = { .wave = *s->one, .where = at[0] };
 			tale.wave.stood = !s->moved;
@@ -257,59 +245,54 @@ static void tell_code(struct look_round *r, struct silicon_looked *g, const stru
 				event_add_text(e, a, "process", r->queues.processes[i].name);
 				event_add_number(e, a, "pid", r->queues.processes[i].pid);
 			}
-			target_code_close(&c);
-			return;
 		}
 		target_code_close(&c);
+		if (found)
+			return;
 	}
 }
 
-static void add_facts(struct event *e, const struct verdict_facts *f, struct arena *a)
+static void silicon_add_facts(struct event *e, const struct verdict_facts *f, struct arena *a)
 {
 	for (size_t i = 0; i < f->n; i++)
 		if (f->facts[i].tell)
 			event_add(e, f->facts[i].name, arena_str(a, f->facts[i].value), f->facts[i].type);
 }
 
-/** Seconds since the machine was started. */
-static double uptime(const struct look_round *r)
-{
-	enum { MS = 1000 };
-	double live = source_uptime();
-	return (double)tape_number(tape_of(r), "uptime", (int64_t)(live * MS)) / MS;
-}
-
 static void tell_verdict(struct look_round *r, struct silicon_looked *g, const struct know_verdict *v, struct verdict_facts *f,
 			 const struct party *p)
 {
+	enum { MS = 1000 };
 	struct event e;
-	struct arena a = { 0 };
-	if (v->event.n && artefact_event(r->out, arena_z(&a, v->event), (struct place){ r->out->source, 0 }, &e)) {
-		double now = uptime(r);
-		e.device = g->device->pci;
-		e.driver = S("amdgpu");
-		e.now = true;
-		if (now >= 0)
-			e.time = (struct stamp){ TIME_BOOT, now };
-		add_facts(&e, f, &a);
-		if (!v->well && !g->told) // one picture shows the whole chip
-			e.dump.nunits = watch_units(&g->watch, &a, &e.dump.units);
-		if (!v->well)
-			reset_facts(&e, &r->view->devices, g->device, &a);
-		tell_code(r, g, p, &e, &a);
-		const struct fact *kernel = event_fact(&e, "kernel_name");
-		if (kernel)
-			g->view->kernel = arena_str(&r->view->arena, kernel->value);
-		const struct fact_view view = { event_get, &e };
-		struct text says = { 0 };
-		if (e.signature->event)
-			phrase_fill(&says, e.signature->event->say, &view);
-		if (!v->well)
-			g->view->says = arena_str(&r->view->arena, text_str(&says));
-		text_free(&says);
-		artefact_tell(r->out, &e);
-	}
-	arena_free(&a);
+	_cleanup_arena_ struct arena a = { 0 };
+	if (!artefact_event(r->out, arena_z(&a, v->event), (struct place){ r->out->source, 0 }, &e))
+		return;
+	// Seconds since the machine was started.
+	double now = (double)tape_number(tape_of(r), "uptime", (int64_t)(source_uptime() * MS)) / MS;
+	e.device = g->device->pci;
+	e.driver = S("amdgpu");
+	e.now = true;
+	if (now >= 0)
+		e.time = (struct stamp){ TIME_BOOT, now };
+	silicon_add_facts(&e, f, &a);
+	if (!v->well && !g->told) // one picture shows the whole chip
+		e.dump.nunits = watch_units(&g->watch, &a, &e.dump.units);
+	if (!v->well)
+		reset_facts(&e, &r->view->devices, g->device, &a);
+	tell_code(r, g, p, &e, &a);
+	const struct fact *kernel = event_fact(&e, "kernel_name"), *pid = event_fact(&e, "pid");
+	int64_t number;
+	const struct holder *h = pid && str_number(pid->value, &number) ? silicon_holder_of(g->device, number) : NULL;
+	e.began = h ? h->began : 0;
+	if (kernel)
+		g->view->kernel = arena_str(&r->view->arena, kernel->value);
+	const struct fact_view view = { event_get, &e };
+	_cleanup_text_ struct text says = { 0 };
+	if (e.signature->event)
+		phrase_fill(&says, e.signature->event->say, &view);
+	if (!v->well)
+		g->view->says = arena_str(&r->view->arena, text_str(&says));
+	artefact_tell(r->out, &e);
 }
 
 static struct str unseen(struct look_round *r, const struct silicon_looked *g)
@@ -332,7 +315,7 @@ static bool worse(struct str a, struct str b)
 {
 	static const char *const order[] = { "unknown", "idle", "asleep", "busy", "resetting", "hung", "stuck", "off-bus" };
 	size_t x = 0, y = 0;
-	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(order); i++) {
 		x = str_is(a, order[i]) ? i : x;
 		y = str_is(b, order[i]) ? i : y;
 	}
@@ -347,18 +330,6 @@ struct judgement {
 	size_t n;
 	const struct know_verdict *verdicts[VERDICTS_MOST];
 };
-
-/** The same of several XCCs is told once. */
-static void add_hint(struct look_round *r, struct silicon_looked *g, const struct know_verdict *v,
-		     const struct verdict_facts *f)
-{
-	struct text hint = { 0 };
-	verdict_hint(f, v, &hint);
-	if (hint.n && str_find(g->view->hint, text_str(&hint)) < 0)
-		g->view->hint = arena_printf(&r->view->arena, STR_FMT "%s" STR_FMT, STR_ARG(g->view->hint),
-					     g->view->hint.n ? "\n" : "", STR_ARG(text_str(&hint)));
-	text_free(&hint);
-}
 
 /** @waits: others have a verdict of their own, and those without may only wait for them. */
 static void tell_judgement(struct look_round *r, struct silicon_looked *g, const struct judgement *j, bool waits)
@@ -380,7 +351,11 @@ static void tell_judgement(struct look_round *r, struct silicon_looked *g, const
 			if (g->told < VERDICTS_MOST)
 				g->tales[g->told++] = v;
 		}
-		add_hint(r, g, v, f);
+		_cleanup_text_ struct text hint = { 0 };
+		verdict_hint(f, v, &hint);
+		if (hint.n && str_find(g->view->hint, text_str(&hint)) < 0) // the same of several XCCs is told once
+			g->view->hint = arena_printf(&r->view->arena, STR_FMT "%s" STR_FMT, STR_ARG(g->view->hint),
+						     g->view->hint.n ? "\n" : "", STR_ARG(text_str(&hint)));
 		if (worse(v->health, g->view->health)) {
 			g->view->health = v->health;
 			g->view->unit = arena_str(&r->view->arena, verdict_fact(f, "ip_block"));
@@ -388,38 +363,10 @@ static void tell_judgement(struct look_round *r, struct silicon_looked *g, const
 	}
 }
 
-/** What sleeps is left alone, and well; what could not be looked at may be anything. */
-static bool seen_enough(const struct silicon_looked *g)
+static void judge_gpu(struct look_round *r, struct silicon_looked *g)
 {
-	const struct gate *gate = &g->watch.gate;
-	return (gate->open || gate->asleep || (gate->gfxoff && !gate->error)) && !gate->stuck && !g->device->unread.n &&
-	       !g->device->stuck.is && !target_stuck(g->target) && !watch_xccs_unseen(&g->watch) &&
-	       !str_is(g->view->health, "unknown");
-}
-
-/** Whether the queues of those who compute on it could be looked at. */
-static bool seen_queues(const struct look_round *r, const struct silicon_looked *g)
-{
-	bool seen = !r->queues.kfd.stuck.is;
-	for (size_t i = 0; i < r->queues.nprocesses; i++)
-		seen &= !process_stuck(r->queues.processes[i].target) || !holds(g->device, r->queues.processes[i].pid);
-	return seen;
-}
-
-static void judge_party(struct look_round *r, struct silicon_looked *g, const struct party *p, struct judgement *ret)
-{
-	ret->party = p;
-	verdict_facts_of(&ret->facts, &g->watch, p, &r->queues);
-	ret->n = verdicts_of(r->out->know, &ret->facts, ret->verdicts);
-	for (size_t i = 0; i < ret->n; i++)
-		ret->each |= ret->verdicts[i]->each_xcc;
-	observed_votes_add(&g->view->votes, &ret->facts);
-}
-
-static void judge(struct look_round *r, struct silicon_looked *g)
-{
-	struct arena a = { 0 };
-	VEC(struct judgement *) all = { 0 };
+	_cleanup_arena_ struct arena a = { 0 };
+	_cleanup_vec_ VEC(struct judgement *) all = { 0 };
 	bool each = false;
 	g->view->unseen = unseen(r, g);
 	for (unsigned xcc = 0; xcc < g->watch.xccs; xcc++) {
@@ -429,7 +376,12 @@ static void judge(struct look_round *r, struct silicon_looked *g)
 		for (size_t i = 0; i < n; i++) {
 			struct judgement *j = arena_alloc(&a, sizeof(*j));
 			j->facts.arena = &a;
-			judge_party(r, g, &parties[i], j);
+			j->party = &parties[i];
+			verdict_facts_of(&j->facts, &g->watch, j->party, &r->queues);
+			j->n = verdicts_of(r->out->know, &j->facts, j->verdicts);
+			for (size_t v = 0; v < j->n; v++)
+				j->each |= j->verdicts[v]->each_xcc;
+			observed_votes_add(&g->view->votes, &j->facts);
 			each |= j->each;
 			vec_push(&all, j);
 		}
@@ -438,11 +390,17 @@ static void judge(struct look_round *r, struct silicon_looked *g)
 	}
 	for (size_t i = 0; i < all.len; i++)
 		tell_judgement(r, g, all.data[i], each);
-	vec_free(&all);
 	if (r->lacks.n && !g->view->unwell) // bad news stays true where answers are lost; good news does not
 		g->view->health = S("unknown");
-	g->view->known = seen_enough(g) && seen_queues(r, g) && !r->lacks.n;
-	arena_free(&a);
+	// What sleeps is left alone, and well; what could not be looked at may be anything, queues of those who compute on it too.
+	const struct gate *gate = &g->watch.gate;
+	bool seen = (gate->open || gate->asleep || (gate->gfxoff && !gate->error)) && !gate->stuck && !g->device->unread.n &&
+		    !g->device->stuck.is && !target_stuck(g->target) && !watch_xccs_unseen(&g->watch) &&
+		    !str_is(g->view->health, "unknown") && !r->queues.kfd.stuck.is;
+	for (size_t i = 0; i < r->queues.nprocesses; i++)
+		seen &= !process_stuck(r->queues.processes[i].target) ||
+			!silicon_holder_of(g->device, r->queues.processes[i].pid);
+	g->view->known = seen && !r->lacks.n;
 }
 
 // --- all of it ---
@@ -459,12 +417,16 @@ void silicon_read(const struct artefact_output *out, const struct silicon_option
 	v->gpus = arena_alloc(&v->arena, (v->n + 1) * sizeof(*v->gpus));
 	silicon_tell_machine(out, &v->devices);
 	open_gpus(&r, o);
-	look(&r);
+	look_round(&r);
 	for (size_t i = 0; i < r.n; i++) {
 		watch_contents(&r.gpus[i].watch);
-		judge(&r, &r.gpus[i]);
+		judge_gpu(&r, &r.gpus[i]);
 	}
-	close_gpus(&r);
+	for (size_t i = 0; i < r.n; i++) {
+		watch_end(&r.gpus[i].watch);
+		target_close(r.gpus[i].target);
+	}
+	free(r.gpus);
 	user_queues_free(&r.queues);
 	if (out->sink.machine)
 		out->sink.machine(out->sink.ctx, v);
@@ -479,8 +441,8 @@ void machine_observation_free(struct machine_observation *v)
 
 void silicon_read_dump(const struct artefact_output *out, struct target *t, const struct dump_head *head)
 {
-	struct watch w;
-	struct arena a = { 0 };
+	_cleanup_(watch_end) struct watch w;
+	_cleanup_arena_ struct arena a = { 0 };
 	struct user_queues none = { 0 };
 	struct verdict_facts f = { .arena = &a, .late_ring = head->ring };
 	const struct know_verdict *v[VERDICTS_MOST];
@@ -491,9 +453,7 @@ void silicon_read_dump(const struct artefact_output *out, struct target *t, cons
 	if (verdicts_of(out->know, &f, v) && v[0]->event.n && artefact_event(out, arena_z(&a, v[0]->event), head->at, &e)) {
 		verdict_facts_unit(&f, out->know, v[0]);
 		e.time = head->time;
-		add_facts(&e, &f, &a);
+		silicon_add_facts(&e, &f, &a);
 		artefact_tell(out, &e);
 	}
-	arena_free(&a);
-	watch_end(&w);
 }

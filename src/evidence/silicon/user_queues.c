@@ -1,3 +1,4 @@
+// The queues of processes at several looks, and whether their barriers wait for each other.
 #include "evidence/silicon/user_queues.h"
 
 #include <stdlib.h>
@@ -28,7 +29,7 @@ void user_queues_free(struct user_queues *q)
 	arena_free(&q->arena);
 }
 
-static struct user_queue *queue_of(struct user_queues *q, size_t process, uint32_t id)
+static struct user_queue *user_queues_queue_of(struct user_queues *q, size_t process, uint32_t id)
 {
 	for (size_t i = 0; i < q->n; i++)
 		if (q->list[i].process == process && q->list[i].id == id)
@@ -100,19 +101,6 @@ static void name_packet(struct user_queues *q, const struct know *k, const struc
 		ret->kernel = arena_str(&q->arena, code_set_name(&at->code->set, kernel->name));
 }
 
-/** The signals that hold a barrier. Of those of which one is enough, none counts unless only one is left. */
-static void find_signals(const struct aql_packet *p, struct user_queue *u)
-{
-	bool come = false;
-	u->nsignals = 0;
-	for (size_t i = 0; i < p->nsignals; i++) {
-		come |= p->signals[i].known && !p->signals[i].value;
-		if (p->signals[i].known && p->signals[i].value)
-			u->signals[u->nsignals++] = p->signals[i].address;
-	}
-	u->waits = p->type == AQL_BARRIER_AND ? u->nsignals : p->type == AQL_BARRIER_OR && !come && p->nsignals == 1;
-}
-
 /** What waits in a queue that stands still: the head, and as much as a look may cost behind it. */
 static void name_packets(struct user_queues *q, const struct know *k, struct target *t, const struct queue *queue,
 			 struct user_queue *u)
@@ -127,8 +115,18 @@ static void name_packets(struct user_queues *q, const struct know *k, struct tar
 	for (uint64_t i = 0; i < u->pending && u->packets && u->ntasks < TASKS_MOST; i++) {
 		if (!queue_packet(t, queue, u->read + i, &packet))
 			break;
-		if (!i)
-			find_signals(&packet, u);
+		if (!i) { // the signals that hold a barrier; of those of which one is enough, none counts unless only one is left
+			bool come = false;
+			u->nsignals = 0;
+			for (size_t n = 0; n < packet.nsignals; n++) {
+				come |= packet.signals[n].known && !packet.signals[n].value;
+				if (packet.signals[n].known && packet.signals[n].value)
+					u->signals[u->nsignals++] = packet.signals[n].address;
+			}
+			u->waits = packet.type == AQL_BARRIER_AND ?
+					   u->nsignals :
+					   packet.type == AQL_BARRIER_OR && !come && packet.nsignals == 1;
+		}
 		name_packet(q, k, &at, &packet, &u->tasks[u->ntasks++]);
 	}
 	target_code_close(&c);
@@ -136,14 +134,6 @@ static void name_packets(struct user_queues *q, const struct know *k, struct tar
 		u->packet = u->tasks[0].packet;
 		u->kernel = u->tasks[0].kernel;
 	}
-}
-
-/** What waits in it: packets, or bytes for a copy engine. Indexes lie in the process's memory and may be anything: more than there is
- * room for is nothing. */
-static uint64_t pending_of(const struct queue *q)
-{
-	uint64_t n = q->write_index - q->read_index, most = q->type == QUEUE_AQL ? q->ring_size / AQL_PACKET : q->ring_size;
-	return n > most ? 0 : n;
 }
 
 static void look_at_process(struct user_queues *q, const struct know *k, const struct devices *d, size_t process)
@@ -154,7 +144,7 @@ static void look_at_process(struct user_queues *q, const struct know *k, const s
 		return;
 	for (size_t i = 0; i < r.n; i++) {
 		const struct queue *queue = &r.queues[i];
-		struct user_queue *u = queue->indexes_known ? queue_of(q, process, queue->id) : NULL;
+		struct user_queue *u = queue->indexes_known ? user_queues_queue_of(q, process, queue->id) : NULL;
 		if (!u)
 			continue;
 		if (u->gpu.n)
@@ -163,7 +153,10 @@ static void look_at_process(struct user_queues *q, const struct know *k, const s
 			u->first_read = queue->read_index;
 		find_partition(d, queue, u);
 		u->read = queue->read_index;
-		u->pending = pending_of(queue);
+		// Packets, or bytes for a copy engine. Indexes lie in the process's memory and may be anything: more than there is room for
+		// is nothing.
+		const uint64_t n = queue->write_index - queue->read_index;
+		u->pending = n > (queue->type == QUEUE_AQL ? queue->ring_size / AQL_PACKET : queue->ring_size) ? 0 : n;
 		u->packets = queue->type == QUEUE_AQL;
 		u->packet = u->kernel = (struct str){ 0 };
 		u->waits = false;
@@ -171,15 +164,6 @@ static void look_at_process(struct user_queues *q, const struct know *k, const s
 		if (u->known && user_queue_stands(u))
 			name_packets(q, k, t, queue, u);
 	}
-}
-
-static struct str process_name(const struct devices *d, int64_t pid)
-{
-	for (size_t i = 0; i < d->n; i++)
-		for (size_t h = 0; h < d->list[i].nholders; h++)
-			if (d->list[i].holders[h].pid == pid)
-				return d->list[i].holders[h].name;
-	return (struct str){ 0 };
 }
 
 /** A process that has ended or may not be read has no known queues. After one whose memory did not answer, no others are tried: each would
@@ -191,13 +175,16 @@ static void find_processes(struct user_queues *q, const struct know *k, const st
 	kfd_look(d, &q->kfd);
 	bool stuck = false;
 	for (size_t i = 0; i < q->kfd.npids && q->nprocesses < PROCESSES_MOST && !stuck; i++) {
-		struct user_process p = { .pid = q->kfd.pids[i], .name = process_name(d, q->kfd.pids[i]) };
-		struct uh_error *err = target_process_of(k, d, &q->kfd, p.pid, &p.target);
-		if (!err) {
-			stuck = process_stuck(p.target);
-			q->processes[q->nprocesses++] = p;
-		}
-		uh_error_free(err);
+		struct user_process p = { .pid = q->kfd.pids[i] };
+		for (size_t n = 0; n < d->n; n++)
+			for (size_t h = 0; h < d->list[n].nholders && !p.name.n; h++)
+				if (d->list[n].holders[h].pid == p.pid)
+					p.name = d->list[n].holders[h].name;
+		_cleanup_error_ struct uh_error *err = target_process_of(k, d, &q->kfd, p.pid, &p.target);
+		if (err)
+			continue;
+		stuck = process_stuck(p.target);
+		q->processes[q->nprocesses++] = p;
 	}
 }
 
@@ -224,9 +211,88 @@ void user_queues_place(struct user_queues *q, const struct know *k, const struct
 		process_find_places(q->processes[i].target);
 		target_ask(q->processes[i].target, &r);
 		for (size_t n = 0; n < r.n; n++) {
-			struct user_queue *u = r.queues[n].indexes_known ? queue_of(q, i, r.queues[n].id) : NULL;
+			struct user_queue *u = r.queues[n].indexes_known ? user_queues_queue_of(q, i, r.queues[n].id) : NULL;
 			if (u)
 				find_partition(d, &r.queues[n], u);
 		}
 	}
+}
+
+// A signal that a barrier waits for is given by a packet. If that packet stands behind a barrier too, its queue has to move first. A cycle
+// of such queues never moves, unless the program itself sets one of the signals.
+
+/** The packet of a process that gives a signal when it is done. */
+static bool find_giver(const struct user_queues *q, size_t process, uint64_t signal, struct barrier_wait *ret)
+{
+	for (size_t i = 0; i < q->n; i++) {
+		const struct user_queue *u = &q->list[i];
+		for (size_t k = 0; u->process == process && k < u->ntasks; k++)
+			if (u->tasks[k].signal == signal) {
+				ret->by = u;
+				ret->task = &u->tasks[k];
+				return true;
+			}
+	}
+	return false;
+}
+
+struct barrier_path {
+	const struct user_queues *queues;
+	struct barrier_wait *waits;
+	size_t n;
+};
+
+/** Goes on from a queue that waits, until the path comes back to its first. */
+static bool user_queues_follow(struct barrier_path *p, const struct user_queue *u)
+{
+	if (p->n == BARRIERS_MOST)
+		return false;
+	for (size_t i = 0; i < p->n; i++)
+		if (p->waits[i].queue == u)
+			return false; // a cycle that the first is not in
+	struct barrier_wait *w = &p->waits[p->n++];
+	for (size_t i = 0; i < u->nsignals; i++) {
+		*w = (struct barrier_wait){ .queue = u, .signal = u->signals[i] };
+		if (find_giver(p->queues, u->process, w->signal, w) && w->by->waits &&
+		    (w->by == p->waits[0].queue || user_queues_follow(p, w->by)))
+			return true;
+	}
+	p->n--;
+	return false;
+}
+
+size_t barriers_cycle(const struct user_queues *q, struct str gpu, struct barrier_wait ret[static BARRIERS_MOST])
+{
+	for (size_t i = 0; i < q->n; i++) {
+		struct barrier_path p = { q, ret, 0 };
+		if (q->list[i].waits && str_eq(q->list[i].gpu, gpu) && user_queues_follow(&p, &q->list[i]))
+			return p.n;
+	}
+	return 0;
+}
+
+/** A kernel's name without its parameters. */
+static struct str user_queues_short_name(struct str kernel) { return str_split(&kernel, '('); }
+
+struct str barriers_say(struct arena *a, const struct barrier_wait *waits, size_t n)
+{
+	_cleanup_text_ struct text out = { 0 };
+	for (size_t i = 0; i < n; i++) {
+		const struct barrier_wait *w = &waits[i];
+		struct str before = { 0 }; // the kernel that the queue would run next
+		for (size_t t = 0; t < w->queue->ntasks && !before.n; t++)
+			before = user_queues_short_name(w->queue->tasks[t].kernel);
+		text_printf(&out, "%squeue %u stands at packet %llu, a barrier", i ? "; " : "", w->queue->id,
+			    (unsigned long long)w->queue->read);
+		if (before.n)
+			text_printf(&out, " before " STR_FMT ",", STR_ARG(before));
+		text_printf(&out, " that waits for packet %llu of ", (unsigned long long)w->task->index);
+		if (w->by == w->queue)
+			text_add(&out, S("the same queue"));
+		else
+			text_printf(&out, "queue %u", w->by->id);
+		if (w->task->kernel.n)
+			text_printf(&out, " (" STR_FMT ")", STR_ARG(user_queues_short_name(w->task->kernel)));
+	}
+	return arena_str(a, text_str(&out));
 }

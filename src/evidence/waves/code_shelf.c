@@ -2,7 +2,7 @@
 #include <elf.h>
 #include <stdlib.h>
 
-#include "code/demangle.h"
+#include "code/names.h"
 #include "code/places.h"
 #include "evidence/waves/wave_code.h"
 
@@ -80,38 +80,30 @@ static bool find_bytes(const struct code_object *o, struct str bytes, uint64_t *
 	return found == 1;
 }
 
-static bool find_text(const struct code_object *o, uint64_t *ret)
-{
-	for (size_t i = 0; i < o->nsegments; i++) {
-		*ret = o->segments[i].address;
-		if (o->segments[i].flags & PF_X) // it begins with .text
-			return true;
-	}
-	return false;
-}
-
 /** What is added to the object's addresses; false where it is not the object that @c tells of. */
 static bool find_base(struct arena *a, const struct code_object *o, const struct code_anchor *c, uint64_t *ret)
 {
-	uint64_t address, at;
+	uint64_t address = 0, at;
+	bool found = true;
 	if (c->loaded_at) {
 		address = code_object_page(o);
 		at = c->loaded_at;
 	} else if (c->text_at) {
-		if (!find_text(o, &address))
-			return false;
+		size_t i = 0;
+		while (i < o->nsegments && !(o->segments[i].flags & PF_X))
+			i++;
+		found = i < o->nsegments;
+		address = found ? o->segments[i].address : 0; // it begins with .text
 		at = c->text_at;
 	} else if (c->function_at) {
-		if (!find_function(a, o, c->function, &address))
-			return false;
+		found = find_function(a, o, c->function, &address);
 		at = c->function_at;
 	} else {
-		if (!find_bytes(o, c->bytes, &address))
-			return false;
+		found = find_bytes(o, c->bytes, &address);
 		at = c->bytes_at;
 	}
 	*ret = at - address;
-	return true;
+	return found;
 }
 
 // --- the search ---
@@ -125,18 +117,7 @@ struct shelf_taking {
 };
 
 /** What was loaded there has code at the pc, and the instruction that the text has there; a file that has not is another one. */
-static bool is_it(struct code_set *set, struct loaded *l, const struct code_anchor *anchor, uint64_t pc)
-{
-	struct where w;
-	if (!code_object_symbol(l->object, pc - l->base))
-		return false;
-	if (!anchor->instruction.n)
-		return true;
-	code_where_in(set, l, &pc, 1, 0, &w);
-	return wave_code_is(&w, anchor->instruction);
-}
-
-static bool take(void *ctx, struct str name, char *bytes, size_t size)
+static bool shelf_take(void *ctx, struct str name, char *bytes, size_t size)
 {
 	struct shelf_taking *t = ctx;
 	struct code_set *set = &t->shelf->set;
@@ -146,12 +127,15 @@ static bool take(void *ctx, struct str name, char *bytes, size_t size)
 		set->problems.n = before;
 		return false;
 	}
-	if (!find_base(&set->arena, l->object, t->anchor, &l->base) || !is_it(set, l, t->anchor, t->pc)) {
-		code_set_drop(set, l);
-		return false;
+	bool good = find_base(&set->arena, l->object, t->anchor, &l->base) && code_object_symbol(l->object, t->pc - l->base);
+	if (good && t->anchor->instruction.n) {
+		struct where w;
+		code_where_in(set, l, &t->pc, 1, 0, &w);
+		good = wave_code_is(&w, t->anchor->instruction);
 	}
-	if (t->loaded) {
+	if (good && t->loaded)
 		t->several |= !str_eq(t->loaded->object->bytes, l->object->bytes);
+	if (!good || t->loaded) {
 		code_set_drop(set, l);
 		return false;
 	}
@@ -159,11 +143,11 @@ static bool take(void *ctx, struct str name, char *bytes, size_t size)
 	return !t->all;
 }
 
-static struct loaded *search(struct code_shelf *s, struct str evidence, const struct code_anchor *anchor, uint64_t pc)
+static struct loaded *shelf_search(struct code_shelf *s, struct str evidence, const struct code_anchor *anchor, uint64_t pc)
 {
 	struct code_places places = { .n = s->npaths, .paths = s->paths, .beside = evidence, .gfx = anchor->gfx };
 	struct shelf_taking t = { .shelf = s, .anchor = anchor, .pc = pc, .all = !anchor->uri.n };
-	struct code_taker taker = { take, &t };
+	struct code_taker taker = { shelf_take, &t };
 	if (anchor->uri.n) {
 		if (!code_places_find(&places, anchor->uri, &taker))
 			code_places_any(&places, &taker);
@@ -178,24 +162,21 @@ static struct loaded *search(struct code_shelf *s, struct str evidence, const st
 	return t.loaded;
 }
 
-static bool same_anchor(const struct code_anchor *a, const struct code_anchor *b)
-{
-	return a->loaded_at == b->loaded_at && a->text_at == b->text_at && a->function_at == b->function_at &&
-	       a->bytes_at == b->bytes_at && str_eq(a->uri, b->uri) && str_eq(a->function, b->function) &&
-	       str_eq(a->bytes, b->bytes) && str_eq(a->gfx, b->gfx);
-}
-
 static struct loaded *find_object(struct code_shelf *s, struct str evidence, const struct code_anchor *anchor, uint64_t pc)
 {
 	for (size_t i = 0; i < s->entries.len; i++) {
 		const struct shelf_entry *e = &s->entries.data[i];
-		if (same_anchor(&e->anchor, anchor) && str_eq(e->evidence, evidence))
+		const struct code_anchor *b = &e->anchor;
+		if (b->loaded_at == anchor->loaded_at && b->text_at == anchor->text_at &&
+		    b->function_at == anchor->function_at && b->bytes_at == anchor->bytes_at && str_eq(b->uri, anchor->uri) &&
+		    str_eq(b->function, anchor->function) && str_eq(b->bytes, anchor->bytes) && str_eq(b->gfx, anchor->gfx) &&
+		    str_eq(e->evidence, evidence))
 			return e->loaded;
 	}
 	if (s->entries.len == OBJECTS_MOST)
 		return NULL;
 	struct arena *a = &s->set.arena;
-	struct shelf_entry e = { arena_str(a, evidence), *anchor, search(s, evidence, anchor, pc) };
+	struct shelf_entry e = { arena_str(a, evidence), *anchor, shelf_search(s, evidence, anchor, pc) };
 	e.anchor.uri = arena_str(a, anchor->uri);
 	e.anchor.function = arena_str(a, anchor->function);
 	e.anchor.bytes = arena_str(a, anchor->bytes);

@@ -15,9 +15,7 @@
 //        s0: 0x3B6D8000    s1: 0x00007F64
 //   Lane 0x0
 //        v0: 0x0000000C    v1: 0x3B670000
-#include <stdlib.h>
-
-#include "evidence/waves/dumped_waves.h"
+#include "evidence/waves/tell.h"
 
 enum {
 	HEADER_LINES = 40, // over which a kernel's name may be wrapped
@@ -80,13 +78,6 @@ static bool debug_agent_begins(struct str line)
 	return find_header(line) >= 0 || old_header(line, &count, &pc) || str_find(line, S("Disassembly for function ")) >= 0;
 }
 
-static void *debug_agent_open(const struct artefact_output *out)
-{
-	struct debug_agent *d = mem_alloc(sizeof(*d));
-	d->out = *out;
-	return d;
-}
-
 static void wave_end(struct debug_agent *d)
 {
 	if (d->wave)
@@ -107,25 +98,23 @@ static bool header_is_whole(struct str header)
 /** Takes `key=0x...` apart. */
 static bool hex_behind(struct str s, struct str key, uint64_t *ret)
 {
-	ptrdiff_t at = str_find(s, key);
-	if (at < 0)
+	struct str rest;
+	if (!str_after(s, key, &rest))
 		return false;
-	struct str rest = str_from(s, (size_t)at + key.n), word = str_word(&rest);
+	struct str word = str_word(&rest);
 	size_t n = str_starts(word, S("0x")) ? 2 : 0;
 	while (n < word.n && char_hex(word.p[n]))
 		n++;
 	return str_hex(str_cut(word, n), ret);
 }
 
-static struct str kernel_of(struct str header)
+static struct str debug_agent_kernel_of(struct str header)
 {
-	ptrdiff_t entry = str_find(header, S("kernel_code_entry="));
-	ptrdiff_t open = entry < 0 ? -1 : str_find(str_from(header, (size_t)entry), S("<"));
-	if (open < 0)
-		return (struct str){ 0 };
-	struct str name = str_from(header, (size_t)entry + (size_t)open + 1);
 	static const char *const ends[] = { ">) (stopped", ">) (running", ">, kernargs", ") (stopped", ") (running" };
-	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+	struct str name;
+	if (!str_after(header, S("kernel_code_entry="), &name) || !str_after(name, S("<"), &name))
+		return (struct str){ 0 };
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
 		ptrdiff_t end = str_find(name, str_z(ends[i]));
 		if (end >= 0)
 			return str_trim(str_cut(name, (size_t)end));
@@ -133,24 +122,15 @@ static struct str kernel_of(struct str header)
 	return str_trim(name);
 }
 
-static struct str reason_of(struct str header)
-{
-	ptrdiff_t at = str_find(header, S("reason: "));
-	if (at < 0)
-		return (struct str){ 0 };
-	struct str reason = str_from(header, (size_t)at + 8);
-	return str_trim(str_split(&reason, ')'));
-}
-
 static void header_end(struct debug_agent *d)
 {
 	struct dumped_wave *w = d->wave;
-	struct str header = text_str(&d->header);
-	struct str id = str_from(header, 5);
+	struct str header = text_str(&d->header), id = str_from(header, 5), reason;
 	w->id = arena_str(&w->arena, str_split(&id, ':'));
 	hex_behind(header, S("pc="), &w->wave.pc);
-	w->wave.kernel = arena_str(&w->arena, str_cut(kernel_of(header), NAME_BYTES));
-	w->wave.reason = arena_str(&w->arena, str_cut(reason_of(header), 256));
+	w->wave.kernel = arena_str(&w->arena, str_cut(debug_agent_kernel_of(header), NAME_BYTES));
+	if (str_after(header, S("reason: "), &reason))
+		w->wave.reason = arena_str(&w->arena, str_cut(str_trim(str_split(&reason, ')')), 256));
 	d->section = SECTION_REGISTERS;
 }
 
@@ -163,35 +143,8 @@ static void wave_begin(struct debug_agent *d, const struct logline *line, struct
 	d->lane = UINT64_MAX;
 }
 
-static bool old_header_begin(struct debug_agent *d, const struct logline *line, struct place at)
-{
-	int64_t count;
-	uint64_t pc;
-	if (!old_header(line->message, &count, &pc))
-		return false;
-	wave_begin(d, line, at);
-	d->wave->count = (unsigned)count;
-	d->wave->wave.pc = pc;
-	d->wave->old = true;
-	d->section = SECTION_REGISTERS;
-	d->register_group = S("scalar");
-	return true;
-}
-
-static void header_begin(struct debug_agent *d, const struct logline *line, struct str header, struct place at)
-{
-	wave_begin(d, line, at);
-	text_clear(&d->header);
-	text_add(&d->header, header);
-	d->section = SECTION_HEADER;
-	d->header_lines = 1;
-	d->register_group = S("");
-	if (header_is_whole(header))
-		header_end(d);
-}
-
 /** A name that was wrapped goes on: joined without a space where one could not stand. */
-static bool header_line(struct debug_agent *d, struct str text)
+static bool debug_agent_header_line(struct debug_agent *d, struct str text)
 {
 	if (!text.n || d->header_lines++ > HEADER_LINES || d->header.n + text.n > 2 * NAME_BYTES) {
 		header_end(d);
@@ -213,7 +166,7 @@ static bool header_line(struct debug_agent *d, struct str text)
 
 // --- registers ---
 
-static struct wave_register *add_register(struct debug_agent *d, struct str name)
+static struct wave_register *debug_agent_add_register(struct debug_agent *d, struct str name)
 {
 	struct dumped_wave *w = d->wave;
 	if (w->wave.registers.len >= REGISTERS_MAX || name.n > 24 || w->arena.total > WAVE_BYTES)
@@ -224,9 +177,15 @@ static struct wave_register *add_register(struct debug_agent *d, struct str name
 	return &w->wave.registers.data[w->wave.registers.len - 1];
 }
 
-/** A register gets its lanes one by one; the agent prints them all, but people cut them out. */
-static void set_lane(struct dumped_wave *w, struct wave_register *r, uint64_t lane, uint64_t value)
+/** A register has one value of so many @digits, or gets its lanes one by one; the agent prints them all, but people cut them out.
+ * UINT64_MAX: no lane. */
+static void register_set_value(struct dumped_wave *w, struct wave_register *r, uint64_t lane, uint64_t value, size_t digits)
 {
+	if (lane == UINT64_MAX) {
+		r->data[0] = value;
+		r->digits = (unsigned)digits;
+		r->n = 1;
+	}
 	if (lane >= WAVE_LANES)
 		return;
 	if (r->n <= 1) {
@@ -237,16 +196,6 @@ static void set_lane(struct dumped_wave *w, struct wave_register *r, uint64_t la
 	r->data[lane] = value;
 	if (lane >= r->n)
 		r->n = (size_t)lane + 1;
-}
-
-/** The old agent prints all vector registers of a lane, then those of the next. */
-static void old_vector(struct debug_agent *d, struct str name, uint64_t value)
-{
-	struct register_set *s = &d->wave->wave.registers;
-	const struct wave_register *have = wave_register_named(s, name);
-	struct wave_register *r = have ? &s->data[have - s->data] : add_register(d, name);
-	if (r)
-		set_lane(d->wave, r, d->lane, value);
 }
 
 static bool old_line(struct debug_agent *d, struct str text)
@@ -270,22 +219,19 @@ static bool old_line(struct debug_agent *d, struct str text)
 			lower[i] = char_lower(word.p[i]);
 		struct str name = { lower, n };
 		any = true;
-		if (d->lane < WAVE_LANES) {
-			old_vector(d, name, value);
-			continue;
-		}
-		struct wave_register *r = add_register(d, name);
-		if (r) {
-			r->data[0] = value;
-			r->digits = (unsigned)(number.n > 2 ? number.n - 2 : 1);
-			r->n = 1;
-		}
+		// It prints all vector registers of a lane, then those of the next.
+		struct register_set *s = &d->wave->wave.registers;
+		const struct wave_register *have = d->lane < WAVE_LANES ? wave_register_named(s, name) : NULL;
+		struct wave_register *r = have ? &s->data[have - s->data] : debug_agent_add_register(d, name);
+		if (r)
+			register_set_value(d->wave, r, d->lane < WAVE_LANES ? d->lane : UINT64_MAX, value,
+					   number.n > 2 ? number.n - 2 : 1);
 	}
 	return any;
 }
 
 /** `s0: ffffffff  s1: 00000000` or `v0: [0] 95f02814 [1] 95f02818`; false where nothing of it is a register. */
-static bool register_line(struct debug_agent *d, struct str text)
+static bool debug_agent_register_line(struct debug_agent *d, struct str text)
 {
 	bool any = false;
 	uint64_t lane = UINT64_MAX, value;
@@ -293,7 +239,7 @@ static bool register_line(struct debug_agent *d, struct str text)
 	struct wave_register *r = text.n && text.p[0] == '[' && d->open_register ? &s->data[s->len - 1] : NULL;
 	for (struct str word = str_word(&text); word.n; word = str_word(&text)) {
 		if (word.n > 1 && word.p[word.n - 1] == ':') {
-			r = add_register(d, str_cut(word, word.n - 1));
+			r = debug_agent_add_register(d, str_cut(word, word.n - 1));
 			lane = UINT64_MAX;
 		} else if (word.p[0] == '[') {
 			struct str number = str_cut(str_from(word, 1), word.n - 2);
@@ -301,14 +247,8 @@ static bool register_line(struct debug_agent *d, struct str text)
 			lane = word.n > 2 && str_number(number, &index) && index >= 0 ? (uint64_t)index : UINT64_MAX;
 		} else if (r && word.n <= 16 && str_hex(word, &value)) {
 			any = true;
-			if (lane != UINT64_MAX) {
-				set_lane(d->wave, r, lane, value);
-			} else {
-				r->data[0] = value;
-				r->digits = (unsigned)word.n;
-				r->n = 1;
-				r = NULL;
-			}
+			register_set_value(d->wave, r, lane, value, word.n);
+			r = lane != UINT64_MAX ? r : NULL;
 		} else if (!any && !r) {
 			return false;
 		}
@@ -409,18 +349,33 @@ static enum taken debug_agent_line(void *self, const struct logline *line, struc
 	struct str text = str_trim(prefixed ? line->message : line->text);
 	ptrdiff_t header = find_header(line->message);
 	if (header >= 0) {
-		header_begin(d, line, str_from(line->message, (size_t)header), at);
+		wave_begin(d, line, at);
+		text_clear(&d->header);
+		text_add(&d->header, str_from(line->message, (size_t)header));
+		d->section = SECTION_HEADER;
+		d->header_lines = 1;
+		d->register_group = S("");
+		if (header_is_whole(text_str(&d->header)))
+			header_end(d);
 		return true;
 	}
-	if (old_header_begin(d, line, at))
+	int64_t count;
+	uint64_t pc;
+	if (old_header(line->message, &count, &pc)) {
+		wave_begin(d, line, at);
+		d->wave->count = (unsigned)count;
+		d->wave->wave.pc = pc;
+		d->wave->old = true;
+		d->section = SECTION_REGISTERS;
+		d->register_group = S("scalar");
 		return true;
+	}
 	if (d->wave && d->wave->old && (old_line(d, text) || str_starts(text, S("printing the first"))))
 		return true;
-	if (d->section == SECTION_HEADER && header_line(d, text))
+	if (d->section == SECTION_HEADER && debug_agent_header_line(d, text))
 		return true;
-	ptrdiff_t code = str_find(text, S("Disassembly for function "));
-	if (code >= 0) {
-		struct str name = str_from(text, (size_t)code + 25);
+	struct str name;
+	if (str_after(text, S("Disassembly for function "), &name)) {
 		code_begin(d, str_ends(name, S(":")) ? str_cut(name, name.n - 1) : name);
 		return true;
 	}
@@ -446,7 +401,7 @@ static enum taken debug_agent_line(void *self, const struct logline *line, struc
 		d->section = SECTION_LOCAL;
 		return true;
 	}
-	return (d->section == SECTION_REGISTERS && register_line(d, text)) ||
+	return (d->section == SECTION_REGISTERS && debug_agent_register_line(d, text)) ||
 	       (d->section == SECTION_LOCAL && local_line(d, text));
 }
 
@@ -460,14 +415,6 @@ static void debug_agent_close(void *self)
 	dumped_waves_free(&d->waves);
 	arena_free(&d->code_arena);
 	text_free(&d->header);
-	free(d);
 }
 
-const struct artefact_reader debug_agent_reader = {
-	.kind = "debug-agent",
-	.begins = debug_agent_begins,
-	.open = debug_agent_open,
-	.line = debug_agent_line,
-	.close = debug_agent_close,
-	.patience = 40,
-};
+ARTEFACT_READER(debug_agent, "debug-agent", 40);

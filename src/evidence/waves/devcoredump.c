@@ -64,59 +64,53 @@ static bool devcoredump_begins(struct str line)
 	       str_find(line, S("Page fault observed")) >= 0 || str_find(line, S("Protection fault status register: 0x")) >= 0;
 }
 
-static void *devcoredump_open(const struct artefact_output *out)
-{
-	struct devcoredump *d = mem_alloc(sizeof(*d));
-	d->out = *out;
-	return d;
-}
-
-static void keep(struct devcoredump *d, struct str *to, struct str value)
+static void dump_keep(struct devcoredump *d, struct str *to, struct str value)
 {
 	if (d->arena.total < KEPT_BYTES)
 		*to = arena_str(&d->arena, str_cut(str_trim(value), 256));
 }
 
+static void keep_value(struct devcoredump *d, struct str group, struct str name, uint64_t value)
+{
+	if (d->registers.len < REGISTERS_MAX)
+		vec_push(&d->registers, ((struct values){ .group = group,
+							  .name = arena_str(&d->arena, name),
+							  .digits = 8,
+							  .n = 1,
+							  .data = arena_copy(&d->arena, &value, sizeof(value)) }));
+}
+
 /** `python3 PID: 20417`, or `python3 TGID: 20417 thread: python3:cs0 PID: 20431` */
-static void process_line(struct devcoredump *d, struct str text)
+static void waves_devcoredump_process_line(struct devcoredump *d, struct str text)
 {
 	ptrdiff_t group = str_find(text, S(" TGID: ")), pid = str_find(text, S(" PID: ")),
 		  thread = str_find(text, S(" thread: "));
 	struct str rest;
 	if (group < 0 && pid < 0)
 		return;
-	keep(d, &d->process, str_cut(text, (size_t)(group >= 0 ? group : pid)));
+	dump_keep(d, &d->process, str_cut(text, (size_t)(group >= 0 ? group : pid)));
 	rest = str_from(text, (size_t)(group >= 0 ? group + 7 : pid + 6));
-	keep(d, &d->pid, str_word(&rest));
+	dump_keep(d, &d->pid, str_word(&rest));
 	if (thread >= 0 && pid > thread) {
-		keep(d, &d->thread, str_cut(str_from(text, (size_t)thread + 9), (size_t)(pid - thread) - 9));
+		dump_keep(d, &d->thread, str_cut(str_from(text, (size_t)thread + 9), (size_t)(pid - thread) - 9));
 		rest = str_from(text, (size_t)pid + 6);
-		keep(d, &d->tid, str_word(&rest));
+		dump_keep(d, &d->tid, str_word(&rest));
 	}
 }
 
-static void latch_fault(struct devcoredump *d, struct str name, uint64_t value, struct place at)
+static void waves_devcoredump_take_register(struct devcoredump *d, const struct dump_line *l, struct place at)
 {
-	bool status = str_find(name, S("VM_L2_PROTECTION_FAULT_STATUS")) >= 0 && !str_ends(name, S("HI32"));
-	if (!status || !value || value == UINT32_MAX || d->latched)
-		return;
-	d->latched = true;
-	d->latched_status = value;
-	d->latched_at = at;
-	d->latched_hub = str_find(name, S("MMVM")) >= 0 ? S("mmhub") : S("gfxhub");
-}
-
-static void take_register(struct devcoredump *d, const struct dump_line *l, struct place at)
-{
-	latch_fault(d, l->name, l->value, at);
-	if (d->registers.len >= REGISTERS_MAX)
-		return;
-	uint64_t *data = arena_alloc(&d->arena, sizeof(*data));
-	*data = l->value;
-	struct values v = { .group = d->block, .name = arena_str(&d->arena, l->name), .digits = 8, .n = 1, .data = data };
-	if (d->queue.n)
-		v.group = arena_printf(&d->arena, STR_FMT " " STR_FMT, STR_ARG(d->block), STR_ARG(d->queue));
-	vec_push(&d->registers, v);
+	bool status = str_find(l->name, S("VM_L2_PROTECTION_FAULT_STATUS")) >= 0 && !str_ends(l->name, S("HI32"));
+	if (status && l->value && l->value != UINT32_MAX && !d->latched) {
+		d->latched = true;
+		d->latched_status = l->value;
+		d->latched_at = at;
+		d->latched_hub = str_find(l->name, S("MMVM")) >= 0 ? S("mmhub") : S("gfxhub");
+	}
+	struct str group = d->block;
+	if (d->queue.n && d->registers.len < REGISTERS_MAX)
+		group = arena_printf(&d->arena, STR_FMT " " STR_FMT, STR_ARG(d->block), STR_ARG(d->queue));
+	keep_value(d, group, l->name, l->value);
 }
 
 static void dump_begin(struct devcoredump *d, const char *group, struct str name, uint64_t address, bool ring)
@@ -131,17 +125,6 @@ static void dump_begin(struct devcoredump *d, const char *group, struct str name
 	d->open_dump = &d->dumps.data[d->dumps.len - 1];
 }
 
-static bool take_word(struct devcoredump *d, const struct dump_line *l)
-{
-	if (!d->open_dump || d->open_dump->ring != (l->kind == DUMP_RING_WORD))
-		return false;
-	if (d->words < WORDS_MAX) {
-		d->words++;
-		vec_push(&d->open_dump->data, l->value);
-	}
-	return true;
-}
-
 static bool fault_line(struct devcoredump *d, struct str text, struct place at)
 {
 	struct str rest;
@@ -149,7 +132,7 @@ static bool fault_line(struct devcoredump *d, struct str text, struct place at)
 	if (observed > 0 && text.p[0] == '[') {
 		d->fault_seen = true;
 		d->fault_at = at;
-		keep(d, &d->fault_hub, str_cut(str_from(text, 1), (size_t)observed - 1));
+		dump_keep(d, &d->fault_hub, str_cut(str_from(text, 1), (size_t)observed - 1));
 	} else if (str_behind(text, S("Faulty page starting at address"), &rest)) {
 		rest = str_from(rest, str_starts(rest, S(":"))); // older kernels print none
 		d->address_seen = str_hex(str_word(&rest), &d->fault_address);
@@ -172,9 +155,7 @@ static void block_version(struct devcoredump *d, const struct dump_line *l, stru
 		version.n -= 4;
 	char fact[32] = "ip.";
 	for (size_t i = 0; i < name.n; i++)
-		fact[3 + i] = (char)(name.p[i] >= 'A' && name.p[i] <= 'Z' ? name.p[i] + 32 :
-				     name.p[i] == '/'                     ? '_' :
-									    name.p[i]);
+		fact[3 + i] = name.p[i] == '/' ? '_' : char_lower(name.p[i]);
 	event_add(&e, str_z(fact), str_cut(version, 24), FACT_TEXT);
 	artefact_tell(&d->out, &e);
 }
@@ -195,7 +176,7 @@ static bool soc_line(struct devcoredump *d, struct str text, struct place at)
 		{ "name: ", "vbios_name" },
 		{ "pn: ", "vbios_part" },
 	};
-	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
 		struct str value;
 		struct event e;
 		int64_t number;
@@ -218,82 +199,66 @@ static bool discovery_line(struct devcoredump *d, struct str text)
 	uint64_t address;
 	if (str_behind(text, S("hw_id "), &rest)) {
 		str_word(&rest);
-		keep(d, &d->discovered, rest);
+		dump_keep(d, &d->discovered, rest);
 		return true;
 	}
 	if (!d->discovered.n || !str_behind(text, S("base_addr["), &rest))
 		return false;
 	str_split(&rest, ']');
-	if (str_hex(str_trim(rest), &address) && d->registers.len < REGISTERS_MAX) {
-		uint64_t *data = arena_alloc(&d->arena, sizeof(*data));
-		*data = address;
-		struct values v = { .group = S("ip-base"), .name = d->discovered, .digits = 8, .n = 1, .data = data };
-		vec_push(&d->registers, v);
+	if (str_hex(str_trim(rest), &address))
+		keep_value(d, S("ip-base"), d->discovered, address);
+	return true;
+}
+
+static bool waves_devcoredump_header_line(struct devcoredump *d, struct str text)
+{
+	const struct {
+		const char *key;
+		struct str *to;
+	} fields[] = { { "kernel: ", &d->kernel },
+		       { "pasid: ", &d->pasid },
+		       { "vmid: ", &d->vmid },
+		       { "SOC Device id: ", &d->device },
+		       { "SOC PCI Revision id: ", &d->revision } };
+	struct str rest, name;
+	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
+		if (str_behind(text, str_z(fields[i].key), &rest)) {
+			dump_keep(d, fields[i].to, rest);
+			return true;
+		}
+	if (str_behind(text, S("process_name: "), &rest)) {
+		waves_devcoredump_process_line(d, rest);
+	} else if (str_behind(text, S("IP Type: "), &rest)) {
+		dump_keep(d, &d->ip_type, str_word(&rest));
+		if (str_behind(str_trim(rest), S("Ring Name: "), &name))
+			dump_keep(d, &d->ring, name);
+	} else if (str_find(text, S("VRAM is lost due to GPU reset")) >= 0) {
+		d->vram_lost = true;
+	} else {
+		return false;
 	}
 	return true;
 }
 
-static bool header_line(struct devcoredump *d, struct str text)
-{
-	struct str rest;
-	if (str_behind(text, S("kernel: "), &rest))
-		keep(d, &d->kernel, rest);
-	else if (str_behind(text, S("process_name: "), &rest))
-		process_line(d, rest);
-	else if (str_behind(text, S("pasid: "), &rest))
-		keep(d, &d->pasid, rest);
-	else if (str_behind(text, S("vmid: "), &rest))
-		keep(d, &d->vmid, rest);
-	else if (str_behind(text, S("SOC Device id: "), &rest))
-		keep(d, &d->device, rest);
-	else if (str_behind(text, S("SOC PCI Revision id: "), &rest))
-		keep(d, &d->revision, rest);
-	else if (str_behind(text, S("IP Type: "), &rest)) {
-		keep(d, &d->ip_type, str_word(&rest));
-		struct str name;
-		if (str_behind(str_trim(rest), S("Ring Name: "), &name))
-			keep(d, &d->ring, name);
-	} else if (str_find(text, S("VRAM is lost due to GPU reset")) >= 0)
-		d->vram_lost = true;
-	else
-		return false;
-	return true;
-}
-
-/** Words by which a line belongs to the file although it says nothing that is kept. */
-static bool is_furniture(struct str text)
-{
-	static const char *const begins[] = { "****",     "version: ", "module: ", "SOC ",      "real vram", "visible vram",
-					      "gtt size", "GDS ",      "gds: ",    "HW IP",     "HWIP: ",    "IP Firmw",
-					      "IP Dump",  "num_",      "die ",     "hw_id ",    "instance",  "major ",
-					      "minor ",   "revision",  "harvest",  "base_addr", "Ring ",     "VRAM ",
-					      "VBIOS",    "Inactive",  "vbios",    "name: ",    "pn ",       "ver_str",
-					      "date",     "Active ",   "time: ",   "IBs",       "ib[" };
-	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
-		if (str_starts(text, str_z(begins[i])))
-			return true;
-	return !text.n;
-}
-
 /** Registers and memory. */
-static bool state_line(struct devcoredump *d, struct str text, struct place at)
+static bool waves_devcoredump_state_line(struct devcoredump *d, struct str text, struct place at)
 {
 	const struct dump_line l = dump_line_parse(text);
 	switch (l.kind) {
 	case DUMP_BLOCK:
-		keep(d, &d->block, l.name);
+		dump_keep(d, &d->block, l.name);
 		d->queue = (struct str){ 0 };
 		return true;
 	case DUMP_INSTANCE:
 	case DUMP_QUEUE:
-		keep(d, &d->queue, text);
+		dump_keep(d, &d->queue, text);
 		return true;
 	case DUMP_REGISTER:
-		take_register(d, &l, at);
+		waves_devcoredump_take_register(d, &l, at);
 		return true;
 	case DUMP_RING:
 		// Newer kernels list all rings; where an older one names a single one, it is the one that timed out.
-		keep(d, &d->only_ring, d->rings++ ? (struct str){ 0 } : l.name);
+		dump_keep(d, &d->only_ring, d->rings++ ? (struct str){ 0 } : l.name);
 		dump_begin(d, "ring", l.name, 0, true);
 		return true;
 	case DUMP_IB:
@@ -301,7 +266,13 @@ static bool state_line(struct devcoredump *d, struct str text, struct place at)
 		return true;
 	case DUMP_RING_WORD:
 	case DUMP_IB_WORD:
-		return take_word(d, &l);
+		if (!d->open_dump || d->open_dump->ring != (l.kind == DUMP_RING_WORD))
+			return false;
+		if (d->words < WORDS_MAX) {
+			d->words++;
+			vec_push(&d->open_dump->data, l.value);
+		}
+		return true;
 	case DUMP_RING_POINTERS:
 	case DUMP_RING_HEAD:
 		return d->open_dump;
@@ -340,47 +311,19 @@ static enum taken devcoredump_line(void *self, const struct logline *line, struc
 			d->time = (struct stamp){ TIME_BOOT, seconds };
 		return true;
 	}
-	bool taken = fault_line(d, text, at) || state_line(d, text, at) || discovery_line(d, text) || soc_line(d, text, at) ||
-		     header_line(d, text) || firmware_line(&d->out, text, at);
-	return taken ? TAKEN_YES : is_furniture(text) ? TAKEN_LOOKS_LIKE : TAKEN_NO;
+	bool taken = fault_line(d, text, at) || waves_devcoredump_state_line(d, text, at) || discovery_line(d, text) ||
+		     soc_line(d, text, at) || waves_devcoredump_header_line(d, text) || firmware_line(&d->out, text, at);
+	// Words by which a line belongs to the file although it says nothing that is kept.
+	const char *words =
+		"****|version: |module: |SOC |real vram|visible vram|gtt size|GDS |gds: |HW IP|HWIP: |IP Firmw|IP Dump|num_|"
+		"die |hw_id |instance|major |minor |revision|harvest|base_addr|Ring |VRAM |VBIOS|Inactive|vbios|name: |pn |"
+		"ver_str|date|Active |time: |IBs|ib[";
+	return taken ? TAKEN_YES : !text.n || str_among(text, STR_BEGINS, words).n ? TAKEN_LOOKS_LIKE : TAKEN_NO;
 }
 
 // --- what is handed on ---
 
-static void tell_machine(struct devcoredump *d)
-{
-	struct event e;
-	int64_t id, revision = 0;
-	if (d->kernel.n && artefact_event(&d->out, "devcoredump-kernel", d->at, &e)) {
-		event_add(&e, S("kernel"), d->kernel, FACT_TEXT);
-		artefact_tell(&d->out, &e);
-	}
-	if (str_number(d->device, &id) && artefact_event(&d->out, "devcoredump-part", d->at, &e)) {
-		event_add_code(&e, &d->arena, "vendor", 0x1002);
-		event_add_code(&e, &d->arena, "device_id", (uint64_t)id);
-		if (str_number(d->revision, &revision))
-			event_add_code(&e, &d->arena, "revision", (uint64_t)revision);
-		artefact_tell(&d->out, &e);
-	}
-}
-
-static void add_values(struct devcoredump *d, struct event *e)
-{
-	for (size_t i = 0; i < d->dumps.len; i++) {
-		const struct words *w = &d->dumps.data[i];
-		struct values v = { .group = w->group,
-				    .name = w->name,
-				    .digits = 8,
-				    .address = w->address,
-				    .n = w->data.len,
-				    .data = w->data.data };
-		vec_push(&d->registers, v);
-	}
-	e->dump.values = d->registers.data;
-	e->dump.nvalues = d->registers.len;
-}
-
-static void add_process(struct devcoredump *d, struct event *e)
+static void waves_devcoredump_add_process(struct devcoredump *d, struct event *e)
 {
 	int64_t pid;
 	bool known = str_number(d->pid, &pid) && pid > 0;
@@ -393,25 +336,27 @@ static void add_process(struct devcoredump *d, struct event *e)
 static void tell_dump(struct devcoredump *d)
 {
 	struct event e;
-	if (!artefact_event(&d->out,
-			    d->ring.n    ? "devcoredump-ring" :
-			    d->vram_lost ? "devcoredump-reset" :
-					   "devcoredump-state",
-			    d->at, &e))
+	const char *id = d->ring.n ? "devcoredump-ring" : d->vram_lost ? "devcoredump-reset" : "devcoredump-state";
+	if (!artefact_event(&d->out, id, d->at, &e))
 		return;
 	e.time = d->time;
 	e.text = S("AMDGPU Device Coredump");
 	event_add(&e, S("ring"), d->ring, FACT_TEXT);
-	add_process(d, &e);
+	waves_devcoredump_add_process(d, &e);
 	event_add_number(&e, &d->arena, "registers", (int64_t)d->registers.len);
 	if (d->vram_lost)
 		event_add(&e, S("vram_lost"), S("true"), FACT_TRUE);
-	add_values(d, &e);
+	for (size_t i = 0; i < d->dumps.len; i++) {
+		const struct words *w = &d->dumps.data[i];
+		vec_push(&d->registers, ((struct values){ w->group, w->name, 8, w->address, w->data.len, w->data.data }));
+	}
+	e.dump.values = d->registers.data;
+	e.dump.nvalues = d->registers.len;
 	artefact_tell(&d->out, &e);
 }
 
 /** A record of zeros is none; what the fault register still holds is. */
-static void tell_fault(struct devcoredump *d)
+static void waves_devcoredump_tell_fault(struct devcoredump *d)
 {
 	struct event e;
 	bool record = d->fault_seen && (d->fault_address || d->fault_status);
@@ -429,47 +374,43 @@ static void tell_fault(struct devcoredump *d)
 		event_add_code(&e, &d->arena, "fault_status", status);
 	event_add(&e, S("vmid"), d->vmid, FACT_NUMBER);
 	event_add(&e, S("pasid"), d->pasid, FACT_NUMBER);
-	add_process(d, &e);
+	waves_devcoredump_add_process(d, &e);
 	artefact_tell(&d->out, &e);
-}
-
-/** What the registers and rings together mean. */
-static void tell_verdict(struct devcoredump *d)
-{
-	struct file file = file_memory(d->out.name, text_str(&d->whole));
-	struct target *t = NULL;
-	uh_error_free(d->registers.len ? target_devcoredump(d->out.know, &file, &t) : NULL);
-	if (!t)
-		return;
-	silicon_read_dump(&d->out, t, &(struct dump_head){ d->at, d->time, d->ring });
-	target_close(t);
 }
 
 static void devcoredump_close(void *self)
 {
 	struct devcoredump *d = self;
+	struct event e;
+	int64_t id, revision = 0;
 	if (!d->ring.n)
 		d->ring = d->only_ring;
-	bool state = d->registers.len || d->words;
-	tell_machine(d);
-	tell_fault(d);
+	bool state = d->registers.len || d->words; // the names of rings alone say nothing of them
+	if (d->kernel.n && artefact_event(&d->out, "devcoredump-kernel", d->at, &e)) {
+		event_add(&e, S("kernel"), d->kernel, FACT_TEXT);
+		artefact_tell(&d->out, &e);
+	}
+	if (str_number(d->device, &id) && artefact_event(&d->out, "devcoredump-part", d->at, &e)) {
+		event_add_code(&e, &d->arena, "vendor", 0x1002);
+		event_add_code(&e, &d->arena, "device_id", (uint64_t)id);
+		if (str_number(d->revision, &revision))
+			event_add_code(&e, &d->arena, "revision", (uint64_t)revision);
+		artefact_tell(&d->out, &e);
+	}
+	waves_devcoredump_tell_fault(d);
 	tell_dump(d);
-	if (state) // the names of rings alone say nothing of them
-		tell_verdict(d);
+	// What the registers and rings together mean.
+	_cleanup_target_ struct target *t = NULL;
+	struct file file = file_memory(d->out.name, text_str(&d->whole));
+	_cleanup_error_ struct uh_error *err = state && d->registers.len ? target_devcoredump(d->out.know, &file, &t) : NULL;
+	if (t)
+		silicon_read_dump(&d->out, t, &(struct dump_head){ d->at, d->time, d->ring });
 	text_free(&d->whole);
 	for (size_t i = 0; i < d->dumps.len; i++)
 		vec_free(&d->dumps.data[i].data);
 	vec_free(&d->dumps);
 	vec_free(&d->registers);
 	arena_free(&d->arena);
-	free(d);
 }
 
-const struct artefact_reader devcoredump_reader = {
-	.kind = "devcoredump",
-	.begins = devcoredump_begins,
-	.open = devcoredump_open,
-	.line = devcoredump_line,
-	.close = devcoredump_close,
-	.patience = 200,
-};
+ARTEFACT_READER(devcoredump, "devcoredump", 200);

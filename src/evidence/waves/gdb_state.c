@@ -1,8 +1,10 @@
+// What a transcript of gdb shows of the waves it stopped: registers, code objects and instructions, in the order in which somebody asked for
+// them. All of it is kept by the pc that was looked at, because a transcript goes back and forth between threads.
 #include "evidence/waves/gdb_state.h"
 
 #include <stdlib.h>
 
-#include "code/demangle.h"
+#include "code/names.h"
 #include "evidence/waves/wave_code.h"
 
 enum {
@@ -50,6 +52,8 @@ struct gdb_state *gdb_state_new(void) { return mem_alloc(sizeof(struct gdb_state
 
 void gdb_state_free(struct gdb_state *s)
 {
+	if (!s)
+		return;
 	for (size_t i = 0; i < s->nblocks; i++)
 		vec_free(&s->blocks[i].registers);
 	vec_free(&s->libraries);
@@ -200,15 +204,12 @@ static bool instruction_line(struct gdb_state *s, struct str text)
 
 static bool dump_line(struct gdb_state *s, struct str text)
 {
-	struct str name;
-	if (str_behind(text, S("Dump of assembler code for function "), &name)) {
-		name = str_ends(name, S(":")) ? str_cut(name, name.n - 1) : name;
-		s->dump = is_full(s) ? (struct str){ 0 } : arena_str(&s->arena, str_cut(name, NAME_BYTES));
-		return true;
-	}
-	if (!str_starts(text, S("End of assembler dump")))
+	struct str name = { 0 };
+	const bool begins = str_behind(text, S("Dump of assembler code for function "), &name);
+	if (!begins && !str_starts(text, S("End of assembler dump")))
 		return false;
-	s->dump = (struct str){ 0 };
+	name = str_cut(name, begins ? name.n - str_ends(name, S(":")) : 0);
+	s->dump = is_full(s) ? (struct str){ 0 } : arena_str(&s->arena, str_cut(name, NAME_BYTES));
 	return true;
 }
 
@@ -216,16 +217,10 @@ static bool dump_line(struct gdb_state *s, struct str text)
 
 static bool is_register(struct str name)
 {
-	static const char *const named[] = { "pc",      "exec", "vcc",    "m0",      "flat_scratch", "xnack_mask",
-					     "wave_id", "mode", "status", "trapsts", "xcc_id",       "scc" };
-	for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++)
-		if (str_is(name, named[i]))
-			return true;
-	size_t letters = str_starts(name, S("ttmp")) ? 4 : name.n && memchr("vsa", name.p[0], 3) ? 1 : name.n;
-	for (size_t i = letters; i < name.n; i++)
-		if (!char_digit(name.p[i]))
-			return false;
-	return name.n > letters && name.n - letters <= 4;
+	const char *named = "pc|exec|vcc|m0|flat_scratch|xnack_mask|wave_id|mode|status|trapsts|xcc_id|scc";
+	const size_t letters = str_starts(name, S("ttmp")) ? 4 : name.n && memchr("vsa", name.p[0], 3) ? 1 : name.n;
+	const size_t digits = str_run(str_from(name, letters), char_digit);
+	return str_among(name, STR_EQUALS, named).n || (digits && digits <= 4 && letters + digits == name.n);
 }
 
 /** `0x0, 0x4, 0x8 <repeats 62 times>}`: lanes from the first that is still unknown. Returns whether it goes on in the next line. */
@@ -253,25 +248,20 @@ static bool read_lanes(uint64_t lanes[static WAVE_LANES], struct str text, size_
 	return !closed && n < WAVE_LANES;
 }
 
-static struct gdb_block *block_for(struct gdb_state *s, struct str name)
-{
-	struct gdb_block *b = s->in_block ? &s->blocks[s->nblocks - 1] : NULL;
-	// What is shown again is of another time.
-	if (b && !wave_register_named(&b->registers, name))
-		return b;
-	if (s->nblocks == BLOCKS_MAX)
-		return NULL;
-	s->in_block = true;
-	b = &s->blocks[s->nblocks++];
-	b->pc = s->pc;
-	return b;
-}
-
-static void keep_register(struct gdb_state *s, struct str name, struct str value)
+static void gdb_state_keep_register(struct gdb_state *s, struct str name, struct str value)
 {
 	bool vector = str_starts(value, S("{"));
-	struct gdb_block *b = is_full(s) ? NULL : block_for(s, name);
-	if (!b || b->registers.len == REGISTERS_MAX)
+	struct gdb_block *b = s->in_block ? &s->blocks[s->nblocks - 1] : NULL;
+	// What is shown again is of another time.
+	const bool another = !b || wave_register_named(&b->registers, name);
+	if (is_full(s) || (another && s->nblocks == BLOCKS_MAX))
+		return;
+	if (another) {
+		s->in_block = true;
+		b = &s->blocks[s->nblocks++];
+		b->pc = s->pc;
+	}
+	if (b->registers.len == REGISTERS_MAX)
 		return;
 	uint64_t *data = vector ? wave_register_lanes(&s->arena) : arena_alloc(&s->arena, sizeof(*data));
 	struct wave_register v = { .group = vector ? S("vector") : S("scalar"),
@@ -292,7 +282,7 @@ static void keep_register(struct gdb_state *s, struct str name, struct str value
 }
 
 /** `s41            0x0                 0` */
-static bool register_line(struct gdb_state *s, struct str text)
+static bool gdb_state_register_line(struct gdb_state *s, struct str text)
 {
 	struct str rest = text, name = str_word(&rest), number, function;
 	uint64_t value, offset;
@@ -307,7 +297,7 @@ static bool register_line(struct gdb_state *s, struct str text)
 	number = str_word(&number);
 	if (!is_register(name) || !(str_starts(rest, S("{0x")) || (str_starts(number, S("0x")) && str_hex(number, &value))))
 		return false;
-	keep_register(s, name, rest);
+	gdb_state_keep_register(s, name, rest);
 	ptrdiff_t open = str_is(name, "pc") ? str_find(rest, S("<")) : -1;
 	if (open > 0 && parse_offset(str_from(rest, (size_t)open), &function, &offset, &rest) && offset < value)
 		add_point(s, (struct point){ .pc = value, .function = function, .function_at = value - offset });
@@ -319,31 +309,24 @@ bool gdb_state_line(struct gdb_state *s, struct str text)
 	struct str shown = text;
 	if (str_behind(text, S("(gdb)"), &shown) && !shown.n)
 		return false;
-	return register_line(s, shown) || library_line(s, shown) || instruction_line(s, shown) || dump_line(s, shown);
+	return gdb_state_register_line(s, shown) || library_line(s, shown) || instruction_line(s, shown) || dump_line(s, shown);
 }
 
 // --- what the code says ---
 
-/** Whether the frame's function is that of the code, or one that was inlined there. */
-static bool function_fits(const struct where *at, struct str function)
-{
-	struct str bare = bare_name(function);
-	if (!bare.n || str_find(at->function->name, bare) >= 0)
-		return true;
-	for (size_t i = 0; i < at->nframes; i++)
-		if (str_find(at->frames[i].function, bare) >= 0)
-			return true;
-	return false;
-}
-
-static bool fits(const struct gdb_state *s, const struct where *at, const struct wave *w)
+/** Whether the code has the instruction that was shown there, and the frame's function is that of the code, or one that was inlined. */
+static bool gdb_state_fits(const struct gdb_state *s, const struct where *at, const struct wave *w)
 {
 	for (size_t i = 0; i < s->points.len; i++) {
 		const struct point *p = &s->points.data[i];
 		if (p->pc == w->pc && p->instruction.n && !wave_code_is(at, p->instruction))
 			return false;
 	}
-	return function_fits(at, w->kernel);
+	const struct str bare = bare_name(w->kernel);
+	bool fits = !bare.n || str_find(at->function->name, bare) >= 0;
+	for (size_t i = 0; i < at->nframes && !fits; i++)
+		fits = str_find(at->frames[i].function, bare) >= 0;
+	return fits;
 }
 
 /** By the library that the pc is in, or else by the functions nearest before it. */
@@ -357,7 +340,7 @@ const struct where *gdb_state_code(const struct gdb_state *s, const struct artef
 		const struct code_anchor anchor = { .uri = l->uri, .text_at = l->from };
 		const struct where *at =
 			w->pc >= l->from && w->pc < l->to ? code_shelf_where(out->code, out->name, &anchor, w->pc) : NULL;
-		if (at && fits(s, at, w))
+		if (at && gdb_state_fits(s, at, w))
 			return at;
 	}
 	uint64_t below = w->pc;
@@ -375,7 +358,7 @@ const struct where *gdb_state_code(const struct gdb_state *s, const struct artef
 						    .function_at = nearest->function_at,
 						    .gfx = gfx };
 		const struct where *at = code_shelf_where(out->code, out->name, &anchor, w->pc);
-		if (at && fits(s, at, w))
+		if (at && gdb_state_fits(s, at, w))
 			return at;
 		below = nearest->function_at - 1;
 	}

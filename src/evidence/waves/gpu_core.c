@@ -6,9 +6,8 @@
 
 #include "base/cleanup.h"
 #include "evidence/waves/tell.h"
-#include "gpu/arguments.h"
-#include "gpu/layout.h"
 #include "gpu/target_code.h"
+#include "gpu/layout.h"
 
 enum {
 	GROUPS_TOLD = 12,
@@ -87,9 +86,9 @@ struct reading {
 	size_t told;        // groups of waves
 };
 
-static struct place here(const struct reading *r) { return (struct place){ r->out.source, 0 }; }
+static struct place gpu_core_here(const struct reading *r) { return (struct place){ r->out.source, 0 }; }
 
-static void add_process(const struct reading *r, struct event *e, struct arena *a)
+static void gpu_core_add_process(const struct reading *r, struct event *e, struct arena *a)
 {
 	event_add_text(e, a, "process", r->target->process);
 	if (r->pid)
@@ -97,7 +96,7 @@ static void add_process(const struct reading *r, struct event *e, struct arena *
 }
 
 /** The domain is taken to be 0, which it is but on large servers. */
-static struct str pci_of(struct reading *r, const struct agent *g)
+static struct str gpu_core_pci_of(struct reading *r, const struct agent *g)
 {
 	char room[24];
 	if (!g || !g->location)
@@ -113,9 +112,9 @@ static void tell_agents(struct reading *r)
 	for (size_t i = 0; i < agents.n; i++) {
 		const struct agent *g = &agents.agents[i];
 		struct event e;
-		if (!artefact_event(&r->out, "core-gpu", here(r), &e))
+		if (!artefact_event(&r->out, "core-gpu", gpu_core_here(r), &e))
 			return;
-		event_add_text(&e, &r->arena, "pci", pci_of(r, g));
+		event_add_text(&e, &r->arena, "pci", gpu_core_pci_of(r, g));
 		if (g->vendor)
 			event_add_code(&e, &r->arena, "vendor", g->vendor);
 		// The version is what the code was loaded for; a number of a device that says otherwise is not known well enough.
@@ -163,7 +162,7 @@ static void tell_overwritten(struct reading *r, const struct wave *w, const stru
 		  FACT_TEXT);
 }
 
-static void add_own(void *of, struct event *e, struct arena *a)
+static void gpu_core_add_own(void *of, struct event *e, struct arena *a)
 {
 	struct reading *r = of;
 	const struct wave *w = r->telling;
@@ -171,7 +170,7 @@ static void add_own(void *of, struct event *e, struct arena *a)
 	event_add_number(e, a, "queue", w->queue->id);
 	if (at->in)
 		event_add_text(e, a, "code_object", at->in->name);
-	add_process(r, e, a);
+	gpu_core_add_process(r, e, a);
 	add_dispatch(r, w, e);
 	tell_overwritten(r, w, at, e);
 }
@@ -219,15 +218,15 @@ static void fill_tables(struct reading *r)
 	r->tables = (struct dump){ .nwaves = n, .waves = rows, .nqueues = nqueues, .queues = list };
 }
 
-static void fill_tale(void *ctx, const struct wave_place *g, struct arena *a, struct wave_tale *ret)
+static void gpu_core_fill_tale(void *ctx, const struct wave_place *g, struct arena *a, struct wave_tale *ret)
 {
 	struct reading *r = ctx;
 	const struct wave *w = r->telling = g->first;
 	struct str reason = stop_reasons_text(a, w->stop_reasons);
 	*ret = (struct wave_tale){ .signature = reason.n ? "core-waves-stopped" : "core-waves-running",
-				   .at = here(r),
+				   .at = gpu_core_here(r),
 				   .text = arena_printf(a, "wave %zu: pc 0x%llx", w->id, (unsigned long long)w->pc),
-				   .device = pci_of(r, w->queue->agent),
+				   .device = gpu_core_pci_of(r, w->queue->agent),
 				   .wave = *w,
 				   .count = g->count,
 				   .pc_known = true,
@@ -236,7 +235,7 @@ static void fill_tale(void *ctx, const struct wave_place *g, struct arena *a, st
 				   .map = r->map,
 				   .nmap = r->nmap,
 				   .tables = r->told++ ? NULL : &r->tables,
-				   .own = add_own,
+				   .own = gpu_core_add_own,
 				   .of = r };
 	ret->wave.reason = reason;
 	ret->wave.kernel = r->kernels[w - r->waves];
@@ -262,7 +261,7 @@ static void tell_waves(struct reading *r)
 	for (size_t i = 0; i < n; i++)
 		places.data[i] = (struct wave_place){ .first = &waves.waves[groups[i].first], .count = groups[i].count };
 	const struct wave_telling t = {
-		.out = &r->out, .more = "core-waves-more", .most = GROUPS_TOLD, .fill = fill_tale, .ctx = r
+		.out = &r->out, .more = "core-waves-more", .most = GROUPS_TOLD, .fill = gpu_core_fill_tale, .ctx = r
 	};
 	waves_tell(&t, &places, 0);
 	vec_free(&r->registers);
@@ -286,40 +285,17 @@ static void tell_queues(struct reading *r)
 		size_t n = exception_names(r->out.know, q->exceptions, names);
 		for (size_t x = 0; x < n; x++) {
 			struct event e;
-			if (str_ends(names[x], S("_NEW")) || !artefact_event(&r->out, "core-queue-error", here(r), &e))
+			if (str_ends(names[x], S("_NEW")) || !artefact_event(&r->out, "core-queue-error", gpu_core_here(r), &e))
 				continue;
-			e.device = pci_of(r, q->agent);
+			e.device = gpu_core_pci_of(r, q->agent);
 			event_add_text(&e, &r->arena, "queue_error", names[x]);
 			event_add_number(&e, &r->arena, "queue", q->id);
 			if (k)
 				event_add_text(&e, &r->arena, "kernel_name", code_set_name(&r->code.set, k->name));
-			add_process(r, &e, &r->arena);
+			gpu_core_add_process(r, &e, &r->arena);
 			artefact_tell(&r->out, &e);
 		}
 	}
-}
-
-/** The ranges that existed, so that any fault's address can be held against them. */
-static void read_map(struct reading *r)
-{
-	struct request map = { .kind = REQUEST_MAP };
-	target_ask(r->target, &map);
-	size_t n = map.n < MAP_MOST ? map.n : MAP_MOST;
-	r->map = arena_alloc(&r->arena, n * sizeof(*r->map) + 1);
-	for (size_t i = 0; i < n; i++)
-		r->map[r->nmap++] = (struct address_range){ map.map[i].begin, map.map[i].end };
-}
-
-static void tell_map(struct reading *r)
-{
-	struct event e;
-	if (!r->nmap || !artefact_event(&r->out, "core-memory", here(r), &e))
-		return;
-	e.dump.map = r->map;
-	e.dump.nmap = r->nmap;
-	event_add_number(&e, &r->arena, "ranges", (int64_t)r->nmap);
-	add_process(r, &e, &r->arena);
-	artefact_tell(&r->out, &e);
 }
 
 static void tell_differences(struct reading *r)
@@ -327,13 +303,12 @@ static void tell_differences(struct reading *r)
 	for (size_t i = 0; i < r->code.differences.len; i++) {
 		const struct code_difference *d = &r->code.differences.data[i];
 		const struct code_symbol *f = code_object_symbol(d->in->object, d->address - d->in->base);
-		struct text line = { 0 };
+		_cleanup_text_ struct text line = { 0 };
 		struct event e;
-		if (!artefact_event(&r->out, "core-code-overwritten", here(r), &e))
+		if (!artefact_event(&r->out, "core-code-overwritten", gpu_core_here(r), &e))
 			return;
 		code_difference_say(d, &line);
 		e.text = arena_str(&r->arena, text_str(&line));
-		text_free(&line);
 		event_add_text(&e, &r->arena, "code_object", d->in->name);
 		event_add_code(&e, &r->arena, "overwritten_at", d->address);
 		event_add_number(&e, &r->arena, "overwritten_bytes", (int64_t)d->bytes);
@@ -341,7 +316,7 @@ static void tell_differences(struct reading *r)
 		event_add_code(&e, &r->arena, "expected", d->expected);
 		if (f)
 			event_add_text(&e, &r->arena, "kernel_name", code_set_name(&r->code.set, f->name));
-		add_process(r, &e, &r->arena);
+		gpu_core_add_process(r, &e, &r->arena);
 		artefact_tell(&r->out, &e);
 	}
 }
@@ -359,9 +334,17 @@ static void tell_problems(struct reading *r)
 {
 	struct request queues = { .kind = REQUEST_QUEUES };
 	target_ask(r->target, &queues);
+	// What is no incident, but the answer of whoever asks whether the GPU hung.
+	bool idle = queues.n && !r->nwaves;
+	for (size_t i = 0; i < queues.n; i++)
+		idle = idle && !queues.queues[i].problem.n && queues.queues[i].indexes_known &&
+		       queues.queues[i].read_index == queues.queues[i].write_index;
+	if (idle)
+		tell_note(&r->out,
+			  S("the GPU was idle when this core was written: no wave ran, and no packet waited in a queue"));
 	struct str lines[] = { r->target->problems(r->target), text_str(&r->code.set.problems) };
 	bool known_to_lack = r->lone && lines[0].n;
-	for (size_t i = 0; i < 2; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(lines); i++)
 		while (lines[i].n)
 			tell_note(&r->out, str_split(&lines[i], '\n'));
 	for (size_t i = 0; i < queues.n && i < QUEUES_TOLD; i++)
@@ -375,60 +358,53 @@ static void tell_problems(struct reading *r)
 		}
 }
 
-/** What is no incident, but the answer of whoever asks whether the GPU hung. */
-static void tell_idle(struct reading *r)
+static void gpu_core_read_target(struct reading *r, const struct code_places *places)
 {
-	struct request queues = { .kind = REQUEST_QUEUES };
-	target_ask(r->target, &queues);
-	bool idle = queues.n && !r->nwaves;
-	for (size_t i = 0; i < queues.n; i++)
-		idle = idle && !queues.queues[i].problem.n && queues.queues[i].indexes_known &&
-		       queues.queues[i].read_index == queues.queues[i].write_index;
-	if (idle)
-		tell_note(&r->out,
-			  S("the GPU was idle when this core was written: no wave ran, and no packet waited in a queue"));
-}
-
-static void read_target(struct reading *r, const struct code_places *places)
-{
+	struct request map = { .kind = REQUEST_MAP };
+	struct event e;
 	target_code_open(&r->code, r->target, places);
-	read_map(r);
+	// The ranges that existed, so that any fault's address can be held against them.
+	target_ask(r->target, &map);
+	r->nmap = map.n < MAP_MOST ? map.n : MAP_MOST;
+	r->map = arena_alloc(&r->arena, r->nmap * sizeof(*r->map) + 1);
+	for (size_t i = 0; i < r->nmap; i++)
+		r->map[i] = (struct address_range){ map.map[i].begin, map.map[i].end };
 	tell_agents(r);
 	tell_waves(r);
 	tell_queues(r);
 	tell_differences(r);
-	tell_map(r);
-	tell_idle(r);
+	if (r->nmap && artefact_event(&r->out, "core-memory", gpu_core_here(r), &e)) {
+		e.dump.map = r->map;
+		e.dump.nmap = r->nmap;
+		event_add_number(&e, &r->arena, "ranges", (int64_t)r->nmap);
+		gpu_core_add_process(r, &e, &r->arena);
+		artefact_tell(&r->out, &e);
+	}
 	tell_problems(r);
 	target_code_close(&r->code);
 }
 
-/** Whether @host is the core of the process whose GPU's core is @gpu. */
-static bool belong_together(const struct core_source *gpu, const struct core_source *host, size_t gpus, size_t hosts)
-{
-	if (host->has_gpu || host->joined)
-		return false;
-	return gpu->pid && host->pid ? gpu->pid == host->pid : gpus == 1 && hosts == 1;
-}
-
-/** The core @i with those of its process. */
+/** The core @i with those of its process: by their process ids, or else the only two that there are. */
 static struct core join_cores(struct core_source *cores, size_t n, size_t i, int64_t *ret_pid)
 {
 	struct core all = cores[i].core;
-	size_t gpus = 0, hosts = 0;
+	size_t gpus = 0;
 	cores[i].core = (struct core){ 0 };
 	for (size_t k = 0; k < n; k++)
-		*(cores[k].has_gpu ? &gpus : &hosts) += 1;
+		gpus += cores[k].has_gpu;
 	*ret_pid = cores[i].pid;
-	for (size_t h = 0; h < n; h++)
-		if (belong_together(&cores[i], &cores[h], gpus, hosts) && core_join(&all, &cores[h].core)) {
-			*ret_pid = cores[h].pid ? cores[h].pid : *ret_pid;
-			cores[h].joined = true;
-		}
+	for (size_t h = 0; h < n; h++) {
+		struct core_source *host = &cores[h];
+		const bool same = cores[i].pid && host->pid ? cores[i].pid == host->pid : gpus == 1 && n == 2;
+		if (host->has_gpu || host->joined || !same || !core_join(&all, &host->core))
+			continue;
+		*ret_pid = host->pid ? host->pid : *ret_pid;
+		host->joined = true;
+	}
 	return all;
 }
 
-static struct uh_error *read_core(const struct artefact_output *out, struct core_source *cores, size_t n, size_t i)
+static struct uh_error *gpu_core_read_core(const struct artefact_output *out, struct core_source *cores, size_t n, size_t i)
 {
 	struct reading r = { .out = *out };
 	struct core all = join_cores(cores, n, i, &r.pid);
@@ -437,10 +413,9 @@ static struct uh_error *read_core(const struct artefact_output *out, struct core
 	r.out.source = cores[i].evidence;
 	places.paths = code_shelf_paths(out->code, &places.n);
 	struct uh_error *err = target_parsed_core(out->know, &all, &r.target);
-	if (!err) {
-		read_target(&r, &places);
-		target_close(r.target);
-	}
+	if (!err)
+		gpu_core_read_target(&r, &places);
+	target_close(r.target);
 	arena_free(&r.arena);
 	return err;
 }
@@ -449,7 +424,7 @@ struct uh_error *gpu_cores_read(const struct artefact_output *out, struct core_s
 {
 	struct uh_error *first = NULL;
 	for (size_t i = 0; i < n; i++) {
-		struct uh_error *err = cores[i].has_gpu ? read_core(out, cores, n, i) : NULL;
+		struct uh_error *err = cores[i].has_gpu ? gpu_core_read_core(out, cores, n, i) : NULL;
 		if (first)
 			uh_error_free(err);
 		else

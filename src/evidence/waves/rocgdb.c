@@ -48,7 +48,7 @@ struct rocgdb {
 	struct arena arena;
 	size_t dispatches, queues, pending, agents;
 	struct wave_places places; // whose first is a listed_wave
-	bool no_dispatches, no_queues, no_agents;
+	bool nothing_listed;       // no dispatches, queues or agents are active, as the debugger says
 	struct place empty_at;
 	bool stopped; // a signal was reported, and the stop is not yet told
 	bool on_wave; // the thread that stopped is a wave
@@ -68,40 +68,20 @@ static const char *const marks[] = { "AMDGPU Dispatch ",
 
 static bool rocgdb_begins(struct str line)
 {
-	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
+	ptrdiff_t signal = str_find(line, S(" received signal SIG"));
+	for (size_t i = 0; i < ARRAY_SIZE(marks); i++)
 		if (str_find(line, str_z(marks[i])) >= 0)
 			return true;
-	ptrdiff_t signal = str_find(line, S(" received signal SIG"));
-	if (gdb_state_library(line))
-		return true;
-	return signal >= 0 && str_find(str_cut(line, (size_t)signal), S("Thread ")) >= 0;
-}
-
-static void *rocgdb_open(const struct artefact_output *out)
-{
-	struct rocgdb *g = mem_alloc(sizeof(*g));
-	g->out = *out;
-	g->state = gdb_state_new();
-	return g;
+	return gdb_state_library(line) || (signal >= 0 && str_find(str_cut(line, (size_t)signal), S("Thread ")) >= 0);
 }
 
 /** Of a transcript that goes on for ever the beginning is kept. */
-static struct str keep(struct rocgdb *g, struct str s)
+static struct str gdb_keep(struct rocgdb *g, struct str s)
 {
 	return g->arena.total < KEPT_BYTES ? arena_str(&g->arena, str_cut(s, NAME_BYTES)) : (struct str){ 0 };
 }
 
-/** What follows @mark, wherever that stands in @line. */
-static bool find_behind(struct str line, const char *mark, struct str *ret)
-{
-	ptrdiff_t at = str_find(line, str_z(mark));
-	if (at < 0)
-		return false;
-	*ret = str_from(line, (size_t)at + strlen(mark));
-	return true;
-}
-
-static bool start(struct rocgdb *g, const char *signature, const struct logline *line, struct place at, struct event *e)
+static bool row_event(struct rocgdb *g, const char *signature, const struct logline *line, struct place at, struct event *e)
 {
 	if (!artefact_event(&g->out, signature, at, e))
 		return false;
@@ -111,14 +91,6 @@ static bool start(struct rocgdb *g, const char *signature, const struct logline 
 }
 
 // --- tables ---
-
-/** A fence that orders both what came before and what comes after: `B|Aa|Ra`. */
-static bool is_full_fence(struct str fence)
-{
-	bool acquire = str_find(fence, S("Aa")) >= 0 || str_find(fence, S("As")) >= 0;
-	bool release = str_find(fence, S("Ra")) >= 0 || str_find(fence, S("Rs")) >= 0;
-	return str_starts(fence, S("B|")) && acquire && release;
-}
 
 static struct str bracketed(struct str *rest)
 {
@@ -133,14 +105,10 @@ static void dispatch_row(struct rocgdb *g, struct str row, const struct logline 
 {
 	struct str rest = row, id = str_word(&rest), packet = { 0 };
 	struct event e;
-	if (g->dispatches++ >= DISPATCHES_MAX || !start(g, "rocgdb-dispatch", line, at, &e))
+	if (g->dispatches++ >= DISPATCHES_MAX || !row_event(g, "rocgdb-dispatch", line, at, &e))
 		return;
-	// agent:queue:dispatch
-	ptrdiff_t last = -1;
-	for (size_t i = 0; i < id.n; i++)
-		if (id.p[i] == ':')
-			last = (ptrdiff_t)i;
-	if (find_behind(rest, "(PKID ", &packet))
+	const char *last = id.n ? memrchr(id.p, ':', id.n) : NULL; // agent:queue:dispatch
+	if (str_after(rest, S("(PKID "), &packet))
 		rest = packet, packet = str_split(&rest, ')');
 	struct str grid = bracketed(&rest), group = bracketed(&rest), fence = str_word(&rest);
 	rest = str_trim(rest);
@@ -148,12 +116,15 @@ static void dispatch_row(struct rocgdb *g, struct str row, const struct logline 
 		for (int i = 0; i < 5; i++)
 			str_word(&rest);
 	event_add_text(&e, &g->arena, "dispatch", id);
-	event_add_text(&e, &g->arena, "queue", last > 0 ? str_cut(id, (size_t)last) : id);
+	event_add_text(&e, &g->arena, "queue", last && last > id.p ? str_cut(id, (size_t)(last - id.p)) : id);
 	event_add_text(&e, &g->arena, "packet", packet);
 	event_add_text(&e, &g->arena, "grid", grid);
 	event_add_text(&e, &g->arena, "workgroup", group);
 	event_add_text(&e, &g->arena, "fence", fence);
-	if (is_full_fence(fence))
+	// A fence that orders both what came before and what comes after: `B|Aa|Ra`.
+	bool acquire = str_find(fence, S("Aa")) >= 0 || str_find(fence, S("As")) >= 0;
+	bool release = str_find(fence, S("Ra")) >= 0 || str_find(fence, S("Rs")) >= 0;
+	if (str_starts(fence, S("B|")) && acquire && release)
 		event_add(&e, S("full_fence"), S("yes"), FACT_TEXT);
 	event_add_text(&e, &g->arena, "kernel_name", str_cut(str_trim(rest), NAME_BYTES));
 	artefact_tell(&g->out, &e);
@@ -164,14 +135,14 @@ static void queue_row(struct rocgdb *g, struct str row, const struct logline *li
 	struct str rest = row, id = str_word(&rest), qid = { 0 };
 	int64_t read, write;
 	g->queues++;
-	if (find_behind(rest, "(QID ", &qid))
+	if (str_after(rest, S("(QID "), &qid))
 		rest = qid, qid = str_split(&rest, ')');
 	struct str type = str_word(&rest), first = str_word(&rest), second = str_word(&rest);
 	// Copy queues have no indices of their own.
 	if (!str_is(type, "HSA") || !str_number(first, &read) || !str_number(second, &write) || read < 0 || write <= read)
 		return;
 	struct event e;
-	if (g->pending++ >= QUEUES_MAX || !start(g, "rocgdb-queue", line, at, &e))
+	if (g->pending++ >= QUEUES_MAX || !row_event(g, "rocgdb-queue", line, at, &e))
 		return;
 	event_add_text(&e, &g->arena, "queue", id);
 	event_add_text(&e, &g->arena, "queue_id", qid);
@@ -186,7 +157,7 @@ static void agent_row(struct rocgdb *g, struct str row, const struct logline *li
 {
 	struct str rest = row, word, last = { 0 };
 	struct event e;
-	if (g->agents++ >= GPUS_MAX || !start(g, "rocgdb-agent", line, at, &e))
+	if (g->agents++ >= GPUS_MAX || !row_event(g, "rocgdb-agent", line, at, &e))
 		return;
 	str_split(&rest, ')');
 	struct str gfx = str_word(&rest);
@@ -199,11 +170,11 @@ static void agent_row(struct rocgdb *g, struct str row, const struct logline *li
 		name = str_trim(str_cut(name, space ? (size_t)(space - name.p) : 0));
 	}
 	if (pci_length(last))
-		event_add(&e, S("pci"), last.n == 7 ? arena_printf(&g->arena, "0000:" STR_FMT, STR_ARG(last)) : keep(g, last),
-			  FACT_TEXT);
+		event_add(&e, S("pci"),
+			  last.n == 7 ? arena_printf(&g->arena, "0000:" STR_FMT, STR_ARG(last)) : gdb_keep(g, last), FACT_TEXT);
 	g->gfx_differ |= g->gfx.n && !str_eq(g->gfx, gfx);
 	if (!g->gfx.n)
-		g->gfx = keep(g, gfx);
+		g->gfx = gdb_keep(g, gfx);
 	event_add_text(&e, &g->arena, "gfx", gfx);
 	event_add_text(&e, &g->arena, "gpu_name", str_cut(name, 64));
 	artefact_tell(&g->out, &e);
@@ -212,10 +183,9 @@ static void agent_row(struct rocgdb *g, struct str row, const struct logline *li
 /** `1:2:1:1 (31,0,0)/1 "crux"     FRAME` */
 static void wave_row(struct rocgdb *g, struct str row, struct place at)
 {
-	ptrdiff_t open = str_find(row, S("\""));
-	if (open < 0)
+	struct str frame;
+	if (!str_after(row, S("\""), &frame))
 		return;
-	struct str frame = str_from(row, (size_t)open + 1);
 	str_split(&frame, '"');
 	struct wave w = { 0 };
 	gdb_frame_parse(frame, &w.pc, &w.kernel, &w.source);
@@ -227,38 +197,20 @@ static void wave_row(struct rocgdb *g, struct str row, struct place at)
 		return;
 	struct listed_wave *l = arena_alloc(&g->arena, sizeof(*l));
 	*l = (struct listed_wave){ .wave = w, .at = at };
-	l->wave.kernel = keep(g, w.kernel);
-	l->wave.source = keep(g, w.source);
+	l->wave.kernel = gdb_keep(g, w.kernel);
+	l->wave.source = gdb_keep(g, w.source);
 	vec_push(&g->places, ((struct wave_place){ .first = &l->wave, .count = 1 }));
 }
 
 // --- stops ---
 
-static void signal_line(struct rocgdb *g, struct str line, struct place at)
-{
-	struct str rest, name;
-	find_behind(line, "received signal ", &rest);
-	g->signal = keep(g, str_split(&rest, ','));
-	if (find_behind(line, "Thread ", &name) && find_behind(name, "\"", &name))
-		g->program = keep(g, str_split(&name, '"'));
-	g->stopped = true;
-	g->on_wave = g->imprecise = false;
-	g->stop_at = at;
-}
-
 /** What the debug agent calls the reason of a stop. */
 static struct str reason_of(struct str signal)
 {
-	static const struct {
-		const char *signal, *reason;
-	} reasons[] = { { "SIGSEGV", "MEMORY_VIOLATION" },
-			{ "SIGBUS", "APERTURE_VIOLATION" },
-			{ "SIGABRT", "ASSERT_TRAP" },
-			{ "SIGTRAP", "DEBUG_TRAP" } };
-	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
-		if (str_is(signal, reasons[i].signal))
-			return str_z(reasons[i].reason);
-	return signal;
+	static const char *const signals[] = { "SIGSEGV", "SIGBUS", "SIGABRT", "SIGTRAP", NULL };
+	static const char *const reasons[] = { "MEMORY_VIOLATION", "APERTURE_VIOLATION", "ASSERT_TRAP", "DEBUG_TRAP", NULL };
+	const struct str reason = str_of_list(reasons, str_in_list(signals, signal));
+	return reason.n ? reason : signal;
 }
 
 /** A wave that is being told, and where it stopped. */
@@ -279,7 +231,7 @@ static void add_stop(void *of, struct event *e, struct arena *a)
 	event_add(e, S("precise"), s->imprecise ? S("no") : S("unknown"), FACT_TEXT);
 }
 
-static void add_own(void *of, struct event *e, struct arena *a)
+static void rocgdb_add_own(void *of, struct event *e, struct arena *a)
 {
 	const struct gdb_telling *t = of;
 	const struct where *at = t->where;
@@ -295,7 +247,9 @@ static struct wave_tale tale_of(const struct rocgdb *g, struct gdb_telling *t, c
 {
 	*t = (struct gdb_telling){ .reader = g, .wave = w };
 	t->where = gdb_state_code(g->state, &g->out, w, g->gfx_differ ? (struct str){ 0 } : g->gfx);
-	return (struct wave_tale){ .wave = *w, .listed = true, .pc_known = w->pc, .where = t->where, .own = add_own, .of = t };
+	return (struct wave_tale){
+		.wave = *w, .listed = true, .pc_known = w->pc, .where = t->where, .own = rocgdb_add_own, .of = t
+	};
 }
 
 static void tell_stops(struct rocgdb *g)
@@ -328,9 +282,9 @@ static void stop_frame(struct rocgdb *g, const struct logline *line, struct str 
 		g->stops.len = 0;
 	}
 	gdb_frame_parse(frame, &s.wave.pc, &function, &source);
-	s.wave.kernel = keep(g, function);
-	s.wave.source = keep(g, source);
-	s.text = keep(g, str_trim(line->message));
+	s.wave.kernel = gdb_keep(g, function);
+	s.wave.source = gdb_keep(g, source);
+	s.text = gdb_keep(g, str_trim(line->message));
 	s.time = line_time(line);
 	s.unreadable = str_find(frame, S("private_lane#")) >= 0;
 	vec_push(&g->stops, s);
@@ -343,15 +297,13 @@ static void stop_frame(struct rocgdb *g, const struct logline *line, struct str 
 
 static bool empty_line(struct rocgdb *g, struct str text, struct place at)
 {
-	bool dispatches = str_find(text, S("No dispatches are currently active")) >= 0;
-	bool queues = str_find(text, S("No queues are currently active")) >= 0;
-	bool agents = str_find(text, S("No agents are currently active")) >= 0;
-	if (dispatches || queues || agents)
+	if (!str_after(text, S("No "), &text) || str_find(text, S(" are currently active")) < 0)
+		return false;
+	const bool empty = str_among(text, STR_BEGINS, "dispatches are|queues are|agents are").n;
+	if (empty)
 		g->empty_at = at;
-	g->no_dispatches |= dispatches;
-	g->no_queues |= queues;
-	g->no_agents |= agents;
-	return dispatches || queues || agents;
+	g->nothing_listed |= empty;
+	return empty;
 }
 
 /** A stop of which no frame was printed. */
@@ -381,39 +333,30 @@ static bool frame_line(struct rocgdb *g, struct str text)
 	return true;
 }
 
-/** Another thread is looked at. */
-static void turn(struct rocgdb *g, bool to_wave)
-{
-	g->at_wave = to_wave;
-	g->on_stop = false;
-	g->next_frame = 0;
-	gdb_state_turn(g->state, 0);
-}
-
-static bool state_line(struct rocgdb *g, struct str text)
-{
-	if (frame_line(g, text))
-		return true;
-	if (!gdb_state_line(g->state, text))
-		return false;
-	// A pc at the begin of a line is not in the frame.
-	if (g->on_stop && !g->stops.data[g->stops.len - 1].wave.pc)
-		g->stops.data[g->stops.len - 1].wave.pc = gdb_state_pc(g->state);
-	return true;
-}
-
 static enum taken rocgdb_line(void *self, const struct logline *line, struct place at)
 {
 	struct rocgdb *g = self;
 	struct str text = str_trim(line->message), row;
+	if (!g->state)
+		g->state = gdb_state_new();
 	if (str_find(text, S(" received signal SIG")) >= 0) {
+		struct str rest, name;
 		tell_stop(g, line);
-		signal_line(g, text, at);
+		str_after(text, S("received signal "), &rest);
+		g->signal = gdb_keep(g, str_split(&rest, ','));
+		if (str_after(text, S("Thread "), &name) && str_after(name, S("\""), &name))
+			g->program = gdb_keep(g, str_split(&name, '"'));
+		g->stopped = true;
+		g->imprecise = false;
+		g->stop_at = at;
 		g->on_wave = str_find(text, S("AMDGPU ")) >= 0;
 	}
 	bool switching = str_find(text, S("[Switching to ")) >= 0;
 	if (switching || (str_starts(text, S("Thread ")) && str_ends(text, S("):")))) { // of `thread apply`
-		turn(g, str_find(text, S("AMDGPU ")) >= 0);
+		g->at_wave = str_find(text, S("AMDGPU ")) >= 0;
+		g->on_stop = false;
+		g->next_frame = 0;
+		gdb_state_turn(g->state, 0);
 		g->on_wave |= g->at_wave && g->stopped;
 		if (g->at_wave)
 			return true;
@@ -429,35 +372,30 @@ static enum taken rocgdb_line(void *self, const struct logline *line, struct pla
 	}
 	if (g->stopped && str_find(text, S(" received signal SIG")) >= 0)
 		return true;
-	if (find_behind(text, "AMDGPU Dispatch ", &row))
+	if (str_after(text, S("AMDGPU Dispatch "), &row))
 		dispatch_row(g, row, line, at);
-	else if (find_behind(text, "AMDGPU Queue ", &row))
+	else if (str_after(text, S("AMDGPU Queue "), &row))
 		queue_row(g, row, line, at);
-	else if (find_behind(text, "AMDGPU Agent (", &row))
+	else if (str_after(text, S("AMDGPU Agent ("), &row))
 		agent_row(g, row, line, at);
-	else if (find_behind(text, "AMDGPU Wave ", &row))
+	else if (str_after(text, S("AMDGPU Wave "), &row))
 		wave_row(g, row, at);
-	else if (find_behind(text, "AMDGPU Lane ", &row) || empty_line(g, text, at) || state_line(g, text))
+	else if (str_after(text, S("AMDGPU Lane "), &row) || empty_line(g, text, at) || frame_line(g, text))
 		return true;
-	else
-		return str_starts(text, S("(gdb)")) || str_starts(text, S("Id ")) || str_starts(text, S("===")) ||
-		       str_starts(text, S("location may not be accurate"));
+	else if (!gdb_state_line(g->state, text))
+		return str_among(text, STR_BEGINS, "(gdb)|Id |===|location may not be accurate").n;
+	// A pc at the begin of a line is not in the frame.
+	else if (g->on_stop && !g->stops.data[g->stops.len - 1].wave.pc)
+		g->stops.data[g->stops.len - 1].wave.pc = gdb_state_pc(g->state);
 	return true;
 }
 
-/** Where a wave of this pc stopped, its registers are told with the stop. */
-static const struct stop *stop_at(const struct rocgdb *g, uint64_t pc)
-{
-	const struct stop *stop = NULL;
-	for (size_t i = 0; i < g->stops.len && pc; i++)
-		stop = g->stops.data[i].wave.pc == pc ? &g->stops.data[i] : stop;
-	return stop;
-}
-
-static void fill_tale(void *ctx, const struct wave_place *p, struct arena *a, struct wave_tale *ret)
+static void rocgdb_fill_tale(void *ctx, const struct wave_place *p, struct arena *a, struct wave_tale *ret)
 {
 	struct rocgdb *g = ctx;
-	const struct stop *stop = stop_at(g, p->first->pc);
+	const struct stop *stop = NULL; // where a wave of this pc stopped, its registers are told with the stop
+	for (size_t i = 0; i < g->stops.len && p->first->pc; i++)
+		stop = g->stops.data[i].wave.pc == p->first->pc ? &g->stops.data[i] : stop;
 	*ret = tale_of(g, arena_alloc(a, sizeof(struct gdb_telling)), p->first);
 	ret->signature = "rocgdb-waves";
 	ret->at = ((const struct listed_wave *)p->first)->at;
@@ -475,10 +413,9 @@ static void rocgdb_close(void *self)
 	const struct logline none = { 0 };
 	tell_stop(g, &none);
 	tell_stops(g);
-	const struct wave_telling t = { .out = &g->out, .most = PLACES_MAX, .fill = fill_tale, .ctx = g };
+	const struct wave_telling t = { .out = &g->out, .most = PLACES_MAX, .fill = rocgdb_fill_tale, .ctx = g };
 	waves_tell(&t, &g->places, 0);
-	bool empty = (g->no_dispatches || g->no_queues || g->no_agents) && !g->dispatches && !g->pending;
-	if (empty && artefact_event(&g->out, "rocgdb-empty", g->empty_at, &e)) {
+	if (g->nothing_listed && !g->dispatches && !g->pending && artefact_event(&g->out, "rocgdb-empty", g->empty_at, &e)) {
 		event_add(&e, S("debugger_sees"), g->agents ? S("agents") : S("nothing"), FACT_TEXT);
 		artefact_tell(&g->out, &e);
 	}
@@ -486,14 +423,6 @@ static void rocgdb_close(void *self)
 	vec_free(&g->stops);
 	vec_free(&g->places);
 	arena_free(&g->arena);
-	free(g);
 }
 
-const struct artefact_reader rocgdb_reader = {
-	.kind = "rocgdb",
-	.begins = rocgdb_begins,
-	.open = rocgdb_open,
-	.line = rocgdb_line,
-	.close = rocgdb_close,
-	.patience = 60,
-};
+ARTEFACT_READER(rocgdb, "rocgdb", 60);

@@ -122,19 +122,11 @@ static bool umr_begins(struct str line)
 	       stream_word(text, &a, &value) || str_find(text, S("ixSQ_WAVE_STATUS: ")) >= 0;
 }
 
-static void *umr_open(const struct artefact_output *out)
-{
-	struct umr *u = mem_alloc(sizeof(*u));
-	u->out = *out;
-	return u;
-}
-
 static uint64_t wave_pc(const struct umr *u) { return u->pc_high << 32 | u->pc_low; }
 
-static struct wave_place *find_place(const struct umr *u)
+static struct wave_place *umr_find_place(const struct umr *u)
 {
-	const struct wave w = { .pc = wave_pc(u) };
-	return wave_place_of(&u->places, &w);
+	return wave_place_of(&u->places, &(struct wave){ .pc = wave_pc(u) });
 }
 
 // --- registers and code of a wave ---
@@ -144,19 +136,20 @@ static struct umr_wave *open_wave(struct umr *u)
 {
 	if (!u->in_wave || !u->has_pc || u->arena.total > KEPT_BYTES)
 		return NULL;
-	if (!u->wave && !find_place(u) && u->places.len < PLACES_MAX)
+	if (!u->wave && !umr_find_place(u) && u->places.len < PLACES_MAX)
 		u->wave = arena_alloc(&u->arena, sizeof(*u->wave));
 	return u->wave;
 }
 
-static void add_register(struct umr *u, struct str group, struct str name, unsigned digits, const uint64_t *data, size_t n)
+static void umr_add_register(struct umr *u, struct str group, struct str name, unsigned digits, const uint64_t *data, size_t n)
 {
-	if (u->wave->wave.registers.len == WAVE_REGISTERS)
-		return;
-	uint64_t *copy = arena_alloc(&u->arena, n * sizeof(*copy));
-	memcpy(copy, data, n * sizeof(*copy));
-	wave_register_add(&u->wave->wave.registers,
-			  (struct wave_register){ .group = group, .name = name, .digits = digits, .n = n, .data = copy });
+	if (u->wave->wave.registers.len < WAVE_REGISTERS)
+		wave_register_add(&u->wave->wave.registers,
+				  (struct wave_register){ .group = group,
+							  .name = name,
+							  .digits = digits,
+							  .n = n,
+							  .data = arena_copy(&u->arena, data, n * sizeof(*data)) });
 }
 
 /** `{ 00000000, 00007e00 }`; the number of them, 0 where that is not what it is. */
@@ -188,9 +181,10 @@ static bool register_row(struct umr *u, struct str text)
 	if (!n || !open_wave(u))
 		return n;
 	if (!scalar)
-		add_register(u, S("vector"), arena_printf(&u->arena, "v%u", (unsigned)number), 8, data, n);
+		umr_add_register(u, S("vector"), arena_printf(&u->arena, "v%u", (unsigned)number), 8, data, n);
 	for (size_t i = 0; scalar && i < n; i++)
-		add_register(u, S("scalar"), arena_printf(&u->arena, "s%u", (unsigned)number + (unsigned)i), 8, &data[i], 1);
+		umr_add_register(u, S("scalar"), arena_printf(&u->arena, "s%u", (unsigned)number + (unsigned)i), 8, &data[i],
+				 1);
 	return true;
 }
 
@@ -223,37 +217,19 @@ static bool code_row(struct umr *u, struct str text)
 
 // --- what its hardware registers say ---
 
-static void keep_cell(struct umr *u, struct str name, uint64_t value)
-{
-	if (u->ncells == CELLS_MAX || name.n >= CELL_NAME || value > UINT32_MAX)
-		return;
-	struct cell *c = &u->cells[u->ncells++];
-	str_copy(c->name, sizeof(c->name), name);
-	for (char *p = c->name; *p; p++)
-		*p = char_lower(*p);
-	c->value = (uint32_t)value;
-}
-
-/** umr does not print the part: the registers of the first wave tell which it is like. */
-static const struct wave_layout *find_layout(struct umr *u)
-{
-	struct str names[CELLS_MAX];
-	if (u->layout_sought)
-		return u->layout;
-	u->layout_sought = true;
-	for (size_t i = 0; i < u->ncells; i++)
-		names[i] = str_z(u->cells[i].name);
-	uh_error_free(layout_for_registers(&u->arena, u->out.know, names, u->ncells, &u->layout));
-	return u->layout;
-}
-
-/** Whether it was halted, and why it stopped. */
+/** Whether it was halted, and why it stopped. umr does not print the part: the registers of the first wave tell which it is like. */
 static void read_state(struct umr *u, struct wave *ret)
 {
-	const struct wave_layout *l = find_layout(u);
+	struct str names[CELLS_MAX];
+	for (size_t i = 0; i < u->ncells; i++)
+		names[i] = str_z(u->cells[i].name);
+	_cleanup_error_ struct uh_error *err =
+		u->layout_sought ? NULL : layout_for_registers(&u->arena, u->out.know, names, u->ncells, &u->layout);
+	u->layout_sought = true;
+	const struct wave_layout *l = u->layout;
 	*ret = (struct wave){ .layout = l };
 	for (size_t i = 0; l && i < u->ncells; i++) {
-		int at = layout_register(l, str_z(u->cells[i].name));
+		int at = layout_register(l, names[i]);
 		if (at >= 0)
 			ret->hwregs[at] = u->cells[i].value;
 	}
@@ -272,7 +248,7 @@ static void end_wave(struct umr *u)
 	u->in_wave = false;
 	struct wave state;
 	read_state(u, &state);
-	struct wave_place *have = find_place(u);
+	struct wave_place *have = umr_find_place(u);
 	if (have) {
 		have->count++;
 		have->halted += state.halted;
@@ -285,7 +261,7 @@ static void end_wave(struct umr *u)
 	if (w && u->has_exec) {
 		uint64_t exec = u->exec_high << 32 | u->exec_low;
 		u->wave = w;
-		add_register(u, S("scalar"), S("exec"), 16, &exec, 1);
+		umr_add_register(u, S("scalar"), S("exec"), 16, &exec, 1);
 		u->wave = NULL;
 	}
 	if (!w)
@@ -299,59 +275,58 @@ static void end_wave(struct umr *u)
 /** Cells of `name: value |`. */
 static bool wave_cells(struct umr *u, struct str text)
 {
+	const struct {
+		const char *name;
+		uint64_t *to;
+		bool *has;
+	} kept[] = { { "PC_LO", &u->pc_low, &u->has_pc },
+		     { "PC_HI", &u->pc_high, NULL },
+		     { "EXEC_LO", &u->exec_low, &u->has_exec },
+		     { "EXEC_HI", &u->exec_high, NULL } };
 	bool any = false;
 	while (text.n) {
 		struct str cell = str_split(&text, '|'), name = str_split(&cell, ':');
 		uint64_t value;
-		name = str_trim(name);
-		if (!str_hex(str_trim(cell), &value) || !str_starts(name, S("ixSQ_WAVE_")))
+		if (!str_hex(str_trim(cell), &value) || !str_behind(str_trim(name), S("ixSQ_WAVE_"), &name))
 			continue;
 		any = true;
 		if (value == unreadable)
 			continue;
-		keep_cell(u, str_from(name, 10), value);
-		if (str_is(name, "ixSQ_WAVE_PC_LO")) {
-			u->pc_low = value;
-			u->has_pc = true;
-		} else if (str_is(name, "ixSQ_WAVE_PC_HI")) {
-			u->pc_high = value;
-		} else if (str_is(name, "ixSQ_WAVE_EXEC_LO")) {
-			u->exec_low = value;
-			u->has_exec = true;
-		} else if (str_is(name, "ixSQ_WAVE_EXEC_HI")) {
-			u->exec_high = value;
+		if (u->ncells < CELLS_MAX && name.n < CELL_NAME && value <= UINT32_MAX) {
+			struct cell *c = &u->cells[u->ncells++];
+			str_copy(c->name, sizeof(c->name), name);
+			for (char *p = c->name; *p; p++)
+				*p = char_lower(*p);
+			c->value = (uint32_t)value;
 		}
+		for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
+			if (str_is(name, kept[i].name)) {
+				*kept[i].to = value;
+				if (kept[i].has)
+					*kept[i].has = true;
+			}
 	}
 	return any;
 }
 
-/** What was read of a ring or an IB, kept under its name. */
-static void end_ring(struct umr *u)
+/** Keeps registers or words of a ring as they stand. */
+static void umr_keep(struct umr *u, struct str group, struct str name, const uint64_t *data, size_t n)
 {
-	if (!u->ring_words.len)
-		return;
-	if (u->registers.len < REGISTERS_MAX) {
-		uint64_t *data = arena_alloc(&u->arena, u->ring_words.len * sizeof(*data));
-		memcpy(data, u->ring_words.data, u->ring_words.len * sizeof(*data));
-		struct values v = { .group = S("ring"), .name = u->ring, .digits = 8, .n = u->ring_words.len, .data = data };
-		vec_push(&u->registers, v);
-	}
-	u->words += u->ring_words.len;
-	u->ring_words.len = 0;
+	if (u->registers.len < REGISTERS_MAX)
+		vec_push(&u->registers, ((struct values){ .group = arena_str(&u->arena, group),
+							  .name = arena_str(&u->arena, str_cut(name, 96)),
+							  .digits = 8,
+							  .n = n,
+							  .data = arena_copy(&u->arena, data, n * sizeof(*data)) }));
 }
 
-static void keep_register(struct umr *u, struct str block, struct str name, uint64_t value)
+/** What was read of a ring or an IB, kept under its name. */
+static void umr_end_ring(struct umr *u)
 {
-	if (u->registers.len >= REGISTERS_MAX)
-		return;
-	uint64_t *data = arena_alloc(&u->arena, sizeof(*data));
-	*data = value;
-	struct values v = { .group = arena_str(&u->arena, block),
-			    .name = arena_str(&u->arena, str_cut(name, 96)),
-			    .digits = 8,
-			    .n = 1,
-			    .data = data };
-	vec_push(&u->registers, v);
+	if (u->ring_words.len)
+		umr_keep(u, S("ring"), u->ring, u->ring_words.data, u->ring_words.len);
+	u->words += u->ring_words.len;
+	u->ring_words.len = 0;
 }
 
 static enum taken umr_line(void *self, const struct logline *line, struct place at)
@@ -370,12 +345,12 @@ static enum taken umr_line(void *self, const struct logline *line, struct place 
 		return true;
 	}
 	if (register_of(text, &block, &name, &value)) {
-		keep_register(u, block, name, value);
+		umr_keep(u, block, name, &value, 1);
 		return true;
 	}
 	if ((ring_word(text, &name, &value) || stream_word(text, &name, &value)) && name.n) {
 		if (!str_eq(u->ring, str_cut(name, 64))) { // another ring, or the IB that one calls
-			end_ring(u);
+			umr_end_ring(u);
 			u->ring = arena_str(&u->arena, str_cut(name, 64));
 		}
 		if (u->words + u->ring_words.len < WORDS_MAX)
@@ -391,10 +366,8 @@ static enum taken umr_line(void *self, const struct logline *line, struct place 
 	struct str whole = str_trim(line->text);
 	if (wave_cells(u, text) || register_row(u, whole) || register_row(u, text) || code_row(u, whole) || code_row(u, text))
 		return TAKEN_YES;
-	bool looks = str_find(text, S(" | ")) > 0 || str_starts(text, S(">SGPRS")) || str_starts(text, S(">VGPRS")) ||
-		     str_starts(text, S("Main Registers")) || str_starts(text, S("Register Bits")) ||
-		     str_starts(text, S("-----")) || str_starts(text, S("ixSQ_WAVE")) || str_starts(text, S("[")) ||
-		     str_starts(text, S("|")) || !text.n;
+	const char *furniture = ">SGPRS|>VGPRS|Main Registers|Register Bits|-----|ixSQ_WAVE|[";
+	bool looks = !text.n || text.p[0] == '|' || str_find(text, S(" | ")) > 0 || str_among(text, STR_BEGINS, furniture).n;
 	return looks ? TAKEN_LOOKS_LIKE : TAKEN_NO;
 }
 
@@ -421,7 +394,7 @@ static void add_instruction(void *of, struct event *e, struct arena *a)
 	event_add_text(e, a, "instruction", ((const struct umr_wave *)of)->instruction);
 }
 
-static void fill_tale(void *ctx, const struct wave_place *p, struct arena *a, struct wave_tale *ret)
+static void umr_fill_tale(void *ctx, const struct wave_place *p, struct arena *a, struct wave_tale *ret)
 {
 	struct umr *u = ctx;
 	struct umr_wave *w = (struct umr_wave *)p->first;
@@ -445,14 +418,14 @@ static void umr_close(void *self)
 	struct umr *u = self;
 	struct event e;
 	end_wave(u);
-	end_ring(u);
+	umr_end_ring(u);
 	if (u->registers.len && artefact_event(&u->out, "umr-state", u->at, &e)) {
 		event_add_number(&e, &u->arena, "registers", (int64_t)u->registers.len);
 		e.dump.values = u->registers.data;
 		e.dump.nvalues = u->registers.len;
 		artefact_tell(&u->out, &e);
 	}
-	const struct wave_telling t = { .out = &u->out, .most = PLACES_MAX, .fill = fill_tale, .ctx = u };
+	const struct wave_telling t = { .out = &u->out, .most = PLACES_MAX, .fill = umr_fill_tale, .ctx = u };
 	waves_tell(&t, &u->places, 0);
 	for (size_t i = 0; i < u->places.len; i++)
 		vec_free(&((struct umr_wave *)u->places.data[i].first)->wave.registers);
@@ -460,14 +433,6 @@ static void umr_close(void *self)
 	vec_free(&u->registers);
 	vec_free(&u->ring_words);
 	arena_free(&u->arena);
-	free(u);
 }
 
-const struct artefact_reader umr_reader = {
-	.kind = "umr",
-	.begins = umr_begins,
-	.open = umr_open,
-	.line = umr_line,
-	.close = umr_close,
-	.patience = 40,
-};
+ARTEFACT_READER(umr, "umr", 40);

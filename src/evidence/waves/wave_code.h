@@ -7,6 +7,7 @@
 #include "evidence/event.h"
 #include "gpu/memory/map.h"
 #include "gpu/target.h"
+#include "gpu/wave.h"
 
 /** Instructions before and behind a pc that are looked at. */
 enum { WAVE_CONTEXT = 24 };
@@ -46,8 +47,6 @@ bool wave_code_accesses(const struct wave_code *w);
 /** The address that each lane accesses with the instruction at the pc; 0 where it is no access, or its registers are not known. */
 size_t wave_code_addresses(const struct wave_code *w, struct lane_address ret[static MEANING_LANES]);
 
-/** The index of the instruction at which a wave stopped: a trap counts as done on some runtimes. */
-size_t wave_code_stop(const struct where *w, struct str reason);
 /** Whether the instruction at the pc is the one that a text shows there: another build has another. */
 bool wave_code_is(const struct where *w, struct str instruction);
 
@@ -80,3 +79,21 @@ const struct where *code_shelf_where(struct code_shelf *s, struct str evidence, 
 const char *code_shelf_refused(const struct code_shelf *s);
 /** The paths that were added. */
 const char *const *code_shelf_paths(const struct code_shelf *s, size_t *ret_n);
+
+// --- Lanes of a wave that are out of step with the others ---
+
+/** How the lanes of one register go on from one to the next. */
+struct lane_pattern {
+	const struct wave_register *v;
+	bool stepped; // value = base + lane * step; else they only share a range
+	uint32_t step, base;
+	uint32_t low, high;
+	unsigned fit; // lanes that agree
+	uint64_t odd; // active lanes that do not
+	bool address; // the lower half of a 64-bit address
+};
+
+/** The vector register that is most like an index among those whose @active lanes break the pattern of the others. */
+bool lanes_find_odd(const struct register_set *s, uint64_t active, struct lane_pattern *ret);
+/** `59-63`, `0, 2, 7-9` */
+struct str lanes_say(struct arena *a, uint64_t mask);

@@ -1,6 +1,8 @@
 // ELF cores as memory: what a process, its GPU, or both had at an address when they died. Only what is asked for is read.
 #pragma once
 
+#include "gpu/layout.h"
+#include "gpu/target.h"
 #include "source/file.h"
 
 enum { CORE_FILES = 8 };
@@ -61,3 +63,38 @@ const struct core_segment *core_segment_at(const struct core *c, uint64_t addres
 const struct core_mapping *core_mapping_at(const struct core *c, uint64_t address);
 /** Notes what is odd about the core, as a line for people. The same line is noted only once. */
 void core_problem(struct core *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+// --- The note about GPUs and queues in a core ---
+
+struct core_note {
+	uint64_t version;
+	uint32_t kfd_major, kfd_minor;
+	uint64_t r_debug; // address of the list of loaded code objects
+	uint32_t runtime_state, ttmps_set_up;
+	size_t nagents, nqueues;
+	struct agent *agents;
+	struct queue *queues;
+};
+
+/** @at: where @desc lies in its file, for errors. */
+struct uh_error *core_note_parse(struct arena *a, struct str desc, uint64_t at, struct core_note *ret);
+
+// --- The area where a queue's waves are saved when it is taken off the GPU (CWSR) ---
+
+/** What a save area is read with. */
+struct save_area {
+	const struct queue *queue;
+	const struct wave_layout *layout;
+	int runtime_version; // of r_debug; 0: not known
+	bool ttmps_set_up;   // so that workgroup and packet are known
+	bool (*read)(void *ctx, uint64_t address, void *to, size_t size);
+	void (*wave)(void *ctx, const struct wave *w);
+	/** What is odd, while the rest is still read. */
+	void (*odd)(void *ctx, const char *message);
+	void *ctx;
+};
+
+/** Reads the saved waves of one XCC, in their order. An error names structure and address; the waves before it were handed over. */
+struct uh_error *save_area_read(const struct save_area *s, unsigned xcc);
+/** Whether the header there is consistent. Cores with shifted segments are recognised by this. */
+bool save_area_plausible(const struct save_area *s, unsigned xcc);

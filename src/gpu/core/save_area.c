@@ -1,6 +1,6 @@
 // Header, control stack, and blocks of waves that hang down from the end of the wave area. All sizes come from the control stack's
 // words, so that nothing of a wave is read but its hardware registers.
-#include "gpu/core/save_area.h"
+#include "gpu/core/core.h"
 
 #include <stdlib.h>
 
@@ -35,14 +35,14 @@ struct area_walk {
 	bool in_group;
 };
 
-static uint64_t base_of(const struct save_area *s, unsigned xcc)
+static uint64_t save_area_base_of(const struct save_area *s, unsigned xcc)
 {
 	return s->queue->save_area + (uint64_t)xcc * s->queue->save_area_size;
 }
 
-static struct uh_error *read_header(const struct save_area *s, unsigned xcc, struct area_header *h)
+static struct uh_error *save_area_read_header(const struct save_area *s, unsigned xcc, struct area_header *h)
 {
-	uint64_t base = base_of(s, xcc);
+	uint64_t base = save_area_base_of(s, xcc);
 	char bytes[HEADER];
 	if (!s->read(s->ctx, base, bytes, sizeof(bytes)))
 		return uh_error_new("save area header at 0x%llx (queue %u, XCC %u) is not in the core",
@@ -64,62 +64,61 @@ static struct uh_error *read_header(const struct save_area *s, unsigned xcc, str
 bool save_area_plausible(const struct save_area *s, unsigned xcc)
 {
 	struct area_header h = { 0 };
-	_cleanup_error_ struct uh_error *err = read_header(s, xcc, &h);
+	_cleanup_error_ struct uh_error *err = save_area_read_header(s, xcc, &h);
 	return !err && h.waves_offset;
 }
 
 // --- one wave ---
 
-static uint32_t value_of(const struct area_walk *k, const struct wave *w, const struct bits *b)
+static uint32_t save_area_get(const struct area_walk *k, const struct wave *w, enum layout_bits which)
 {
+	const struct bits *b = &k->area->layout->bits[which];
 	if (b->of == BITS_STATE || b->of == BITS_WAVE)
 		return get_bits(b->of == BITS_STATE ? k->state : k->word, b->high, b->low);
 	return layout_value(b, w->hwregs, w->ttmps);
 }
 
-static uint32_t get(const struct area_walk *k, const struct wave *w, enum layout_bits which)
-{
-	return value_of(k, w, &k->area->layout->bits[which]);
-}
-
 /** The runtime's version. If it is not known, one that writes cores. */
-static int version_of(const struct area_walk *k)
+static int save_area_version_of(const struct area_walk *k)
 {
 	return k->area->runtime_version > 0 ? k->area->runtime_version : VERSION_NEWEST;
 }
 
-static bool has(const struct area_walk *k, enum layout_bits which) { return k->area->layout->bits[which].of != BITS_NONE; }
+static bool save_area_has(const struct area_walk *k, enum layout_bits which)
+{
+	return k->area->layout->bits[which].of != BITS_NONE;
+}
 
 /** Sizes, from the control stack. false where they contradict each other. */
-static bool measure(const struct area_walk *k, struct wave *w)
+static bool save_area_measure(const struct area_walk *k, struct wave *w)
 {
 	const uint64_t *n = k->area->layout->numbers;
-	bool narrow = get(k, w, LAYOUT_WAVE32);
+	bool narrow = save_area_get(k, w, LAYOUT_WAVE32);
 	w->lanes = narrow ? 32 : 64;
 	uint64_t unit = narrow && n[NUMBER_VGPR_UNIT_32] ? n[NUMBER_VGPR_UNIT_32] : n[NUMBER_VGPR_UNIT];
-	uint64_t vgprs = (get(k, w, LAYOUT_VGPRS) + 1ull) * unit, accs = 0, sgprs = n[NUMBER_SGPRS];
+	uint64_t vgprs = (save_area_get(k, w, LAYOUT_VGPRS) + 1ull) * unit, accs = 0, sgprs = n[NUMBER_SGPRS];
 	if (n[NUMBER_ACC_LIKE_VGPR]) {
 		accs = vgprs;
 	} else if (n[NUMBER_ACC_UNIT]) {
-		uint64_t both = (get(k, w, LAYOUT_ACCS) + 1ull) * n[NUMBER_ACC_UNIT];
+		uint64_t both = (save_area_get(k, w, LAYOUT_ACCS) + 1ull) * n[NUMBER_ACC_UNIT];
 		if (both < vgprs)
 			return false;
 		accs = both - vgprs;
 	}
 	if (!sgprs) {
-		sgprs = (get(k, w, LAYOUT_SGPRS) + 1ull) * n[NUMBER_SGPR_UNIT];
+		sgprs = (save_area_get(k, w, LAYOUT_SGPRS) + 1ull) * n[NUMBER_SGPR_UNIT];
 		sgprs -= sgprs < n[NUMBER_SGPR_UNSAVED] ? sgprs : n[NUMBER_SGPR_UNSAVED];
 	}
-	w->first = get(k, w, LAYOUT_FIRST);
-	w->last = get(k, w, LAYOUT_LAST);
-	w->scratch = get(k, w, LAYOUT_SCRATCH);
-	w->se = get(k, w, LAYOUT_SE);
+	w->first = save_area_get(k, w, LAYOUT_FIRST);
+	w->last = save_area_get(k, w, LAYOUT_LAST);
+	w->scratch = save_area_get(k, w, LAYOUT_SCRATCH);
+	w->se = save_area_get(k, w, LAYOUT_SE);
 	w->vgprs.count = (unsigned)vgprs;
 	w->acc_vgprs.count = (unsigned)accs;
 	w->sgprs.count = (unsigned)sgprs;
-	w->shared_vgprs.count = (unsigned)(get(k, w, LAYOUT_SHARED) * n[NUMBER_SHARED_UNIT]);
-	w->lds.count =
-		(unsigned)(get(k, w, LAYOUT_LDS_WHOLE) ? n[NUMBER_LDS_WHOLE] : get(k, w, LAYOUT_LDS) * n[NUMBER_LDS_UNIT]);
+	w->shared_vgprs.count = (unsigned)(save_area_get(k, w, LAYOUT_SHARED) * n[NUMBER_SHARED_UNIT]);
+	w->lds.count = (unsigned)(save_area_get(k, w, LAYOUT_LDS_WHOLE) ? n[NUMBER_LDS_WHOLE] :
+									  save_area_get(k, w, LAYOUT_LDS) * n[NUMBER_LDS_UNIT]);
 	return true;
 }
 
@@ -146,60 +145,43 @@ static bool place_blocks(struct area_walk *k, struct wave *w, uint64_t *ret_regi
 	       hang(k, 4 * lanes * w->vgprs.count, &w->vgprs.address);
 }
 
-/** Whether the trap handler's words about why a wave stopped count. Where nobody set them up they are what was there before. */
-static bool stop_words_count(const struct area_walk *k, const struct wave *w)
+static void save_area_find_place(const struct area_walk *k, struct wave *w)
 {
-	bool skip_export = version_of(k) >= VERSION_NO_TTMPS && get(k, w, LAYOUT_SKIP_EXPORT);
-	if (has(k, LAYOUT_MARK))
-		return (k->area->ttmps_set_up && get(k, w, LAYOUT_MARK)) || skip_export;
-	return k->area->ttmps_set_up || skip_export;
-}
-
-static void find_place(const struct area_walk *k, struct wave *w)
-{
-	bool unset = version_of(k) >= VERSION_NO_TTMPS && get(k, w, LAYOUT_NO_TTMPS);
-	if (has(k, LAYOUT_MARK) && !get(k, w, LAYOUT_MARK))
+	bool unset = save_area_version_of(k) >= VERSION_NO_TTMPS && save_area_get(k, w, LAYOUT_NO_TTMPS);
+	if (save_area_has(k, LAYOUT_MARK) && !save_area_get(k, w, LAYOUT_MARK))
 		unset = false;
 	w->placed = k->area->ttmps_set_up && !unset;
 	if (!w->placed)
 		return;
-	w->packet = get(k, w, LAYOUT_PACKET);
-	w->wave_in_group = get(k, w, LAYOUT_WAVE_IN_GROUP);
-	w->workgroup[0] = get(k, w, LAYOUT_X);
-	if (!has(k, LAYOUT_YZ_VALID) || get(k, w, LAYOUT_YZ_VALID)) {
-		w->workgroup[1] = get(k, w, LAYOUT_Y);
-		w->workgroup[2] = get(k, w, LAYOUT_Z);
+	w->packet = save_area_get(k, w, LAYOUT_PACKET);
+	w->wave_in_group = save_area_get(k, w, LAYOUT_WAVE_IN_GROUP);
+	w->workgroup[0] = save_area_get(k, w, LAYOUT_X);
+	if (!save_area_has(k, LAYOUT_YZ_VALID) || save_area_get(k, w, LAYOUT_YZ_VALID)) {
+		w->workgroup[1] = save_area_get(k, w, LAYOUT_Y);
+		w->workgroup[2] = save_area_get(k, w, LAYOUT_Z);
 	}
 }
 
 static void find_stop(const struct area_walk *k, struct wave *w)
 {
-	w->stopped = stop_words_count(k, w) && get(k, w, LAYOUT_STOPPED);
-	w->halted = get(k, w, w->stopped ? LAYOUT_SAVED_HALT : LAYOUT_HALTED);
-	w->barrier_known = has(k, LAYOUT_IN_BARRIER);
-	w->in_barrier = get(k, w, LAYOUT_IN_BARRIER);
-	w->fatal_halt = get(k, w, LAYOUT_FATAL_HALT);
-	w->no_vgprs = get(k, w, LAYOUT_NO_VGPRS);
+	// Whether the trap handler's words about why a wave stopped count. Where nobody set them up they are what was there before.
+	const bool marked = k->area->ttmps_set_up && (!save_area_has(k, LAYOUT_MARK) || save_area_get(k, w, LAYOUT_MARK));
+	const bool skip_export = save_area_version_of(k) >= VERSION_NO_TTMPS && save_area_get(k, w, LAYOUT_SKIP_EXPORT);
+	w->stopped = (marked || skip_export) && save_area_get(k, w, LAYOUT_STOPPED);
+	w->halted = save_area_get(k, w, w->stopped ? LAYOUT_SAVED_HALT : LAYOUT_HALTED);
+	w->barrier_known = save_area_has(k, LAYOUT_IN_BARRIER);
+	w->in_barrier = save_area_get(k, w, LAYOUT_IN_BARRIER);
+	w->fatal_halt = save_area_get(k, w, LAYOUT_FATAL_HALT);
+	w->no_vgprs = save_area_get(k, w, LAYOUT_NO_VGPRS);
 	if (!w->stopped)
 		return;
 	w->stop_reasons = layout_stop_reasons(k->area->layout, w->hwregs, w->ttmps);
-	w->trap = get(k, w, LAYOUT_TRAP);
+	w->trap = save_area_get(k, w, LAYOUT_TRAP);
 	if (w->trap)
 		w->stop_reasons |= 1u << (w->trap == TRAP_BREAKPOINT ? STOP_BREAKPOINT :
 					  w->trap == TRAP_ASSERT     ? STOP_ASSERT_TRAP :
 					  w->trap == TRAP_DEBUG      ? STOP_DEBUG_TRAP :
 								       STOP_TRAP);
-}
-
-/** A stopped wave waits inside the trap handler on parts that cannot halt at their last instruction. */
-static void find_pc(const struct area_walk *k, struct wave *w)
-{
-	const struct wave_layout *l = k->area->layout;
-	w->pc = w->hwregs[l->pc_lo] | (uint64_t)w->hwregs[l->pc_hi] << 32;
-	w->exec = w->hwregs[l->exec_lo] | (w->lanes == 32 ? 0 : (uint64_t)w->hwregs[l->exec_hi] << 32);
-	w->parked = w->stopped && has(k, LAYOUT_PARKED_LOW) && (uint64_t)version_of(k) >= l->numbers[NUMBER_PARKED_SINCE];
-	if (w->parked)
-		w->pc = get(k, w, LAYOUT_PARKED_LOW) | (uint64_t)get(k, w, LAYOUT_PARKED_HIGH) << 32;
 }
 
 static struct uh_error *read_wave(struct area_walk *k)
@@ -208,7 +190,7 @@ static struct uh_error *read_wave(struct area_walk *k)
 	struct wave w = { .queue = s->queue, .layout = s->layout, .xcc = k->xcc };
 	uint64_t top = k->cursor, registers;
 	char words[4 * (SAVED_HWREGS + WAVE_TTMPS)];
-	if (!measure(k, &w) || !place_blocks(k, &w, &registers))
+	if (!save_area_measure(k, &w) || !place_blocks(k, &w, &registers))
 		return uh_error_new("control stack word %zu (0x%08x, state 0x%08x; queue %u, XCC %u): a wave of that size "
 				    "below 0x%llx does "
 				    "not fit into the wave area, which begins at 0x%llx",
@@ -225,9 +207,16 @@ static struct uh_error *read_wave(struct area_walk *k)
 		k->lds = w.first ? w.lds : (struct wave_block){ 0 };
 	w.lds = k->lds;
 	k->in_group = !w.last;
-	find_place(k, &w);
+	save_area_find_place(k, &w);
 	find_stop(k, &w);
-	find_pc(k, &w);
+	const struct wave_layout *l = s->layout;
+	w.pc = w.hwregs[l->pc_lo] | (uint64_t)w.hwregs[l->pc_hi] << 32;
+	w.exec = w.hwregs[l->exec_lo] | (w.lanes == 32 ? 0 : (uint64_t)w.hwregs[l->exec_hi] << 32);
+	// A stopped wave waits inside the trap handler on parts that cannot halt at their last instruction.
+	w.parked = w.stopped && save_area_has(k, LAYOUT_PARKED_LOW) &&
+		   (uint64_t)save_area_version_of(k) >= l->numbers[NUMBER_PARKED_SINCE];
+	if (w.parked)
+		w.pc = save_area_get(k, &w, LAYOUT_PARKED_LOW) | (uint64_t)save_area_get(k, &w, LAYOUT_PARKED_HIGH) << 32;
 	s->wave(s->ctx, &w);
 	return NULL;
 }
@@ -235,10 +224,10 @@ static struct uh_error *read_wave(struct area_walk *k)
 struct uh_error *save_area_read(const struct save_area *s, unsigned xcc)
 {
 	struct area_header h = { 0 };
-	struct uh_error *err = read_header(s, xcc, &h);
+	struct uh_error *err = save_area_read_header(s, xcc, &h);
 	if (err || !h.stack_size)
 		return err;
-	struct area_walk k = { .area = s, .xcc = xcc, .base = base_of(s, xcc) };
+	struct area_walk k = { .area = s, .xcc = xcc, .base = save_area_base_of(s, xcc) };
 	k.cursor = k.base + h.waves_offset;
 	k.bottom = k.cursor - h.waves_size;
 	_cleanup_free_ char *stack = mem_alloc(h.stack_size);

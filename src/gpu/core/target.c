@@ -4,9 +4,7 @@
 #include "base/bytes.h"
 #include "base/cleanup.h"
 #include "gpu/core/core.h"
-#include "gpu/core/note.h"
-#include "gpu/process/runtime_list.h"
-#include "gpu/core/save_area.h"
+#include "gpu/process/memory.h"
 
 enum {
 	XCCS_MOST = 64,
@@ -47,19 +45,14 @@ static bool read_saved(void *ctx, uint64_t address, void *to, size_t size)
 
 // --- the runtime's list of code objects ---
 
-static bool read_core(void *ctx, uint64_t address, void *to, size_t size)
+static bool core_target_read_core(void *ctx, uint64_t address, void *to, size_t size)
 {
 	return core_read(&((struct core_target *)ctx)->core, address, to, size);
 }
 
-static void note_list(void *ctx, const char *message) { core_problem(&((struct core_target *)ctx)->core, "%s", message); }
-
-static void read_code(struct core_target *t)
+static void core_target_note_list(void *ctx, const char *message)
 {
-	if (t->code_read)
-		return;
-	t->code_read = true;
-	runtime_list_read(&t->list);
+	core_problem(&((struct core_target *)ctx)->core, "%s", message);
 }
 
 // --- waves ---
@@ -84,26 +77,6 @@ static void note_odd(void *ctx, const char *message)
 	core_problem(&t->core, "queue %u: %s", t->reading->id, message);
 }
 
-/** A wave that stopped at a trap stands on it or behind it, depending on the age of the runtime's trap handler. */
-static uint64_t instruction_of(const struct core_target *t, const struct wave *w)
-{
-	char here[4], before[4];
-	uint64_t trap = w->layout->numbers[NUMBER_TRAP_INSTRUCTION] << 16 | w->trap;
-	if (!w->trap || !core_read(&t->core, w->pc, here, 4) || get_u32(here) == trap)
-		return w->pc;
-	return core_read(&t->core, w->pc - 4, before, 4) && get_u32(before) == trap ? w->pc - 4 : w->pc;
-}
-
-/** Without the runtime's version it is not known whether stopped waves are parked; then the pc that lies in memory is the wave's. */
-static void doubt_parking(const struct core_target *t, struct wave *w)
-{
-	uint64_t own = w->hwregs[w->layout->pc_lo] | (uint64_t)w->hwregs[w->layout->pc_hi] << 32;
-	if (!w->parked || t->runtime_version || core_segment_at(&t->core, w->pc) || !core_segment_at(&t->core, own))
-		return;
-	w->parked = false;
-	w->pc = own;
-}
-
 static void take_wave(void *ctx, const struct wave *w)
 {
 	struct core_target *t = ctx;
@@ -112,8 +85,18 @@ static void take_wave(void *ctx, const struct wave *w)
 		return;
 	struct wave mine = *w;
 	mine.id = t->waves.len + 1;
-	doubt_parking(t, &mine);
-	mine.at = instruction_of(t, &mine);
+	// Without the runtime's version it is not known whether stopped waves are parked; then the pc that lies in memory is the wave's.
+	const uint64_t own = w->hwregs[w->layout->pc_lo] | (uint64_t)w->hwregs[w->layout->pc_hi] << 32;
+	if (w->parked && !t->runtime_version && !core_segment_at(&t->core, w->pc) && core_segment_at(&t->core, own)) {
+		mine.parked = false;
+		mine.pc = own;
+	}
+	// A wave that stopped at a trap stands on it or behind it, depending on the age of the runtime's trap handler.
+	char here[4], before[4];
+	const uint64_t trap = w->layout->numbers[NUMBER_TRAP_INSTRUCTION] << 16 | w->trap;
+	const bool behind = w->trap && core_read(&t->core, mine.pc, here, 4) && get_u32(here) != trap &&
+			    core_read(&t->core, mine.pc - 4, before, 4) && get_u32(before) == trap;
+	mine.at = behind ? mine.pc - 4 : mine.pc;
 	mine.dispatched = mine.placed && mine.packet < q->ring_size / AQL_PACKET;
 	if (mine.dispatched) {
 		mine.packet = whole_packet(q, mine.packet);
@@ -126,30 +109,26 @@ static void take_wave(void *ctx, const struct wave *w)
 	t->reading->nwaves++;
 }
 
-static bool ttmps_set_up(const struct core_target *t, const struct queue *q)
-{
-	return t->note.ttmps_set_up || (q->agent && q->agent->debug_properties & PROPERTY_TTMPS);
-}
-
 static struct save_area area_of(struct core_target *t, const struct queue *q, const struct wave_layout *l)
 {
 	return (struct save_area){ .queue = q,
 				   .layout = l,
 				   .runtime_version = t->runtime_version,
-				   .ttmps_set_up = ttmps_set_up(t, q),
+				   .ttmps_set_up =
+					   t->note.ttmps_set_up || (q->agent && q->agent->debug_properties & PROPERTY_TTMPS),
 				   .read = read_saved,
 				   .wave = take_wave,
 				   .odd = note_odd,
 				   .ctx = t };
 }
 
-static void queue_problem(struct core_target *t, struct queue *q, struct uh_error *err)
+static void queue_problem(struct core_target *t, struct queue *q, struct uh_error *error)
 {
+	_cleanup_error_ struct uh_error *err = error;
 	if (!q->problem.n)
 		q->problem = arena_str(&t->arena, str_z(uh_error_message(err)));
 	else
 		core_problem(&t->core, "%s", uh_error_message(err));
-	uh_error_free(err);
 }
 
 static bool waves_enough(const struct core_target *t) { return t->waves.len == WAVES_MOST || t->bytes_read == WAVES_BYTES; }
@@ -197,7 +176,7 @@ static void read_waves(struct core_target *t)
 			     WAVES_BYTES >> 20);
 }
 
-static void read_indexes(struct core_target *t)
+static void core_target_read_indexes(struct core_target *t)
 {
 	for (size_t i = 0; i < t->note.nqueues; i++) {
 		struct queue *q = &t->note.queues[i];
@@ -215,9 +194,8 @@ static unsigned plausible_areas(struct core_target *t)
 {
 	unsigned n = 0;
 	for (size_t i = 0; i < t->note.nqueues; i++) {
-		const struct wave_layout *layout = NULL;
 		struct queue *q = &t->note.queues[i];
-		struct save_area area = area_of(t, q, layout);
+		struct save_area area = area_of(t, q, NULL);
 		n += q->type == QUEUE_AQL && q->save_area && save_area_plausible(&area, 0);
 	}
 	return n;
@@ -227,21 +205,12 @@ static unsigned plausible_areas(struct core_target *t)
 static unsigned plausible_indexes(struct core_target *t)
 {
 	unsigned n = 0;
-	read_indexes(t);
+	core_target_read_indexes(t);
 	for (size_t i = 0; i < t->note.nqueues; i++) {
 		const struct queue *q = &t->note.queues[i];
 		n += q->write_index && q->read_index <= q->write_index && q->write_index - q->read_index <= q->ring_size / 64;
 	}
 	return n;
-}
-
-static bool gap_is_empty(const struct core_file *f, unsigned size)
-{
-	char gap[SHIFT_MOST];
-	bool empty = file_read(&f->file, f->notes_end, gap, size);
-	for (unsigned i = 0; i < size && empty; i++)
-		empty = !gap[i];
-	return empty;
 }
 
 /** Segments of @file whose bytes begin as an ELF file does: code objects lie on page boundaries. */
@@ -258,10 +227,12 @@ static unsigned elf_segments(const struct core_target *t, unsigned file, unsigne
 	return n;
 }
 
+/** The gap before the first segment tells, then code objects, then queues. */
 static bool is_shifted(struct core_target *t, unsigned file, unsigned shift)
 {
 	struct core_file *f = &t->core.files[file];
-	if (f->end == f->file.size + shift || !gap_is_empty(f, shift))
+	char gap[SHIFT_MOST];
+	if (f->end == f->file.size + shift || !file_read(&f->file, f->notes_end, gap, shift) || !mem_zero(gap, shift))
 		return true;
 	unsigned elf = elf_segments(t, file, 0), elf_shifted = elf_segments(t, file, shift);
 	if (elf != elf_shifted)
@@ -292,7 +263,7 @@ static void find_shift(struct core_target *t)
 
 // --- the map ---
 
-static void read_map(struct core_target *t)
+static void core_target_read_map(struct core_target *t)
 {
 	const struct core *c = &t->core;
 	if (t->map.len)
@@ -317,52 +288,51 @@ static void read_map(struct core_target *t)
 
 // --- the target ---
 
-static void answer(struct core_target *t, struct request *r)
-{
-	r->answer = ANSWER_GIVEN;
-	switch (r->kind) {
-	case REQUEST_AGENTS:
-		r->agents = t->note.agents;
-		r->n = t->note.nagents;
-		break;
-	case REQUEST_QUEUES:
-		read_waves(t); // they are counted
-		r->queues = t->note.queues;
-		r->n = t->note.nqueues;
-		break;
-	case REQUEST_WAVES:
-		read_waves(t);
-		r->waves = t->waves.data;
-		r->n = t->waves.len;
-		break;
-	case REQUEST_CODE:
-		read_code(t);
-		r->code = t->list.code.data;
-		r->n = t->list.code.len;
-		r->answer = t->runtime_version ? ANSWER_GIVEN : ANSWER_ABSENT;
-		break;
-	case REQUEST_MAP:
-		read_map(t);
-		r->map = t->map.data;
-		r->n = t->map.len;
-		break;
-	case REQUEST_MEMORY:
-		if (!core_read(&t->core, r->address, r->to, r->size))
-			r->answer = ANSWER_ABSENT;
-		break;
-	case REQUEST_WAVE_REGISTERS:
-	case REQUEST_REGISTER:
-	case REQUEST_RINGS:
-	case REQUEST_FENCES:
-		r->answer = ANSWER_ABSENT;
-		break;
-	}
-}
-
 static void core_target_ask(struct target *target, struct request *requests, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
-		answer((struct core_target *)target, &requests[i]);
+	struct core_target *t = (struct core_target *)target;
+	for (struct request *r = requests; r < requests + n; r++) {
+		r->answer = ANSWER_GIVEN;
+		switch (r->kind) {
+		case REQUEST_AGENTS:
+			r->agents = t->note.agents;
+			r->n = t->note.nagents;
+			break;
+		case REQUEST_QUEUES:
+			read_waves(t); // they are counted
+			r->queues = t->note.queues;
+			r->n = t->note.nqueues;
+			break;
+		case REQUEST_WAVES:
+			read_waves(t);
+			r->waves = t->waves.data;
+			r->n = t->waves.len;
+			break;
+		case REQUEST_CODE:
+			if (!t->code_read)
+				runtime_list_read(&t->list);
+			t->code_read = true;
+			r->code = t->list.code.data;
+			r->n = t->list.code.len;
+			r->answer = t->runtime_version ? ANSWER_GIVEN : ANSWER_ABSENT;
+			break;
+		case REQUEST_MAP:
+			core_target_read_map(t);
+			r->map = t->map.data;
+			r->n = t->map.len;
+			break;
+		case REQUEST_MEMORY:
+			if (!core_read(&t->core, r->address, r->to, r->size))
+				r->answer = ANSWER_ABSENT;
+			break;
+		case REQUEST_WAVE_REGISTERS:
+		case REQUEST_REGISTER:
+		case REQUEST_RINGS:
+		case REQUEST_FENCES:
+			r->answer = ANSWER_ABSENT;
+			break;
+		}
+	}
 }
 
 static struct str core_target_problems(struct target *target)
@@ -381,14 +351,33 @@ static void core_target_close(struct target *target)
 	free(t);
 }
 
-/** Says what a lone core of a GPU lacks, and how to get it. */
-static void judge_completeness(struct core_target *t)
+/** What the note and the memory together say, and what a lone core of a GPU lacks. */
+static void core_target_begin(struct core_target *t)
 {
 	bool gpu = false, host = false;
+	core_ready(&t->core);
+	t->target.name = t->core.files[0].file.name;
 	for (size_t i = 0; i < t->core.nfiles; i++) {
-		gpu |= t->core.files[i].of_gpu;
-		host |= !t->core.files[i].of_gpu;
+		const struct core_file *f = &t->core.files[i];
+		t->target.pid = f->pid ? f->pid : t->target.pid;
+		t->target.process = f->program.n ? f->program : t->target.process;
+		gpu |= f->of_gpu;
+		host |= !f->of_gpu;
 	}
+	find_shift(t);
+	t->list = (struct runtime_list){ .read = core_target_read_core,
+					 .odd = core_target_note_list,
+					 .ctx = t,
+					 .arena = &t->arena,
+					 .r_debug = t->note.r_debug };
+	t->runtime_version = runtime_list_version(&t->list);
+	t->target.kfd_major = t->note.kfd_major;
+	t->target.kfd_minor = t->note.kfd_minor;
+	t->target.runtime_version = t->runtime_version;
+	t->target.runtime_enabled = t->note.runtime_state == RUNTIME_ENABLED;
+	core_target_read_indexes(t);
+	if (t->note.runtime_state != RUNTIME_ENABLED && t->note.kfd_major)
+		core_problem(&t->core, "the runtime had not prepared the GPU for debuggers (state %u)", t->note.runtime_state);
 	if (gpu && !host && !t->runtime_version && t->note.nqueues)
 		core_problem(
 			&t->core,
@@ -396,30 +385,6 @@ static void judge_completeness(struct core_target *t)
 			"core too (unhang explain gpucore.PID core.PID; coredumpctl dump PID writes it), or merge them with "
 			"AMD's roccoremerge",
 			plausible_areas(t) ? "" : ", and the area that the waves were saved to");
-}
-
-/** What the note and the memory together say. */
-static void begin(struct core_target *t)
-{
-	core_ready(&t->core);
-	t->target.name = t->core.files[0].file.name;
-	for (size_t i = 0; i < t->core.nfiles; i++) {
-		t->target.pid = t->core.files[i].pid ? t->core.files[i].pid : t->target.pid;
-		t->target.process = t->core.files[i].program.n ? t->core.files[i].program : t->target.process;
-	}
-	find_shift(t);
-	t->list = (struct runtime_list){
-		.read = read_core, .odd = note_list, .ctx = t, .arena = &t->arena, .r_debug = t->note.r_debug
-	};
-	t->runtime_version = runtime_list_version(&t->list);
-	t->target.kfd_major = t->note.kfd_major;
-	t->target.kfd_minor = t->note.kfd_minor;
-	t->target.runtime_version = t->runtime_version;
-	t->target.runtime_enabled = t->note.runtime_state == RUNTIME_ENABLED;
-	read_indexes(t);
-	if (t->note.runtime_state != RUNTIME_ENABLED && t->note.kfd_major)
-		core_problem(&t->core, "the runtime had not prepared the GPU for debuggers (state %u)", t->note.runtime_state);
-	judge_completeness(t);
 }
 
 struct uh_error *target_parsed_core(const struct know *k, struct core *c, struct target **ret)
@@ -441,7 +406,7 @@ struct uh_error *target_parsed_core(const struct know *k, struct core *c, struct
 		core_target_close(&t->target);
 		return err;
 	}
-	begin(t);
+	core_target_begin(t);
 	*ret = &t->target;
 	return NULL;
 }

@@ -1,3 +1,8 @@
+// The search for GPUs, from the list of PCI devices to a `struct device` each: which files are read, in which order, and what they mean
+// together. found.c reads, places.c, ips.c and holders.c each find one part.
+//
+// The order matters: what the kernel has in memory comes first, because it tells whether a device sleeps, is off the bus or hangs, and so
+// whether it may be asked what wakes it up or makes the driver ask its power controller.
 #include "gpu/find/device.h"
 
 #include <errno.h>
@@ -6,39 +11,22 @@
 
 #include "base/bytes.h"
 #include "gpu/find/found.h"
-#include "source/clerk/clerk.h"
+#include "source/privileged/privileged.h"
 #include "source/tape/tape.h"
 
 enum { LIST_SIZE = 1 << 17 };
 
-#define TEXT(file, member)                                                                                                     \
+#define FACT(file, member, as, kind, by)                                                                                       \
 	{                                                                                                                      \
-		file, DEVICE_TEXT, offsetof(struct found, member), PROBE_FILE, 0                                               \
+		file, as, offsetof(struct found, member), kind, by                                                             \
 	}
-#define NUMBER(file, member)                                                                                                   \
-	{                                                                                                                      \
-		file, DEVICE_NUMBER, offsetof(struct found, member), PROBE_FILE, 0                                             \
-	}
-#define SCALED(file, member, by)                                                                                               \
-	{                                                                                                                      \
-		file, DEVICE_NUMBER, offsetof(struct found, member), PROBE_FILE, by                                            \
-	}
-#define SENSOR(file, member, by)                                                                                               \
-	{                                                                                                                      \
-		file, DEVICE_SENSOR, offsetof(struct found, member), PROBE_FILE, by                                            \
-	}
-#define UNSIGNED(file, member)                                                                                                 \
-	{                                                                                                                      \
-		file, DEVICE_UNSIGNED, offsetof(struct found, member), PROBE_FILE, 0                                           \
-	}
-#define NAMES(file, member)                                                                                                    \
-	{                                                                                                                      \
-		file, DEVICE_TEXT, offsetof(struct found, member), PROBE_LIST, 0                                               \
-	}
-#define LINK(file, member)                                                                                                     \
-	{                                                                                                                      \
-		file, DEVICE_TEXT, offsetof(struct found, member), PROBE_LINK, 0                                               \
-	}
+#define TEXT(file, member) FACT(file, member, DEVICE_TEXT, PROBE_FILE, 0)
+#define NUMBER(file, member) FACT(file, member, DEVICE_NUMBER, PROBE_FILE, 0)
+#define SCALED(file, member, by) FACT(file, member, DEVICE_NUMBER, PROBE_FILE, by)
+#define SENSOR(file, member, by) FACT(file, member, DEVICE_SENSOR, PROBE_FILE, by)
+#define UNSIGNED(file, member) FACT(file, member, DEVICE_UNSIGNED, PROBE_FILE, 0)
+#define NAMES(file, member) FACT(file, member, DEVICE_TEXT, PROBE_LIST, 0)
+#define LINK(file, member) FACT(file, member, DEVICE_TEXT, PROBE_LINK, 0)
 
 /** What the kernel has in memory: reading these wakes nothing up and asks nobody. */
 static const struct device_fact cached[] = {
@@ -99,20 +87,9 @@ static const struct device_fact asked[] = {
 	TEXT("current_memory_partition", d.memory_partition),
 };
 
-#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
-
 static bool config_safe(const struct found *f)
 {
 	return !str_starts(f->d.runtime_status, S("suspend")) && !str_is(f->d.power_state, "D3cold");
-}
-
-int node_number(struct str name, struct str prefix)
-{
-	struct str rest;
-	int64_t number;
-	return str_behind(name, prefix, &rest) && str_number(rest, &number) && number >= 0 && number < CARDS_MOST ?
-		       (int)number :
-		       -1;
 }
 
 /** The number behind @prefix in a list of names, the least; -1. */
@@ -131,24 +108,10 @@ static int numbered(struct str names, struct str prefix)
 static int64_t total_of(struct str counters)
 {
 	int64_t number = -1;
-	while (counters.n) {
-		struct str line = str_split(&counters, '\n');
-		if (str_starts(line, S("TOTAL_")))
-			str_word(&line);
-		else
-			continue;
-		if (!str_number(str_trim(line), &number))
+	str_each (line, counters, '\n')
+		if (str_starts(str_word(&line), S("TOTAL_")) && !str_number(str_trim(line), &number))
 			number = -1;
-	}
 	return number;
-}
-
-bool has_line(struct str text, struct str line)
-{
-	while (text.n)
-		if (str_eq(str_split(&text, '\n'), line))
-			return true;
-	return false;
 }
 
 /** A tree may have lost the link to the driver; then other files tell about amdgpu. That no driver is bound is known only if the tree has
@@ -156,13 +119,11 @@ bool has_line(struct str text, struct str line)
 static void judge_driver(const struct search *s, struct found *f)
 {
 	struct device *d = &f->d;
-	struct str uevent = f->uevent, named = { 0 };
+	const struct str named = line_behind(f->uevent, S("DRIVER="));
 	d->driver = str_base(f->driver_link);
 	d->driver_known = true;
 	if (!s->to->tree || d->driver.n)
 		return;
-	while (uevent.n && !named.n)
-		str_behind(str_split(&uevent, '\n'), S("DRIVER="), &named);
 	bool loaded = has_line(s->modules, S("amdgpu")), away = s->modules.n && !loaded;
 	if (d->vram_total >= 0 || (loaded && d->card >= 0) || has_line(s->bound, d->pci))
 		d->driver = S("amdgpu");
@@ -190,13 +151,6 @@ static void judge_cached(struct search *s, struct found *f)
 		d->hive = (struct str){ 0 };
 }
 
-/** A device that fell off the bus answers with ones; its vendor in sysfs is what the kernel once read. */
-static void judge_config(struct found *f)
-{
-	f->d.config_known = f->config.n >= 4;
-	f->d.off_bus = f->d.config_known && get_u32(f->config.p) == UINT32_MAX;
-}
-
 /** Names of sysfs that differ from those of amdgpu_firmware_info by more than their case. */
 static const struct {
 	const char *sysfs, *name;
@@ -207,7 +161,7 @@ static const struct {
 
 static struct str firmware_name(struct arena *a, struct str name)
 {
-	for (size_t i = 0; i < LENGTH(firmware_names); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(firmware_names); i++)
 		if (str_is(name, firmware_names[i].sysfs))
 			return str_z(firmware_names[i].name);
 	char *upper = arena_z(a, name);
@@ -260,113 +214,112 @@ static void name_device(struct search *s, struct found *f)
 	d->guest |= f->physical.n || (part && str_ends(part->name, S("(virtual function)")));
 }
 
-/** `Linux version 6.8.0-90-generic (buildd@...`: /proc/version says it too. */
-static struct str kernel_release(const struct probe *release, const struct probe *version, const char **ret_at)
-{
-	struct str rest = probe_text(version), kernel = str_trim(probe_text(release));
-	if (!kernel.n && str_behind(rest, S("Linux version "), &rest)) {
-		kernel = str_word(&rest);
-		*ret_at = version->path;
-	}
-	return kernel;
-}
-
-/** amdgpu.ppfeaturemask as the driver took it, in hexadecimal digits. */
-static bool masks_gfxoff(struct str text)
-{
-	enum { GFXOFF_BIT = 0x8000 };
-	struct str digits;
-	uint64_t mask;
-	return str_behind(str_trim(text), S("0x"), &digits) && str_hex(digits, &mask) && !(mask & GFXOFF_BIT);
-}
-
+/** Everything that is no device's: the lists in which the devices are looked for, the kernel and its driver. */
 static void find_machine(struct search *s)
 {
+	enum { GFXOFF_BIT = 0x8000 }; // of amdgpu.ppfeaturemask
+	enum {
+		DEVICES,
+		SLOTS,
+		DEBUGFS,
+		NODES,
+		COMPUTING,
+		LOCKDOWN,
+		DRIVER,
+		RELEASE,
+		CARDS,
+		PROCESSES,
+		MODULES,
+		BOUND,
+		VERSION,
+		MASK
+	};
 	struct devices *to = s->to;
 	struct tape *tape = probe_tape(&to->count);
 	struct utsname host;
 	struct probe probes[] = {
-		{ .kind = PROBE_LIST, .path = "/sys/bus/pci/devices", .size = LIST_SIZE },
-		{ .kind = PROBE_LIST, .path = "/sys/bus/pci/slots", .size = LIST_SIZE },
-		{ .kind = PROBE_LIST, .path = "/sys/kernel/debug/dri", .size = LIST_SIZE },
-		{ .kind = PROBE_LIST, .path = "/sys/class/kfd/kfd/topology/nodes", .size = LIST_SIZE },
-		{ .kind = PROBE_LIST, .path = "/sys/class/kfd/kfd/proc", .size = LIST_SIZE },
-		{ .path = "/sys/kernel/security/lockdown" },
-		{ .path = "/sys/module/amdgpu/version" },
-		{ .path = "/proc/sys/kernel/osrelease" },
-		{ .kind = PROBE_LIST, .path = "/sys/class/drm", .size = LIST_SIZE },
-		{ .kind = PROBE_LIST, .path = "/proc", .size = 1 << 18 },
-		{ .kind = PROBE_LIST, .path = "/sys/module", .size = LIST_SIZE },
-		{ .kind = PROBE_LIST, .path = "/sys/bus/pci/drivers/amdgpu", .size = LIST_SIZE },
-		{ .path = "/proc/version" },
-		{ .path = "/sys/module/amdgpu/parameters/ppfeaturemask" },
+		[DEVICES] = { .kind = PROBE_LIST, .path = "/sys/bus/pci/devices", .size = LIST_SIZE },
+		[SLOTS] = { .kind = PROBE_LIST, .path = "/sys/bus/pci/slots", .size = LIST_SIZE },
+		[DEBUGFS] = { .kind = PROBE_LIST, .path = "/sys/kernel/debug/dri", .size = LIST_SIZE },
+		[NODES] = { .kind = PROBE_LIST, .path = "/sys/class/kfd/kfd/topology/nodes", .size = LIST_SIZE },
+		[COMPUTING] = { .kind = PROBE_LIST, .path = "/sys/class/kfd/kfd/proc", .size = LIST_SIZE },
+		[LOCKDOWN] = { .path = "/sys/kernel/security/lockdown" },
+		[DRIVER] = { .path = "/sys/module/amdgpu/version" },
+		[RELEASE] = { .path = "/proc/sys/kernel/osrelease" },
+		[CARDS] = { .kind = PROBE_LIST, .path = "/sys/class/drm", .size = LIST_SIZE },
+		[PROCESSES] = { .kind = PROBE_LIST, .path = "/proc", .size = 1 << 18 },
+		[MODULES] = { .kind = PROBE_LIST, .path = "/sys/module", .size = LIST_SIZE },
+		[BOUND] = { .kind = PROBE_LIST, .path = "/sys/bus/pci/drivers/amdgpu", .size = LIST_SIZE },
+		[VERSION] = { .path = "/proc/version" },
+		[MASK] = { .path = "/sys/module/amdgpu/parameters/ppfeaturemask" },
 	};
-	look_once(s, probes, LENGTH(probes), LOOK_MS);
-	struct str lockdown = probe_text(&probes[5]);
-	to->root = tape_number(tape, "euid", clerk_uid()) == 0;
-	to->pci_known = probes[0].end == PROBE_GOOD;
-	to->debugfs = probes[2].end == PROBE_GOOD;
-	to->lockdown = lockdown.n && str_find(lockdown, S("[none]")) < 0;
-	to->driver_version = probe_text(&probes[6]);
-	to->kernel = kernel_release(&probes[7], &probes[12], &to->kernel_at);
+	look_once(s, probes, ARRAY_SIZE(probes), LOOK_MS);
+	struct str text[ARRAY_SIZE(probes)], digits;
+	for (size_t i = 0; i < ARRAY_SIZE(probes); i++)
+		text[i] = probe_text(&probes[i]);
+	to->root = tape_number(tape, "euid", privileged_uid()) == 0;
+	to->pci_known = probes[DEVICES].end == PROBE_GOOD;
+	to->debugfs = probes[DEBUGFS].end == PROBE_GOOD;
+	to->lockdown = text[LOCKDOWN].n && str_find(text[LOCKDOWN], S("[none]")) < 0;
+	to->driver_version = text[DRIVER];
+	to->kernel = str_trim(text[RELEASE]);
+	// `Linux version 6.8.0-90-generic (buildd@...`: /proc/version says it too.
+	if (!to->kernel.n && str_behind(text[VERSION], S("Linux version "), &text[VERSION])) {
+		to->kernel = str_word(&text[VERSION]);
+		to->kernel_at = probes[VERSION].path;
+	}
 	if (!to->kernel.n && !to->tree && !uname(&host))
 		to->kernel = arena_str(&to->arena, tape_said(tape, &to->arena, "release", str_z(host.release)));
-	s->debugfs = probe_text(&probes[2]);
-	s->nodes = probe_text(&probes[3]);
+	s->debugfs = text[DEBUGFS];
+	s->nodes = text[NODES];
 	to->kfd_known = s->nodes.n;
-	s->processes = probe_text(&probes[4]);
-	s->all_processes = probe_text(&probes[9]);
-	s->modules = probe_text(&probes[10]);
-	s->bound = probe_text(&probes[11]);
-	find_pci(s, probe_text(&probes[0]));
-	s->cards = probe_text(&probes[8]);
+	s->processes = text[COMPUTING];
+	s->all_processes = text[PROCESSES];
+	s->modules = text[MODULES];
+	s->bound = text[BOUND];
+	s->cards = text[CARDS];
+	find_pci(s, text[DEVICES]);
 	if (to->tree && !s->n)
 		find_cards(s, s->cards);
-	find_slots(s, probe_text(&probes[1]));
-	for (size_t i = 0; i < s->n; i++)
-		s->found[i].d.gfxoff_masked = masks_gfxoff(probe_text(&probes[13]));
-	for (size_t i = 0; i < s->n && probes[2].end == PROBE_FAILED && probes[2].error == EACCES; i++)
-		s->found[i].d.refused = str_z(probes[2].path);
-}
-
-/** A tree whose devices lost the directory of their nodes may have them in drm's class. */
-static void find_nodes(struct search *s)
-{
-	bool lost = false;
-	for (size_t i = 0; i < s->n; i++)
-		lost |= s->found[i].card < 0 && numbered(s->found[i].nodes, S("card")) < 0;
-	if (lost && s->to->tree)
-		find_cards(s, s->cards);
+	find_slots(s, text[SLOTS]);
+	uint64_t mask;
+	bool masked = str_behind(str_trim(text[MASK]), S("0x"), &digits) && str_hex(digits, &mask) && !(mask & GFXOFF_BIT);
+	for (size_t i = 0; i < s->n; i++) {
+		s->found[i].d.gfxoff_masked = masked;
+		if (probes[DEBUGFS].end == PROBE_FAILED && probes[DEBUGFS].error == EACCES)
+			s->found[i].d.refused = str_z(probes[DEBUGFS].path);
+	}
 }
 
 /** In a tree nothing can be woken up, so one look is enough. The configuration of a device that slept is not believed. */
 static void read_kernel_files(struct search *s)
 {
-	struct device_fact all[LENGTH(cached) + LENGTH(configuration) + LENGTH(recorded)];
+	struct device_fact all[ARRAY_SIZE(cached) + ARRAY_SIZE(configuration) + ARRAY_SIZE(recorded)];
+	bool lost = false;
 	memcpy(all, cached, sizeof(cached));
-	memcpy(all + LENGTH(cached), configuration, sizeof(configuration));
-	memcpy(all + LENGTH(cached) + LENGTH(configuration), recorded, sizeof(recorded));
-	facts_read(s, all, s->to->tree ? LENGTH(all) : LENGTH(cached), NULL, LOOK_MS);
-	find_nodes(s);
+	memcpy(all + ARRAY_SIZE(cached), configuration, sizeof(configuration));
+	memcpy(all + ARRAY_SIZE(cached) + ARRAY_SIZE(configuration), recorded, sizeof(recorded));
+	facts_read(s, all, s->to->tree ? ARRAY_SIZE(all) : ARRAY_SIZE(cached), NULL, LOOK_MS);
+	// A tree whose devices lost the directory of their nodes may have them in drm's class.
+	for (size_t i = 0; i < s->n; i++)
+		lost |= s->found[i].card < 0 && numbered(s->found[i].nodes, S("card")) < 0;
+	if (lost && s->to->tree)
+		find_cards(s, s->cards);
 	for (size_t i = 0; i < s->n; i++)
 		judge_cached(s, &s->found[i]);
 	if (!s->to->tree)
-		facts_read(s, configuration, LENGTH(configuration), config_safe, LOOK_ASK_MS);
-	for (size_t i = 0; i < s->n; i++)
-		if (config_safe(&s->found[i]))
-			judge_config(&s->found[i]);
+		facts_read(s, configuration, ARRAY_SIZE(configuration), config_safe, LOOK_ASK_MS);
+	for (size_t i = 0; i < s->n; i++) {
+		struct found *f = &s->found[i];
+		if (!config_safe(f))
+			continue;
+		// A device that fell off the bus answers with ones; its vendor in sysfs is what the kernel once read.
+		f->d.config_known = f->config.n >= 4;
+		f->d.off_bus = f->d.config_known && get_u32(f->config.p) == UINT32_MAX;
+	}
 }
 
 void devices_find(const struct know *k, struct devices *ret) { devices_find_at(k, (struct machine_at){ 0 }, ret); }
-
-/** Partitions are numbered as their nodes are. */
-static struct kfd_place place_of(const struct search *s, const struct kfd_node *k)
-{
-	unsigned before = 0;
-	for (size_t i = 0; i < s->nkfd; i++)
-		before += s->kfd[i].of == k->of && s->kfd[i].node < k->node;
-	return (struct kfd_place){ k->node, k->gpu_id, (size_t)(k->of - s->found), before };
-}
 
 void devices_find_at(const struct know *k, struct machine_at at, struct devices *ret)
 {
@@ -386,7 +339,7 @@ void devices_find_at(const struct know *k, struct machine_at at, struct devices 
 	find_debugfs(&s);
 	find_kfd(&s);
 	find_holders(&s);
-	facts_read(&s, asked, LENGTH(asked), look_awake, LOOK_ASK_MS);
+	facts_read(&s, asked, ARRAY_SIZE(asked), look_awake, LOOK_ASK_MS);
 	find_shaders(&s);
 	ret->list = arena_alloc(&ret->arena, s.n * sizeof(*ret->list) + 1);
 	for (size_t i = 0; i < s.n; i++) {
@@ -399,21 +352,20 @@ void devices_find_at(const struct know *k, struct machine_at at, struct devices 
 		ret->list[ret->n++] = s.found[i].d;
 	}
 	ret->kfd = arena_alloc(&ret->arena, s.nkfd * sizeof(*ret->kfd) + 1);
-	for (; ret->nkfd < s.nkfd; ret->nkfd++)
-		ret->kfd[ret->nkfd] = place_of(&s, &s.kfd[ret->nkfd]);
+	for (; ret->nkfd < s.nkfd; ret->nkfd++) {
+		const struct kfd_node *node = &s.kfd[ret->nkfd];
+		unsigned before = 0; // partitions are numbered as their nodes are
+		for (size_t i = 0; i < s.nkfd; i++)
+			before += s.kfd[i].of == node->of && s.kfd[i].node < node->node;
+		ret->kfd[ret->nkfd] = (struct kfd_place){ node->node, node->gpu_id, (size_t)(node->of - s.found), before };
+	}
 	int64_t *interrupts = arena_alloc(&ret->arena, ret->n * sizeof(*interrupts) + 1);
 	devices_interrupts(ret, interrupts);
 	for (size_t i = 0; i < ret->n; i++)
 		ret->list[i].interrupts = interrupts[i];
 }
 
-bool devices_unsure(const struct devices *d)
-{
-	for (size_t i = 0; i < d->n; i++)
-		if (d->list[i].identity_unread)
-			return true;
-	return false;
-}
+bool devices_unsure(const struct devices *d) { return list_find(d->list, d->n, it, it->identity_unread) != NULL; }
 
 void devices_free(struct devices *d)
 {
@@ -423,15 +375,13 @@ void devices_free(struct devices *d)
 
 const struct device *devices_named(const struct devices *d, struct str name)
 {
-	struct str rest;
 	int64_t number;
+	int card = node_number(name, S("card")), render = node_number(name, S("renderD"));
 	for (size_t i = 0; i < d->n; i++) {
 		const struct device *g = &d->list[i];
 		if (str_eq(name, g->pci) || (str_starts(g->pci, S("0000:")) && str_eq(name, str_from(g->pci, 5))))
 			return g;
-		if (str_behind(name, S("card"), &rest) && str_number(rest, &number) && number == g->card)
-			return g;
-		if (str_behind(name, S("renderD"), &rest) && str_number(rest, &number) && number == g->render)
+		if ((card >= 0 && card == g->card) || (render >= 0 && render == g->render))
 			return g;
 	}
 	if (name.n && char_digit(name.p[0]) && str_number(name, &number) && number >= 0 && (uint64_t)number < d->n)
@@ -441,26 +391,20 @@ const struct device *devices_named(const struct devices *d, struct str name)
 
 const struct ip *device_ip(const struct device *d, struct str name, unsigned instance)
 {
-	for (size_t i = 0; i < d->nips; i++)
-		if (str_eq(d->ips[i].name, name) && !d->ips[i].harvested && instance-- == 0)
-			return &d->ips[i];
-	return NULL;
+	return list_find(d->ips, d->nips, it, str_eq(it->name, name) && !it->harvested && instance-- == 0);
 }
 
 bool gc_of_gfx(const struct know *k, struct str gfx, unsigned ret[3])
 {
-	for (size_t i = 0; i < k->names.len; i++) {
-		int64_t version;
-		if (!str_is(k->names.data[i]->head.id, "gc-gfx"))
+	const struct know_names *names = list_find_of(k->names.data, k->names.len, it, str_is(it->head.id, "gc-gfx"));
+	int64_t version;
+	for (const struct know_pair *p = names ? names->names : NULL; p; p = p->next) {
+		if (!str_eq(p->value, gfx) || !str_number(p->name, &version))
 			continue;
-		for (const struct know_pair *p = k->names.data[i]->names; p; p = p->next) {
-			if (!str_eq(p->value, gfx) || !str_number(p->name, &version))
-				continue;
-			ret[0] = (unsigned)(version / 10000);
-			ret[1] = (unsigned)(version / 100 % 100);
-			ret[2] = (unsigned)(version % 100);
-			return true;
-		}
+		ret[0] = (unsigned)(version / 10000);
+		ret[1] = (unsigned)(version / 100 % 100);
+		ret[2] = (unsigned)(version % 100);
+		return true;
 	}
 	return false;
 }

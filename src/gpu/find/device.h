@@ -25,9 +25,10 @@ struct firmware {
 struct holder {
 	int64_t pid;
 	struct str name;
-	bool compute; // through KFD
-	bool stopped; // by a signal or a debugger
-	int64_t vram; // bytes
+	uint64_t began; // ticks since the boot; 0: not known
+	bool compute;   // through KFD
+	bool stopped;   // by a signal or a debugger
+	int64_t vram;   // bytes
 };
 
 /** Errors of the PCIe link that the kernel counted. */
@@ -70,8 +71,8 @@ struct device {
 	struct str serial, unique_id, slot, product, hive, compute_partition, memory_partition, vbios;
 	unsigned sensors, sensors_silent; // that the power controller (SMU) serves, and how many of them it did not answer
 	int64_t busy, memory_busy;        // per cent
-	int64_t power_mw, temperature; // temperature: millidegrees
-	int64_t power_cap_mw;          // what it may draw
+	int64_t power_mw, temperature;    // temperature: millidegrees
+	int64_t power_cap_mw;             // what it may draw
 	int64_t vram_total, vram_used, gtt_total, gtt_used;
 	int64_t clock;      // MHz of the shaders
 	int64_t interrupts; // that the kernel counted
@@ -124,15 +125,20 @@ struct devices {
 void devices_find(const struct know *k, struct devices *ret);
 /** The same for another machine: one whose files lie in a tree, or that is on a tape. */
 void devices_find_at(const struct know *k, struct machine_at at, struct devices *ret);
+/** What follows @key in the first line that begins with it; empty: there is none. */
+struct str line_behind(struct str text, struct str key);
 /** The value of a line `NAME VALUE` of KFD's properties; -1: there is none. */
 int64_t kfd_property(struct str text, const char *name);
 void devices_free(struct devices *d);
+#define _cleanup_devices_ _cleanup_(devices_free)
 /** Whether identity_unread is set for one of them. */
 bool devices_unsure(const struct devices *d);
 /** How many interrupts of each device the kernel has counted by now; -1: not known. */
 void devices_interrupts(const struct devices *d, int64_t *ret);
 /** Whether the driver may be asked: it is bound, and the device is on the bus, awake, and was not stuck. */
 bool device_awake(const struct device *d);
+/** `0000:03:00.0`: domain, and bus, device and function as KFD numbers them. false: it is no such address, and nothing is set. */
+bool pci_numbers(struct str pci, unsigned *ret_domain, unsigned *ret_location);
 /** `16.0 GT/s x16`; empty: not known, as for a card that is off the bus. */
 struct str link_text(const struct device *d, struct arena *a);
 /** The device that a user means: a PCI address with or without its domain, card1, renderD128, or a place in the list. NULL: none. */

@@ -1,23 +1,21 @@
+// How files of devices become facts about them, a batch for each device, so that one that hangs costs the others nothing; and the
+// interrupts that the kernel counted.
 #include "gpu/find/found.h"
 
 #include <errno.h>
 #include <stdlib.h>
-
-/** The driver answers ETIME where the power controller (SMU) does not answer it. */
-static void count_sensor(struct device *d, const struct probe *p)
-{
-	const bool silent = p->end == PROBE_FAILED && p->error == ETIME;
-	d->sensors += p->end == PROBE_GOOD || silent;
-	d->sensors_silent += silent;
-}
 
 static void set_fact(struct found *f, const struct device_fact *fact, const struct probe *p)
 {
 	char *at = (char *)f + fact->at;
 	struct str text = probe_text(p);
 	int64_t number;
-	if (fact->as == DEVICE_SENSOR)
-		count_sensor(&f->d, p);
+	// The driver answers ETIME where the power controller (SMU) does not answer it.
+	const bool silent = p->end == PROBE_FAILED && p->error == ETIME;
+	if (fact->as == DEVICE_SENSOR) {
+		f->d.sensors += p->end == PROBE_GOOD || silent;
+		f->d.sensors_silent += silent;
+	}
 	if (p->end != PROBE_GOOD)
 		return;
 	if (fact->as == DEVICE_TEXT)
@@ -30,16 +28,6 @@ static void set_fact(struct found *f, const struct device_fact *fact, const stru
 		*(int64_t *)at = number / (fact->divide ? fact->divide : 1);
 }
 
-static const char *fact_path(struct arena *a, const struct found *f, const char *file)
-{
-	struct str rest = str_z(file), before = str_split(&rest, '$');
-	if (before.n == strlen(file))
-		return arena_printf(a, STR_FMT "/%s", STR_ARG(f->d.sysfs), file).p;
-	return arena_printf(a, STR_FMT "/" STR_FMT STR_FMT STR_FMT, STR_ARG(f->d.sysfs), STR_ARG(before), STR_ARG(f->monitor),
-			    STR_ARG(rest))
-		.p;
-}
-
 void facts_read(struct search *s, const struct device_fact *facts, size_t n, bool (*of)(const struct found *), int milliseconds)
 {
 	struct arena *a = &s->to->arena;
@@ -49,8 +37,15 @@ void facts_read(struct search *s, const struct device_fact *facts, size_t n, boo
 		if (f->d.stuck.is || (of && !of(f)))
 			continue;
 		batches[i] = (struct probe_batch){ arena_alloc(a, n * sizeof(struct probe)), n, s->to->tree, { 0 } };
-		for (size_t j = 0; j < n; j++)
-			batches[i].probes[j] = (struct probe){ .kind = facts[j].kind, .path = fact_path(a, f, facts[j].file) };
+		for (size_t j = 0; j < n; j++) {
+			struct str rest = str_z(facts[j].file), before = str_split(&rest, '$');
+			struct str monitor = before.n < strlen(facts[j].file) ? f->monitor : (struct str){ 0 };
+			batches[i].probes[j] = (struct probe){ .kind = facts[j].kind,
+							       .path = arena_printf(a, STR_FMT "/" STR_FMT STR_FMT STR_FMT,
+										    STR_ARG(f->d.sysfs), STR_ARG(before),
+										    STR_ARG(monitor), STR_ARG(rest))
+									       .p };
+		}
 	}
 	look_run(s, batches, milliseconds);
 	for (size_t i = 0; i < s->n; i++)
@@ -58,30 +53,27 @@ void facts_read(struct search *s, const struct device_fact *facts, size_t n, boo
 			set_fact(&s->found[i], &facts[j], &batches[i].probes[j]);
 }
 
-static void note_unread(struct search *s, struct unread *u, const struct probe *p)
+/** A path behind those that a list of lines has. */
+static void add_path_line(struct search *s, struct str *lines, const char *path)
 {
-	enum { NAMED = 32 };
-	if (!probe_unread(p))
-		return;
-	if (u->n++ < NAMED)
-		u->paths = arena_printf(&s->to->arena, STR_FMT "%s%s", STR_ARG(u->paths), u->paths.n ? "\n" : "", p->path);
+	*lines = arena_printf(&s->to->arena, STR_FMT "%s%s", STR_ARG(*lines), lines->n ? "\n" : "", path);
 }
 
-static void look(struct search *s, struct probe *probes, size_t n, int milliseconds)
+static void found_note_unread(struct search *s, struct unread *u, const struct probe *p)
+{
+	enum { NAMED = 32 };
+	if (probe_unread(p) && u->n++ < NAMED)
+		add_path_line(s, &u->paths, p->path);
+}
+
+static void look_together(struct search *s, struct probe *probes, size_t n, int milliseconds)
 {
 	struct probe_batch batch = { .probes = probes, .n = n, .root = s->to->tree, .goes_on = true };
 	probe_run_all(&s->to->arena, &batch, 1, milliseconds, &s->to->count);
 }
 
-static void note_refused(struct search *s, struct device *d, const struct probe *p)
-{
-	if (p->end == PROBE_FAILED && p->error == EACCES)
-		d->refused =
-			arena_printf(&s->to->arena, STR_FMT "%s%s", STR_ARG(d->refused), d->refused.n ? "\n" : "", p->path);
-}
-
 /** Files of a tree wait for nothing: one child looks at those of all devices. */
-static void look_together(struct search *s, struct probe_batch *batches, int milliseconds)
+static void look_in_tree(struct search *s, struct probe_batch *batches, int milliseconds)
 {
 	size_t all = 0, at = 0;
 	for (size_t i = 0; i < s->n; i++)
@@ -90,7 +82,7 @@ static void look_together(struct search *s, struct probe_batch *batches, int mil
 	for (size_t i = 0; i < s->n; at += batches[i++].n)
 		if (batches[i].n)
 			memcpy(probes + at, batches[i].probes, batches[i].n * sizeof(*probes));
-	look(s, probes, all, milliseconds);
+	look_together(s, probes, all, milliseconds);
 	for (size_t i = at = 0; i < s->n; at += batches[i++].n)
 		if (batches[i].n)
 			memcpy(batches[i].probes, probes + at, batches[i].n * sizeof(*probes));
@@ -99,25 +91,27 @@ static void look_together(struct search *s, struct probe_batch *batches, int mil
 void look_run(struct search *s, struct probe_batch *batches, int milliseconds)
 {
 	if (s->to->tree)
-		look_together(s, batches, milliseconds);
+		look_in_tree(s, batches, milliseconds);
 	else
 		probe_run_all(&s->to->arena, batches, s->n, milliseconds, &s->to->count);
 	for (size_t i = 0; i < s->n; i++) {
 		struct device *d = &s->found[i].d;
 		if (batches[i].stuck.is)
 			d->stuck = batches[i].stuck;
-		for (size_t j = 0; j < batches[i].n; j++)
-			note_refused(s, d, &batches[i].probes[j]);
-		for (size_t j = 0; j < batches[i].n; j++)
-			note_unread(s, &d->unread, &batches[i].probes[j]);
+		for (size_t j = 0; j < batches[i].n; j++) {
+			const struct probe *p = &batches[i].probes[j];
+			if (p->end == PROBE_FAILED && p->error == EACCES)
+				add_path_line(s, &d->refused, p->path);
+			found_note_unread(s, &d->unread, p);
+		}
 	}
 }
 
 void look_once(struct search *s, struct probe *probes, size_t n, int milliseconds)
 {
-	look(s, probes, n, milliseconds);
+	look_together(s, probes, n, milliseconds);
 	for (size_t i = 0; i < n; i++)
-		note_unread(s, &s->to->unread, &probes[i]);
+		found_note_unread(s, &s->to->unread, &probes[i]);
 }
 
 void look_processes(struct search *s, struct probe *probes, size_t n, int milliseconds)
@@ -126,12 +120,12 @@ void look_processes(struct search *s, struct probe *probes, size_t n, int millis
 	const int64_t had = all->left < s->for_processes ? all->left : s->for_processes;
 	struct probe_patience part = { had, all->tape };
 	s->to->count.patience = &part;
-	look(s, probes, n, milliseconds);
+	look_together(s, probes, n, milliseconds);
 	s->to->count.patience = all;
 	all->left -= had - part.left;
 	s->for_processes -= had - part.left;
 	for (size_t i = 0; i < n; i++)
-		note_unread(s, &s->to->processes_unread, &probes[i]);
+		found_note_unread(s, &s->to->processes_unread, &probes[i]);
 }
 
 bool look_awake(const struct found *f) { return device_awake(&f->d); }
@@ -152,4 +146,71 @@ size_t lines_of(struct arena *a, struct str text, size_t most, struct str **ret)
 		(*ret)[n++] = str_split(&text, '\n');
 	qsort(*ret, n, sizeof(**ret), compare_lines);
 	return n;
+}
+
+// --- The interrupts of the GPUs, as the kernel counts them ---
+
+enum { INTERRUPTS_SIZE = 1 << 20, DEADLINE_MS = 500 };
+
+static const int64_t count_most = INT64_C(1) << 48;
+
+/** ` 94:  0  12  IR-PCI-MSI-0000:03:00.0  0-edge  amdgpu`: a count for each CPU of the first line. An interrupt is a GPU's by its number, or
+ * by the name of its controller. */
+static void found_count_interrupts(const struct devices *d, struct str text, int64_t *ret)
+{
+	struct str head = str_split(&text, '\n');
+	size_t cpus = 0;
+	while (str_word(&head).n)
+		cpus++;
+	str_each (line, text, '\n') {
+		struct str rest = line, number = str_word(&rest);
+		if (!str_ends(str_trim(line), S("amdgpu")) || !number.n)
+			continue;
+		int64_t sum = 0, n;
+		for (size_t i = 0; i < cpus; i++)
+			sum += str_number(str_word(&rest), &n) && n > 0 && n < count_most ? n : 0;
+		for (size_t i = 0; i < d->n; i++)
+			if (has_line(d->list[i].irqs, str_cut(number, number.n - 1)) || str_find(line, d->list[i].pci) >= 0)
+				ret[i] = (ret[i] < 0 ? 0 : ret[i]) + sum;
+	}
+}
+
+void devices_interrupts(const struct devices *d, int64_t *ret)
+{
+	_cleanup_arena_ struct arena a = { 0 };
+	struct probe p = { .path = "/proc/interrupts", .size = INTERRUPTS_SIZE };
+	struct probe_count unused = { .patience = d->count.patience };
+	for (size_t i = 0; i < d->n; i++)
+		ret[i] = -1;
+	if (d->n && !d->tree) { // a record does not count on
+		struct probe_batch batch = { .probes = &p, .n = 1 };
+		probe_run_all(&a, &batch, 1, DEADLINE_MS, &unused);
+		found_count_interrupts(d, probe_text(&p), ret);
+	}
+}
+
+bool has_line(struct str text, struct str line)
+{
+	str_each (one, text, '\n')
+		if (str_eq(one, line))
+			return true;
+	return false;
+}
+
+struct str line_behind(struct str text, struct str key)
+{
+	struct str rest;
+	str_each (line, text, '\n')
+		if (str_behind(line, key, &rest))
+			return rest;
+	return (struct str){ 0 };
+}
+
+int node_number(struct str name, struct str prefix)
+{
+	struct str rest;
+	int64_t number;
+	return str_behind(name, prefix, &rest) && str_number(rest, &number) && number >= 0 && number < CARDS_MOST ?
+		       (int)number :
+		       -1;
 }

@@ -27,8 +27,8 @@ struct found {
 	struct str monitor; // the directory in hwmon/
 	struct str correctable, nonfatal, fatal;
 	int64_t power_input, junction; // MI300 has neither the average power nor the edge's temperature
-	unsigned domain, location; // bus, device and function as KFD numbers them
-	int64_t gfx_version;       // of KFD: 110000
+	unsigned domain, location;     // bus, device and function as KFD numbers them
+	int64_t gfx_version;           // of KFD: 110000
 };
 
 /** A GPU, or a partition of one, in KFD's topology. */

@@ -1,4 +1,6 @@
-// Who has a GPU open, and how: KFD's processes and clients of the nodes.
+// Who has a GPU open, and how: KFD's processes and clients of the nodes. KFD's list is exact but only there for compute; descriptors of
+// other processes can be read by root alone, and their fdinfo says how much memory each client has. A process may be in both, so that its
+// buffers are counted once.
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -24,11 +26,9 @@ enum {
 int64_t kfd_property(struct str text, const char *name)
 {
 	int64_t number;
-	while (text.n) {
-		struct str line = str_split(&text, '\n');
+	str_each (line, text, '\n')
 		if (str_is(str_word(&line), name))
 			return str_number(str_trim(line), &number) ? number : -1;
-	}
 	return -1;
 }
 
@@ -90,26 +90,16 @@ void find_kfd(struct search *s)
 		add_node(s, names[i], &probes[2 * i], &probes[2 * i + 1]);
 }
 
-static struct holder *holder_of(struct search *s, struct found *f, int64_t pid)
+static struct holder *holders_holder_of(struct search *s, struct found *f, int64_t pid)
 {
 	struct device *d = &f->d;
-	for (size_t i = 0; i < d->nholders; i++)
-		if (d->holders[i].pid == pid)
-			return &d->holders[i];
+	struct holder *known = list_find(d->holders, d->nholders, it, it->pid == pid);
+	if (known || d->nholders == HOLDERS_MOST)
+		return known;
 	if (!d->holders)
 		d->holders = arena_alloc(&s->to->arena, HOLDERS_MOST * sizeof(*d->holders));
-	if (d->nholders == HOLDERS_MOST)
-		return NULL;
 	d->holders[d->nholders] = (struct holder){ .pid = pid, .vram = -1 };
 	return &d->holders[d->nholders++];
-}
-
-static struct found *with_gpu_id(const struct search *s, int64_t gpu_id)
-{
-	for (size_t i = 0; i < s->nkfd; i++)
-		if (s->kfd[i].gpu_id == gpu_id)
-			return s->kfd[i].of;
-	return NULL;
 }
 
 /** Paths of what is in the directories that were listed, as operations of their own. */
@@ -118,17 +108,18 @@ struct paths {
 	VEC(int64_t) pids;
 };
 
-static void add_path(struct paths *p, struct probe probe, int64_t pid)
+static void paths_add(struct paths *p, int64_t pid, enum probe_kind kind, struct str path, size_t size)
 {
-	vec_push(&p->probes, probe);
+	vec_push(&p->probes, ((struct probe){ .kind = kind, .path = path.p, .size = size }));
 	vec_push(&p->pids, pid);
 }
 
-static void free_paths(struct paths *p)
+static void paths_free(struct paths *p)
 {
 	vec_free(&p->probes);
 	vec_free(&p->pids);
 }
+#define _cleanup_paths_ _cleanup_(paths_free)
 
 /** Memory that a process has on a GPU, and its queues there. A file for each GPU is there also where it uses none of it. */
 static void hold_kfd(struct search *s, const struct paths *p)
@@ -142,8 +133,10 @@ static void hold_kfd(struct search *s, const struct paths *p)
 		id = at < 0 ? id : str_from(path, (size_t)at + 6);
 		if (at >= 0 && (!str_number(id, &gpu_id) || number <= 0 || number > COUNT_MOST))
 			continue;
-		struct found *f = with_gpu_id(s, at < 0 ? number : gpu_id);
-		struct holder *h = f ? holder_of(s, f, p->pids.data[i]) : NULL;
+		struct holder *h = NULL;
+		for (size_t j = 0; j < s->nkfd && !h; j++)
+			if (s->kfd[j].gpu_id == (at < 0 ? number : gpu_id))
+				h = holders_holder_of(s, s->kfd[j].of, p->pids.data[i]);
 		if (!h)
 			continue;
 		h->compute = true;
@@ -152,9 +145,12 @@ static void hold_kfd(struct search *s, const struct paths *p)
 	}
 }
 
-static void list_kfd(struct search *s, struct str *names, size_t n, struct paths *ret)
+static void find_compute(struct search *s)
 {
 	struct arena *a = &s->to->arena;
+	_cleanup_paths_ struct paths files = { 0 };
+	struct str *names;
+	size_t n = lines_of(a, s->processes, PROCESSES_MOST, &names);
 	struct probe *probes = arena_alloc(a, 2 * n * sizeof(*probes) + 1);
 	for (size_t i = 0; i < n; i++) {
 		const char *path = arena_printf(a, KFD "/proc/" STR_FMT, STR_ARG(names[i])).p;
@@ -166,30 +162,18 @@ static void list_kfd(struct search *s, struct str *names, size_t n, struct paths
 	for (size_t i = 0; i < 2 * n; i++) {
 		struct str text = probe_text(&probes[i]);
 		int64_t pid;
-		while (text.n && ret->probes.len < QUEUES_MOST) {
+		while (text.n && files.probes.len < QUEUES_MOST) {
 			struct str name = str_split(&text, '\n');
 			bool queue = i % 2;
 			if (!str_number(names[i / 2], &pid) || (!queue && !str_starts(name, S("vram_"))))
 				continue;
-			add_path(ret,
-				 (struct probe){ .path = arena_printf(a, "%s/" STR_FMT "%s", probes[i].path, STR_ARG(name),
-								      queue ? "/gpuid" : "")
-								 .p,
-						 .size = 64 },
-				 pid);
+			struct str path =
+				arena_printf(a, "%s/" STR_FMT "%s", probes[i].path, STR_ARG(name), queue ? "/gpuid" : "");
+			paths_add(&files, pid, PROBE_FILE, path, 64);
 		}
 	}
-}
-
-static void find_compute(struct search *s)
-{
-	struct paths files = { 0 };
-	struct str *names;
-	size_t n = lines_of(&s->to->arena, s->processes, PROCESSES_MOST, &names);
-	list_kfd(s, names, n, &files);
 	look_processes(s, files.probes.data, files.probes.len, LOOK_MS);
 	hold_kfd(s, &files);
-	free_paths(&files);
 }
 
 // --- clients of the nodes ---
@@ -198,7 +182,7 @@ static void find_compute(struct search *s)
 static void list_files(struct search *s, struct paths *ret)
 {
 	struct arena *a = &s->to->arena;
-	struct paths tables = { 0 };
+	_cleanup_paths_ struct paths tables = { 0 };
 	struct str names = s->all_processes;
 	const int64_t self = tape_number(probe_tape(&s->to->count), "pid", getpid());
 	while (names.n && tables.probes.len < PROCESSES_MOST) {
@@ -206,56 +190,17 @@ static void list_files(struct search *s, struct paths *ret)
 		struct str name = str_split(&names, '\n');
 		if (!char_digit(name.n ? name.p[0] : 0) || !str_number(name, &pid) || pid == self)
 			continue;
-		add_path(&tables,
-			 (struct probe){ .kind = PROBE_LIST,
-					 .path = arena_printf(a, "/proc/" STR_FMT "/fd", STR_ARG(name)).p,
-					 .size = FILES_SIZE },
-			 pid);
+		paths_add(&tables, pid, PROBE_LIST, arena_printf(a, "/proc/" STR_FMT "/fd", STR_ARG(name)), FILES_SIZE);
 	}
 	look_processes(s, tables.probes.data, tables.probes.len, LOOK_MS);
 	for (size_t i = 0; i < tables.probes.len; i++) {
 		struct str files = probe_text(&tables.probes.data[i]);
 		while (files.n && ret->probes.len < FILES_MOST) {
 			struct str file = str_split(&files, '\n');
-			add_path(ret,
-				 (struct probe){
-					 .kind = PROBE_LINK,
-					 .path = arena_printf(a, "%s/" STR_FMT, tables.probes.data[i].path, STR_ARG(file)).p,
-					 .size = LINK_SIZE },
-				 tables.pids.data[i]);
+			struct str path = arena_printf(a, "%s/" STR_FMT, tables.probes.data[i].path, STR_ARG(file));
+			paths_add(ret, tables.pids.data[i], PROBE_LINK, path, LINK_SIZE);
 		}
 	}
-	free_paths(&tables);
-}
-
-/** `drm-pdev:\t0000:03:00.0`. */
-static struct str fdinfo_value(struct str text, struct str key)
-{
-	while (text.n) {
-		struct str rest, line = str_split(&text, '\n');
-		if (str_behind(line, key, &rest))
-			return rest;
-	}
-	return (struct str){ 0 };
-}
-
-/** The GPU of a client, which the kernel names since 5.14. (The node's name would be that of the other process's /dev.) */
-static struct found *of_client(struct search *s, struct str pci)
-{
-	for (size_t i = 0; i < s->n && pci.n; i++)
-		if (str_eq(s->found[i].d.pci, pci))
-			return &s->found[i];
-	return NULL;
-}
-
-static int64_t memory_of(struct str text)
-{
-	struct str value = fdinfo_value(text, S("drm-memory-vram:"));
-	int64_t number;
-	if (!value.n || !str_number(str_word(&value), &number) || number < 0 || number > COUNT_MOST >> 20)
-		return -1;
-	struct str unit = str_trim(value);
-	return str_is(unit, "KiB") ? number << 10 : str_is(unit, "MiB") ? number << 20 : number;
 }
 
 /** Descriptors that were passed on are one client: the memory of a client counts once for a process. */
@@ -263,34 +208,31 @@ static bool seen_client(const struct paths *p, size_t index, struct str client, 
 {
 	for (size_t i = index; i-- > 0 && p->pids.data[i] == p->pids.data[index];) {
 		struct str text = probe_text(&p->probes.data[i]);
-		if (client.n && str_eq(fdinfo_value(text, S("drm-client-id:")), client) &&
-		    str_eq(fdinfo_value(text, S("drm-pdev:")), pci))
+		if (client.n && str_eq(line_behind(text, S("drm-client-id:")), client) &&
+		    str_eq(line_behind(text, S("drm-pdev:")), pci))
 			return true;
 	}
 	return false;
 }
 
-/** A process that computes has a node open too, and its buffers are counted in both places. */
+/** A process that computes has a node open too, and its buffers are counted in both places. The kernel names the GPU of a client since
+ * 5.14. (The node's name would be that of the other process's /dev.) */
 static void hold_client(struct search *s, const struct paths *p, size_t index, int64_t *drawn)
 {
-	struct str text = probe_text(&p->probes.data[index]), pci = fdinfo_value(text, S("drm-pdev:"));
-	struct found *f = of_client(s, pci);
-	struct holder *h = f ? holder_of(s, f, p->pids.data[index]) : NULL;
-	int64_t memory = memory_of(text);
-	if (!h || seen_client(p, index, fdinfo_value(text, S("drm-client-id:")), pci) || memory < 0)
+	struct str text = probe_text(&p->probes.data[index]), pci = line_behind(text, S("drm-pdev:"));
+	struct str value = line_behind(text, S("drm-memory-vram:"));
+	size_t gpu = 0;
+	while (gpu < s->n && !(pci.n && str_eq(s->found[gpu].d.pci, pci)))
+		gpu++;
+	struct holder *h = gpu < s->n ? holders_holder_of(s, &s->found[gpu], p->pids.data[index]) : NULL;
+	int64_t memory;
+	if (!h || seen_client(p, index, line_behind(text, S("drm-client-id:")), pci) ||
+	    !str_number(str_word(&value), &memory) || memory < 0 || memory > COUNT_MOST >> 20)
 		return;
-	int64_t *sum = &drawn[(size_t)(f - s->found) * HOLDERS_MOST + (size_t)(h - f->d.holders)];
-	*sum += memory;
+	struct str unit = str_trim(value);
+	int64_t *sum = &drawn[gpu * HOLDERS_MOST + (size_t)(h - s->found[gpu].d.holders)];
+	*sum += str_is(unit, "KiB") ? memory << 10 : str_is(unit, "MiB") ? memory << 20 : memory;
 	h->vram = *sum > h->vram ? *sum : h->vram;
-}
-
-static bool computes(const struct search *s, int64_t pid)
-{
-	for (size_t f = 0; f < s->n; f++)
-		for (size_t h = 0; h < s->found[f].d.nholders; h++)
-			if (s->found[f].d.holders[h].pid == pid && s->found[f].d.holders[h].compute)
-				return true;
-	return false;
 }
 
 /** A process that has /dev/kfd open computes. If KFD's own list does not say on which GPUs: on those whose nodes it has open, or on the
@@ -299,10 +241,14 @@ static void mark_compute(struct search *s, const struct paths *files)
 {
 	for (size_t i = 0; i < files->probes.len; i++) {
 		int64_t pid = files->pids.data[i];
-		if (!str_is(probe_text(&files->probes.data[i]), "/dev/kfd") || computes(s, pid))
+		bool known = false;
+		for (size_t f = 0; f < s->n; f++)
+			known |= list_find(s->found[f].d.holders, s->found[f].d.nholders, it, it->pid == pid && it->compute) !=
+				 NULL;
+		if (known || !str_is(probe_text(&files->probes.data[i]), "/dev/kfd"))
 			continue;
 		if (s->n == 1)
-			holder_of(s, &s->found[0], pid);
+			holders_holder_of(s, &s->found[0], pid);
 		for (size_t f = 0; f < s->n; f++)
 			for (size_t h = 0; h < s->found[f].d.nholders; h++)
 				s->found[f].d.holders[h].compute |= s->found[f].d.holders[h].pid == pid;
@@ -312,53 +258,44 @@ static void mark_compute(struct search *s, const struct paths *files)
 static void find_clients(struct search *s)
 {
 	struct arena *a = &s->to->arena;
-	struct paths files = { 0 }, infos = { 0 };
+	_cleanup_paths_ struct paths files = { 0 }, infos = { 0 };
 	list_files(s, &files);
 	look_processes(s, files.probes.data, files.probes.len, LOOK_MS);
 	for (size_t i = 0; i < files.probes.len; i++) {
 		struct str link = probe_text(&files.probes.data[i]), number = str_base(str_z(files.probes.data[i].path));
-		if (!str_starts(link, S("/dev/dri/")))
-			continue;
-		add_path(&infos,
-			 (struct probe){ .path = arena_printf(a, "/proc/%lld/fdinfo/" STR_FMT, (long long)files.pids.data[i],
-							      STR_ARG(number))
-							 .p },
-			 files.pids.data[i]);
+		long long pid = files.pids.data[i];
+		if (str_starts(link, S("/dev/dri/")))
+			paths_add(&infos, pid, PROBE_FILE, arena_printf(a, "/proc/%lld/fdinfo/" STR_FMT, pid, STR_ARG(number)),
+				  0);
 	}
 	look_processes(s, infos.probes.data, infos.probes.len, LOOK_ASK_MS); // it waits for the client's page table
-	int64_t *drawn = mem_alloc(s->n * HOLDERS_MOST * sizeof(*drawn) + 1);
+	_cleanup_free_ int64_t *drawn = mem_alloc(s->n * HOLDERS_MOST * sizeof(*drawn) + 1);
 	for (size_t i = 0; i < infos.probes.len; i++)
 		hold_client(s, &infos, i, drawn);
-	free(drawn);
 	mark_compute(s, &files);
-	free_paths(&infos);
-	free_paths(&files);
 }
 
 /** Their names, and whether they are stopped. */
 static void name_holders(struct search *s)
 {
 	struct arena *a = &s->to->arena;
-	struct paths names = { 0 };
+	_cleanup_paths_ struct paths names = { 0 };
 	for (size_t i = 0; i < s->n; i++)
 		for (size_t j = 0; j < s->found[i].d.nholders; j++) {
-			int64_t pid = s->found[i].d.holders[j].pid;
-			add_path(&names,
-				 (struct probe){ .path = arena_printf(a, "/proc/%lld/comm", (long long)pid).p, .size = 64 },
-				 pid);
-			add_path(&names,
-				 (struct probe){ .path = arena_printf(a, "/proc/%lld/stat", (long long)pid).p, .size = 1024 },
-				 pid);
+			long long pid = s->found[i].d.holders[j].pid;
+			paths_add(&names, pid, PROBE_FILE, arena_printf(a, "/proc/%lld/comm", pid), 64);
+			paths_add(&names, pid, PROBE_FILE, arena_printf(a, "/proc/%lld/stat", pid), 1024);
 		}
 	look_processes(s, names.probes.data, names.probes.len, LOOK_MS);
 	for (size_t i = 0, at = 0; i < s->n; i++)
 		for (size_t j = 0; j < s->found[i].d.nholders; j++) {
-			struct process_stat stat;
-			s->found[i].d.holders[j].name = probe_text(&names.probes.data[at++]);
-			s->found[i].d.holders[j].stopped = process_stat_parse(probe_text(&names.probes.data[at++]), &stat) &&
-							   (stat.state == 'T' || stat.state == 't');
+			struct process_stat stat = { 0 };
+			struct holder *h = &s->found[i].d.holders[j];
+			h->name = probe_text(&names.probes.data[at++]);
+			process_stat_parse(probe_text(&names.probes.data[at++]), &stat);
+			h->stopped = stat.state == 'T' || stat.state == 't';
+			h->began = stat.began;
 		}
-	free_paths(&names);
 }
 
 void find_holders(struct search *s)

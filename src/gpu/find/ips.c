@@ -1,4 +1,5 @@
-// The IP blocks that the driver found, and the shader array.
+// The IP blocks that the driver found, and the shader array: where the registers of each block are, and how many engines, arrays and
+// compute units there are to look at.
 #include <stdlib.h>
 
 #include "base/bytes.h"
@@ -19,15 +20,15 @@ static struct str ip_name(struct arena *a, struct str name)
 {
 	char *lower = arena_z(a, name);
 	for (char *c = lower; *c; c++)
-		*c = *c >= 'A' && *c <= 'Z' ? (char)(*c - 'A' + 'a') : *c;
-	for (size_t i = 0; i < sizeof(renamed) / sizeof(renamed[0]); i++)
+		*c = char_lower(*c);
+	for (size_t i = 0; i < ARRAY_SIZE(renamed); i++)
 		if (!strcmp(lower, renamed[i].driver))
 			return str_z(renamed[i].name);
 	return str_z(lower);
 }
 
 static const char *const attributes[] = { "major", "minor", "revision", "harvest", "base_addr" };
-enum { ATTRIBUTES = sizeof(attributes) / sizeof(attributes[0]) };
+enum { ATTRIBUTES = ARRAY_SIZE(attributes) };
 
 /** One level of the tree: the names in each directory of @from that @wanted. */
 struct level {
@@ -35,8 +36,8 @@ struct level {
 	size_t n;
 };
 
-static bool is_name(struct str s) { return s.n && !char_digit(s.p[0]) && !str_is(s, "num_ips"); }
-static bool is_number(struct str s)
+static bool is_ip_name(struct str s) { return s.n && !char_digit(s.p[0]) && !str_is(s, "num_ips"); }
+static bool is_instance(struct str s)
 {
 	int64_t number;
 	return str_number(s, &number) && number >= 0;
@@ -72,7 +73,7 @@ static void descend(struct search *s, struct level *levels, bool (*wanted)(struc
 	}
 }
 
-static unsigned number_of(const struct probe *p)
+static unsigned ips_number_of(const struct probe *p)
 {
 	int64_t number;
 	return str_number(probe_text(p), &number) && number >= 0 && number <= UINT32_MAX ? (unsigned)number : 0;
@@ -82,11 +83,11 @@ static void read_ip(struct arena *a, struct str path, const struct probe *answer
 {
 	struct str die = str_split(&path, '/'), name = str_split(&path, '/'), bases = probe_text(&answers[4]);
 	int64_t number;
-	*ret = (struct ip){ .name = ip_name(a, name), .harvested = number_of(&answers[3]) != 0 };
+	*ret = (struct ip){ .name = ip_name(a, name), .harvested = ips_number_of(&answers[3]) != 0 };
 	ret->die = str_number(die, &number) ? (unsigned)number : 0;
 	ret->instance = str_number(path, &number) ? (unsigned)number : 0;
 	for (size_t i = 0; i < 3; i++)
-		ret->version[i] = number_of(&answers[i]);
+		ret->version[i] = ips_number_of(&answers[i]);
 	uint32_t *list = arena_alloc(a, BASES_MOST * sizeof(*list));
 	while (bases.n && ret->nbases < BASES_MOST && str_number(str_trim(str_split(&bases, '\n')), &number))
 		list[ret->nbases++] = (uint32_t)number;
@@ -122,25 +123,11 @@ static void use_known(struct search *s, struct device *d)
 	struct arena *a = &s->to->arena;
 	const struct know_part *part = know_part(s->k, d->device, (int)d->revision);
 	struct str id = part ? arena_printf(a, "ip-blocks-" STR_FMT, STR_ARG(part->gfx)) : (struct str){ 0 };
-	for (size_t i = 0; i < s->k->names.len; i++) {
-		const struct know_names *names = s->k->names.data[i];
-		if (!id.n || !str_eq(names->head.id, id))
-			continue;
+	const struct know_names *names = list_find_of(s->k->names.data, s->k->names.len, it, id.n && str_eq(it->head.id, id));
+	if (names)
 		d->ips = arena_alloc(a, IPS_MOST * sizeof(*d->ips));
-		for (const struct know_pair *p = names->names; p && d->nips < IPS_MOST; p = p->next)
-			known_ip(a, p->value, &d->ips[d->nips++]);
-	}
-}
-
-/** Numbers the instances as the driver does in its files: only those that exist are counted. device_ip() goes by that. */
-static void number_instances(struct device *d)
-{
-	unsigned n = 0;
-	for (size_t i = 0; i < d->nips; i++) {
-		n = i && str_eq(d->ips[i].name, d->ips[i - 1].name) ? n : 0;
-		if (!d->ips[i].harvested)
-			d->ips[i].instance = n++;
-	}
+	for (const struct know_pair *p = names ? names->names : NULL; p && d->nips < IPS_MOST; p = p->next)
+		known_ip(a, p->value, &d->ips[d->nips++]);
 }
 
 void find_ips(struct search *s)
@@ -149,8 +136,8 @@ void find_ips(struct search *s)
 	struct level *levels = arena_alloc(a, s->n * sizeof(*levels) + 1);
 	for (size_t i = 0; i < s->n; i++)
 		levels[i].n = lines_of(a, s->found[i].dies, DIES_MOST, &levels[i].paths);
-	descend(s, levels, is_name, NAMES_MOST);
-	descend(s, levels, is_number, INSTANCES_MOST);
+	descend(s, levels, is_ip_name, NAMES_MOST);
+	descend(s, levels, is_instance, INSTANCES_MOST);
 	struct probe_batch *batches = arena_alloc(a, s->n * sizeof(*batches) + 1);
 	for (size_t i = 0; i < s->n; i++) {
 		size_t n = s->found[i].d.stuck.is ? 0 : levels[i].n;
@@ -173,7 +160,13 @@ void find_ips(struct search *s)
 		if (!d->nips)
 			use_known(s, d);
 		qsort(d->ips, d->nips, sizeof(*d->ips), compare_ips);
-		number_instances(d);
+		// Instances are numbered as the driver does in its files: only those that exist are counted. device_ip() goes by that.
+		unsigned instance = 0;
+		for (size_t j = 0; j < d->nips; j++) {
+			instance = j && str_eq(d->ips[j].name, d->ips[j - 1].name) ? instance : 0;
+			if (!d->ips[j].harvested)
+				d->ips[j].instance = instance++;
+		}
 	}
 }
 
@@ -202,17 +195,17 @@ enum {
  * reads.) */
 enum { XCCS_MOST = 16, SES_MOST = 64, SHS_MOST = 16, CUS_MOST = 64, UNITS_MOST = 1024 };
 
-static void set_shaders(struct device *d, uint64_t ses, uint64_t shs_per_se, uint64_t cus_per_sh)
+/** Whether they are believable; then they are taken. */
+static bool set_shaders(struct device *d, uint64_t ses, uint64_t shs_per_se, uint64_t cus_per_sh)
 {
 	if (!ses || ses > SES_MOST || !shs_per_se || shs_per_se > SHS_MOST || !cus_per_sh || cus_per_sh > CUS_MOST ||
 	    ses * shs_per_se * cus_per_sh > UNITS_MOST)
-		return;
+		return false;
 	d->shaders.ses = (unsigned)ses;
 	d->shaders.shs_per_se = (unsigned)shs_per_se;
 	d->shaders.cus_per_sh = (unsigned)cus_per_sh;
+	return true;
 }
-
-static bool unknown_array(const struct device *d) { return !d->shaders.ses; }
 
 /** From what the driver keeps of the GPU in debugfs; the first word is the version of the layout. */
 static void use_gca(struct device *d, const struct probe *p)
@@ -221,8 +214,7 @@ static void use_gca(struct device *d, const struct probe *p)
 	if (p->end != PROBE_GOOD || p->n < (GCA_SHS + 1) * 4)
 		return;
 	memcpy(words, p->data, p->n < sizeof(words) ? p->n : sizeof(words));
-	set_shaders(d, words[GCA_SES], words[GCA_SHS], words[GCA_CUS]);
-	if (unknown_array(d))
+	if (!set_shaders(d, words[GCA_SES], words[GCA_SHS], words[GCA_CUS]))
 		return;
 	d->shaders.family = words[0] >= 2 ? words[GCA_FAMILY] : 0;
 	d->apu |= words[0] >= 4 && words[GCA_APU];
@@ -230,25 +222,23 @@ static void use_gca(struct device *d, const struct probe *p)
 
 static void use_query(struct device *d, const struct probe *p)
 {
-	if (p->end != PROBE_GOOD || p->n < DEVICE_BYTES)
-		return;
-	set_shaders(d, get_u32(p->data + DEVICE_SES), get_u32(p->data + DEVICE_SHS), get_u32(p->data + DEVICE_CUS));
-	if (unknown_array(d))
+	if (p->end != PROBE_GOOD || p->n < DEVICE_BYTES ||
+	    !set_shaders(d, get_u32(p->data + DEVICE_SES), get_u32(p->data + DEVICE_SHS), get_u32(p->data + DEVICE_CUS)))
 		return;
 	d->shaders.family = get_u32(p->data + DEVICE_FAMILY);
 	d->apu |= get_u64(p->data + DEVICE_FLAGS) & 1;
 	d->guest |= (get_u64(p->data + DEVICE_FLAGS) >> MODE_SHIFT & MODE_MASK) == MODE_GUEST; // older drivers do not say it
 }
 
-/** One operation for each device that still wants it; @make is false where there is none for it. */
-static void ask_each(struct search *s, bool (*make)(struct arena *a, const struct found *f, struct probe *ret),
-		     void (*use)(struct device *d, const struct probe *p))
+/** Asks each device whose array is not known yet and that may be asked; @make says whether there is a file to ask. */
+static void ips_ask_each(struct search *s, bool (*make)(struct arena *a, const struct found *f, struct probe *ret),
+			 void (*use)(struct device *d, const struct probe *p))
 {
 	struct arena *a = &s->to->arena;
 	struct probe_batch *batches = arena_alloc(a, s->n * sizeof(*batches) + 1);
 	for (size_t i = 0; i < s->n; i++) {
 		struct probe *p = arena_alloc(a, sizeof(*p));
-		if (unknown_array(&s->found[i].d) && look_awake(&s->found[i]) && make(a, &s->found[i], p))
+		if (!s->found[i].d.shaders.ses && look_awake(&s->found[i]) && make(a, &s->found[i], p))
 			batches[i] = (struct probe_batch){ p, 1, s->to->tree, { 0 } };
 	}
 	look_run(s, batches, LOOK_ASK_MS);
@@ -272,25 +262,18 @@ static bool make_query(struct arena *a, const struct found *f, struct probe *ret
 	return f->d.render >= 0;
 }
 
-static void use_kfd(struct search *s)
-{
-	for (size_t i = 0; i < s->nkfd; i++) {
-		const struct kfd_node *k = &s->kfd[i];
-		if (k->xccs <= 0 || k->arrays <= 0 || k->arrays_per_engine <= 0 || k->cus_per_array <= 0 ||
-		    !unknown_array(&k->of->d))
-			continue;
-		set_shaders(&k->of->d, (uint64_t)(k->arrays / k->xccs / k->arrays_per_engine), (uint64_t)k->arrays_per_engine,
-			    (uint64_t)k->cus_per_array);
-	}
-}
-
 /** debugfs knows most; KFD's topology is in memory; the render node is last, as opening it makes the driver set up a context. */
 void find_shaders(struct search *s)
 {
-	ask_each(s, make_gca, use_gca);
-	use_kfd(s);
+	ips_ask_each(s, make_gca, use_gca);
+	for (size_t i = 0; i < s->nkfd; i++) {
+		const struct kfd_node *k = &s->kfd[i];
+		if (k->xccs > 0 && k->arrays > 0 && k->arrays_per_engine > 0 && k->cus_per_array > 0 && !k->of->d.shaders.ses)
+			set_shaders(&k->of->d, (uint64_t)(k->arrays / k->xccs / k->arrays_per_engine),
+				    (uint64_t)k->arrays_per_engine, (uint64_t)k->cus_per_array);
+	}
 	if (!s->to->tree)
-		ask_each(s, make_query, use_query);
+		ips_ask_each(s, make_query, use_query);
 	for (size_t i = 0; i < s->n; i++) {
 		struct device *d = &s->found[i].d;
 		while (d->shaders.xccs < XCCS_MOST && device_ip(d, S("gc"), d->shaders.xccs))

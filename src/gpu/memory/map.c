@@ -1,3 +1,4 @@
+// Says of an address which buffer it is in, or which one it misses: an overrun is mostly a little past the end of what was meant.
 #include "gpu/memory/map.h"
 
 enum {
@@ -6,30 +7,18 @@ enum {
 	BEFORE_MOST = 1 << 20,
 };
 
-/** Behind a large buffer a larger distance is still its overrun. */
-static uint64_t near_enough(const struct address_range *r)
-{
-	uint64_t size = r->end - r->begin;
-	return size > NEAR_LEAST ? size : NEAR_LEAST;
-}
-
 struct map_place map_locate(const struct address_range *ranges, size_t n, uint64_t address)
 {
 	struct map_place p = { .relation = address < NULL_BYTES ? MAP_NULL : MAP_NOWHERE };
-	size_t low = 0, high = n;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (ranges[middle].begin <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	const struct address_range *before = low ? &ranges[low - 1] : NULL, *behind = low < n ? &ranges[low] : NULL;
+	const size_t at = sorted_upto(ranges, n, begin, address);
+	const struct address_range *before = at ? &ranges[at - 1] : NULL, *behind = at < n ? &ranges[at] : NULL;
 	if (before && address < before->end)
 		return (struct map_place){ MAP_INSIDE, *before, address - before->begin };
 	if (p.relation == MAP_NULL)
 		return p;
-	if (before && address - before->end < near_enough(before))
+	// Behind a large buffer a larger distance is still its overrun.
+	const uint64_t size = before ? before->end - before->begin : 0;
+	if (before && address - before->end < (size > NEAR_LEAST ? size : NEAR_LEAST))
 		p = (struct map_place){ MAP_PAST, *before, address - before->end };
 	if (behind && behind->begin - address <= BEFORE_MOST &&
 	    (p.relation != MAP_PAST || behind->begin - address < p.distance))
@@ -52,20 +41,17 @@ struct str map_say(struct arena *a, const struct map_place *p)
 {
 	unsigned long long begin = p->range.begin;
 	struct str size = map_size_say(a, p->range.end - p->range.begin), distance = map_size_say(a, p->distance);
+	struct str buffer = arena_printf(a, "the " STR_FMT " buffer at 0x%llx", STR_ARG(size), begin);
 	switch (p->relation) {
 	case MAP_INSIDE:
-		if (!p->distance)
-			return arena_printf(a, "at the beginning of the " STR_FMT " buffer at 0x%llx", STR_ARG(size), begin);
-		return arena_printf(a, "inside the " STR_FMT " buffer at 0x%llx, " STR_FMT " from its begin", STR_ARG(size),
-				    begin, STR_ARG(distance));
+		return p->distance ? arena_printf(a, "inside " STR_FMT ", " STR_FMT " from its begin", STR_ARG(buffer),
+						  STR_ARG(distance)) :
+				     arena_printf(a, "at the beginning of " STR_FMT, STR_ARG(buffer));
 	case MAP_PAST:
-		if (!p->distance)
-			return arena_printf(a, "right after the end of the " STR_FMT " buffer at 0x%llx", STR_ARG(size), begin);
-		return arena_printf(a, STR_FMT " past the end of the " STR_FMT " buffer at 0x%llx", STR_ARG(distance),
-				    STR_ARG(size), begin);
+		return p->distance ? arena_printf(a, STR_FMT " past the end of " STR_FMT, STR_ARG(distance), STR_ARG(buffer)) :
+				     arena_printf(a, "right after the end of " STR_FMT, STR_ARG(buffer));
 	case MAP_BEFORE:
-		return arena_printf(a, STR_FMT " before the beginning of the " STR_FMT " buffer at 0x%llx", STR_ARG(distance),
-				    STR_ARG(size), begin);
+		return arena_printf(a, STR_FMT " before the beginning of " STR_FMT, STR_ARG(distance), STR_ARG(buffer));
 	case MAP_NULL:
 		return S("close to zero: a null pointer with a small offset");
 	case MAP_NOWHERE:

@@ -1,4 +1,10 @@
+// Page tables of the GPU, as text of knowledge describes them and as a walk goes down them; and the memory that a VMID sees, as a target.
+//
+// The walk reads nothing itself: it says which entry it wants, so that silicon/memory.c can take many walks one level down with one child,
+// and so that the emulator and the fuzzer can walk tables of their own.
 #include "gpu/memory/vm.h"
+
+#include <stdlib.h>
 
 enum {
 	PAGE_BITS = 12,
@@ -8,7 +14,6 @@ enum {
 };
 static const uint64_t page_address = UINT64_C(0x0000fffffffff000), table_address = UINT64_C(0x0000ffffffffffc0);
 
-static const char not_mapped[] = "nothing is mapped there";
 static const char contradictory[] = "its page tables contradict themselves";
 
 // --- what is known ---
@@ -16,32 +21,17 @@ static const char contradictory[] = "its page tables contradict themselves";
 uint64_t vm_bits_get(struct vm_bits b, uint64_t entry) { return b.n ? entry >> b.low & (UINT64_MAX >> (64 - b.n)) : 0; }
 uint64_t vm_bits_put(struct vm_bits b, uint64_t number) { return b.n ? (number & (UINT64_MAX >> (64 - b.n))) << b.low : 0; }
 
-static bool any_fits(const struct know_list *patterns, struct str name)
+static const struct know_page_table *vm_page_table_of_part(const struct know *k, struct str gfx)
 {
-	for (; patterns; patterns = patterns->next)
-		if (str_glob(patterns->text, name))
-			return true;
-	return false;
-}
-
-static const struct know_page_table *block_for(const struct know *k, struct str gfx)
-{
-	for (size_t i = 0; i < k->page_tables.len; i++)
-		if (any_fits(k->page_tables.data[i]->parts, gfx))
-			return k->page_tables.data[i];
-	return NULL;
+	return list_find_of(k->page_tables.data, k->page_tables.len, it, patterns_fit(it->parts, gfx));
 }
 
 static bool read_bits(struct str text, struct vm_bits *ret)
 {
 	int64_t high, low;
 	struct str first = str_trim(str_split(&text, ':'));
-	if (!str_number(first, &high))
-		return false;
-	low = high;
-	if (text.n && !str_number(str_trim(text), &low))
-		return false;
-	if (low < 0 || high > 63 || low > high)
+	if (!str_number(first, &high) || !str_number(text.n ? str_trim(text) : first, &low) || low < 0 || high > 63 ||
+	    low > high)
 		return false;
 	*ret = (struct vm_bits){ (unsigned)low, (unsigned)(high - low + 1) };
 	return true;
@@ -49,7 +39,7 @@ static bool read_bits(struct str text, struct vm_bits *ret)
 
 bool vm_format_of(const struct know *k, struct str gfx, struct vm_format *ret)
 {
-	const struct know_page_table *block = block_for(k, gfx);
+	const struct know_page_table *block = vm_page_table_of_part(k, gfx);
 	const struct {
 		const char *name;
 		struct vm_bits *bits;
@@ -57,7 +47,7 @@ bool vm_format_of(const struct know *k, struct str gfx, struct vm_format *ret)
 		     { "further", &ret->further }, { "unbacked", &ret->unbacked }, { "block", &ret->block } };
 	*ret = (struct vm_format){ .guests_from_zero = block && block->guests_from_zero };
 	for (const struct know_pair *p = block ? block->bits : NULL; p; p = p->next)
-		for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 			if (str_is(p->name, rows[i].name) && !read_bits(p->value, rows[i].bits))
 				return false;
 	return ret->valid.n && ret->system.n && ret->leaf.n && ret->block.n && ret->block.n <= 6;
@@ -81,13 +71,13 @@ static unsigned numbers_of(struct str ring, unsigned *ret_first)
 
 void vm_hub_of(const struct know *k, struct str gfx, struct str ring, enum hub *ret, unsigned *ret_instance)
 {
-	const struct know_page_table *block = block_for(k, gfx);
+	const struct know_page_table *block = vm_page_table_of_part(k, gfx);
 	unsigned first, n = numbers_of(ring, &first);
-	*ret = block && any_fits(block->mmhub, ring) ? HUB_MM : HUB_GFX;
+	*ret = block && patterns_fit(block->mmhub, ring) ? HUB_MM : HUB_GFX;
 	// comp_XCC.ME.PIPE.QUEUE, kiq_XCC.ME.PIPE.QUEUE; sdmaDIE.ENGINE
 	const bool of_xcc = *ret == HUB_GFX && n == 4, of_die = *ret == HUB_MM && n == 2 && str_starts(ring, S("sdma"));
 	*ret_instance = of_xcc || of_die ? first : 0;
-	if (block && *ret == HUB_MM && any_fits(block->second_mmhub, ring))
+	if (block && *ret == HUB_MM && patterns_fit(block->second_mmhub, ring))
 		*ret_instance = 1;
 }
 
@@ -100,7 +90,7 @@ static void give_up(struct vm_walk *w, const char *why)
 }
 
 /** Where a physical address is that an entry has. */
-static void go_to(struct vm_walk *w, enum vm_state state, bool system, uint64_t physical)
+static void vm_go_to(struct vm_walk *w, enum vm_state state, bool system, uint64_t physical)
 {
 	const struct vm_space *s = w->space;
 	w->state = state;
@@ -115,53 +105,47 @@ static void go_to(struct vm_walk *w, enum vm_state state, bool system, uint64_t 
 }
 
 /** To an entry of the table that @entry points to, whose entries cover 2^@shift bytes each, all of them 2^@all. */
-static void want(struct vm_walk *w, uint64_t entry, unsigned shift, unsigned all)
+static void walk_wants(struct vm_walk *w, uint64_t entry, unsigned shift, unsigned all)
 {
 	uint64_t offset = all < 64 ? w->address & ((UINT64_C(1) << all) - 1) : w->address;
 	w->shift = shift;
-	if (w->read == VM_LEVELS) {
+	if (w->read == VM_LEVELS)
 		give_up(w, contradictory);
-		return;
-	}
-	go_to(w, VM_WANTS_ENTRY, vm_bits_get(w->space->format.system, entry),
-	      (entry & table_address) + (offset >> shift) * VM_ENTRY);
+	else
+		vm_go_to(w, VM_WANTS_ENTRY, vm_bits_get(w->space->format.system, entry),
+			 (entry & table_address) + (offset >> shift) * VM_ENTRY);
 }
 
 /** To the table behind an entry at level @w->level: a directory, or the last table. */
-static void descend(struct vm_walk *w, uint64_t entry)
+static void walk_down(struct vm_walk *w, uint64_t entry)
 {
 	const struct vm_space *s = w->space;
 	const unsigned covers = PAGE_BITS + TABLE_BITS + s->block; // by the last table
-	const bool root = w->level == s->depth;
-	if (w->level) {
-		const unsigned shift = covers + TABLE_BITS * (w->level - 1);
-		want(w, entry, shift, root ? 64 : shift + TABLE_BITS);
-		return;
-	}
-	const unsigned shift = PAGE_BITS + (unsigned)vm_bits_get(s->format.block, entry);
-	if (shift > covers)
+	const unsigned shift =
+		w->level ? covers + TABLE_BITS * (w->level - 1) : PAGE_BITS + (unsigned)vm_bits_get(s->format.block, entry);
+	if (!w->level && shift > covers)
 		give_up(w, contradictory);
 	else
-		want(w, entry, shift, root ? 64 : covers);
+		walk_wants(w, entry, shift, w->level == s->depth ? 64 : w->level ? shift + TABLE_BITS : covers);
 }
 
-static bool inside(uint64_t first, uint64_t last, uint64_t address) { return address >= first && address <= last; }
+static bool vm_inside(uint64_t first, uint64_t last, uint64_t address) { return address >= first && address <= last; }
 
 void vm_walk_begin(struct vm_walk *w, const struct vm_space *s, uint64_t address)
 {
 	*w = (struct vm_walk){ .space = s, .address = address - s->first, .level = s->depth };
-	if (s->kernel && inside(s->fb_first, s->fb_last, address))
-		go_to(w, VM_FOUND, false, address - s->fb_vram + s->vram);
-	else if (s->kernel && inside(s->agp_first, s->agp_last, address))
-		go_to(w, VM_FOUND, true, address - s->agp_first + s->agp_base);
+	if (s->kernel && vm_inside(s->fb_first, s->fb_last, address))
+		vm_go_to(w, VM_FOUND, false, address - s->fb_vram + s->vram);
+	else if (s->kernel && vm_inside(s->agp_first, s->agp_last, address))
+		vm_go_to(w, VM_FOUND, true, address - s->agp_first + s->agp_base);
 	else if (!s->enabled || !vm_bits_get(s->format.valid, s->root))
 		give_up(w, "its VMID has no page tables now");
-	else if (!inside(s->first, s->last, address))
+	else if (!vm_inside(s->first, s->last, address))
 		give_up(w, "it is outside the range that its VMID can address");
 	else if (s->depth > DEPTH_MOST || s->block > BLOCK_MOST)
 		give_up(w, contradictory);
 	else
-		descend(w, s->root);
+		walk_down(w, s->root);
 }
 
 void vm_walk_on(struct vm_walk *w, uint64_t entry)
@@ -169,12 +153,12 @@ void vm_walk_on(struct vm_walk *w, uint64_t entry)
 	const struct vm_format *f = &w->space->format;
 	w->read++;
 	if (!vm_bits_get(f->valid, entry) || vm_bits_get(f->unbacked, entry)) {
-		give_up(w, not_mapped);
+		give_up(w, "nothing is mapped there");
 		return;
 	}
 	if (w->level && !vm_bits_get(f->leaf, entry)) {
 		w->level--;
-		descend(w, entry);
+		walk_down(w, entry);
 		return;
 	}
 	const bool further = f->further.n ? vm_bits_get(f->further, entry) : !vm_bits_get(f->leaf, entry);
@@ -182,11 +166,109 @@ void vm_walk_on(struct vm_walk *w, uint64_t entry)
 	if (!w->level && further && (f->further.n || covers > PAGE_BITS)) {
 		// Each goes to a table of smaller pages.
 		if (shift < covers)
-			want(w, entry, shift, covers);
+			walk_wants(w, entry, shift, covers);
 		else
 			give_up(w, contradictory);
 		return;
 	}
-	go_to(w, VM_FOUND, vm_bits_get(f->system, entry),
-	      (entry & page_address) + (w->address & ((UINT64_C(1) << covers) - 1)));
+	vm_go_to(w, VM_FOUND, vm_bits_get(f->system, entry),
+		 (entry & page_address) + (w->address & ((UINT64_C(1) << covers) - 1)));
+}
+
+// The memory that a VMID of a live GPU sees, as a target of its own: for code that is looked for where a wave runs. Pages are kept, and
+// read many at once, because each look down the page tables costs several children.
+
+enum {
+	BLOCK_PAGES = 64,
+	BLOCK = BLOCK_PAGES * VM_PAGE,
+	BLOCKS_MOST = 64, // 16 MiB
+};
+
+struct vm_block {
+	uint64_t address; // a multiple of BLOCK
+	bool there[BLOCK_PAGES];
+	char *bytes;
+};
+
+struct vm_target {
+	struct target target;
+	struct target *gpu;
+	enum hub hub;
+	unsigned instance, vmid;
+	VEC(struct vm_block) blocks;
+};
+
+static const struct vm_block *vm_block_of(struct vm_target *t, uint64_t address)
+{
+	const uint64_t begin = address & ~(uint64_t)(BLOCK - 1);
+	struct vm_block b = { .address = begin };
+	struct request pages[BLOCK_PAGES];
+	const struct vm_block *known = list_find(t->blocks.data, t->blocks.len, it, it->address == begin);
+	if (known || t->blocks.len == BLOCKS_MOST)
+		return known;
+	b.bytes = mem_alloc(BLOCK);
+	for (size_t i = 0; i < BLOCK_PAGES; i++)
+		pages[i] = (struct request){ .kind = REQUEST_MEMORY,
+					     .address = begin + i * VM_PAGE,
+					     .size = VM_PAGE,
+					     .to = b.bytes + i * VM_PAGE,
+					     .hub = t->hub,
+					     .hub_instance = t->instance,
+					     .vmid = t->vmid };
+	t->gpu->ask(t->gpu, pages, BLOCK_PAGES);
+	for (size_t i = 0; i < BLOCK_PAGES; i++)
+		b.there[i] = pages[i].answer == ANSWER_GIVEN;
+	vec_push(&t->blocks, b);
+	return &t->blocks.data[t->blocks.len - 1];
+}
+
+static enum answer vm_read(struct vm_target *t, const struct request *r)
+{
+	if (r->size > BLOCKS_MOST * (size_t)BLOCK || r->address > UINT64_MAX - r->size - BLOCK)
+		return ANSWER_ABSENT;
+	for (size_t done = 0; done < r->size;) {
+		const uint64_t address = r->address + done, at = address % BLOCK;
+		const size_t left = VM_PAGE - address % VM_PAGE, n = left < r->size - done ? left : r->size - done;
+		const struct vm_block *b = vm_block_of(t, address);
+		if (!b || !b->there[at / VM_PAGE])
+			return ANSWER_ABSENT;
+		memcpy((char *)r->to + done, b->bytes + at, n);
+		done += n;
+	}
+	return ANSWER_GIVEN;
+}
+
+static void vm_ask(struct target *target, struct request *requests, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		requests[i].answer =
+			requests[i].kind == REQUEST_MEMORY ? vm_read((struct vm_target *)target, &requests[i]) : ANSWER_ABSENT;
+}
+
+static struct str vm_problems(struct target *target)
+{
+	(void)target;
+	return (struct str){ 0 };
+}
+
+static void vm_close(struct target *target)
+{
+	struct vm_target *t = (struct vm_target *)target;
+	for (size_t i = 0; i < t->blocks.len; i++)
+		free(t->blocks.data[i].bytes);
+	vec_free(&t->blocks);
+	free(t);
+}
+
+struct target *target_vmid(struct target *gpu, enum hub hub, unsigned instance, unsigned vmid)
+{
+	struct vm_target *t = mem_alloc(sizeof(*t));
+	t->target = (struct target){
+		.kind = "gpu-memory", .name = gpu->name, .ask = vm_ask, .problems = vm_problems, .close = vm_close
+	};
+	t->gpu = gpu;
+	t->hub = hub;
+	t->instance = instance;
+	t->vmid = vmid;
+	return &t->target;
 }

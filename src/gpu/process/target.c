@@ -8,9 +8,8 @@
 #include <stdlib.h>
 
 #include "base/bytes.h"
-#include "gpu/mqd.h"
-#include "gpu/memory/pages.h"
-#include "gpu/process/runtime_list.h"
+#include "gpu/find/kfd.h"
+#include "gpu/process/memory.h"
 #include "source/tape/tape.h"
 
 enum {
@@ -44,19 +43,9 @@ struct process_target {
 	struct probe_count count;
 };
 
-static void problem(struct process_target *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void problem(struct process_target *t, const char *format, ...)
-{
-	va_list ap;
-	va_start(ap, format);
-	text_vprintf(&t->problems, format, ap);
-	va_end(ap);
-	text_add(&t->problems, S("\n"));
-}
-
 // --- memory ---
 
-static void run(struct process_target *t, struct arena *a, struct probe *probes, size_t n)
+static void process_target_process_run(struct process_target *t, struct arena *a, struct probe *probes, size_t n)
 {
 	struct probe_stuck stuck = { 0 };
 	if (t->stuck || !n)
@@ -65,13 +54,13 @@ static void run(struct process_target *t, struct arena *a, struct probe *probes,
 	if (!stuck.is)
 		return;
 	t->stuck = true;
-	problem(t, STR_FMT " did not answer within %d s%s" STR_FMT "; the rest of the process was not read", STR_ARG(stuck.at),
-		DEADLINE_MS / 1000, stuck.wchan.n ? ", the reader waits in " : "", STR_ARG(stuck.wchan));
+	text_printf(&t->problems, STR_FMT " did not answer within %d s%s" STR_FMT "; the rest of the process was not read\n",
+		    STR_ARG(stuck.at), DEADLINE_MS / 1000, stuck.wchan.n ? ", the reader waits in " : "", STR_ARG(stuck.wchan));
 }
 
-static void run_for_pages(void *ctx, struct arena *a, struct probe *p) { run(ctx, a, p, 1); }
+static void run_for_pages(void *ctx, struct arena *a, struct probe *p) { process_target_process_run(ctx, a, p, 1); }
 
-static bool read_memory(void *ctx, uint64_t address, void *to, size_t size)
+static bool process_target_read_memory(void *ctx, uint64_t address, void *to, size_t size)
 {
 	return pages_read(&((struct process_target *)ctx)->pages, address, to, size, false);
 }
@@ -93,14 +82,14 @@ static bool take_mapping(struct str line, struct mapping *m)
 	return true;
 }
 
-static void read_map(struct process_target *t)
+static void process_target_read_map(struct process_target *t)
 {
 	if (t->maps_read)
 		return;
 	t->maps_read = true;
 	const char *path = arena_printf(&t->arena, "/proc/%lld/maps", (long long)t->target.pid).p;
 	struct probe p = { .kind = PROBE_FILE, .path = path, .size = MAPS_BYTES };
-	run(t, &t->arena, &p, 1);
+	process_target_process_run(t, &t->arena, &p, 1);
 	struct str text = probe_text(&p), count = text;
 	size_t lines = 0;
 	for (; count.n; lines++)
@@ -116,64 +105,52 @@ static void read_map(struct process_target *t)
 	}
 }
 
-static void note_list(void *ctx, const char *message)
+static void process_target_note_list(void *ctx, const char *message)
 {
 	struct process_target *t = ctx;
-	problem(t, "process %lld: %s", (long long)t->target.pid, message);
+	text_printf(&t->problems, "process %lld: %s\n", (long long)t->target.pid, message);
 }
 
-static void find_list(struct process_target *t)
+/** The runtime exports where its list is; several libraries may have been mapped that do. */
+static void read_code(struct process_target *t)
 {
 	uint64_t places[16];
-	read_map(t);
-	size_t n = t->stuck ? 0 :
-			      process_symbols(&(struct mapped){ t->mem, t->nmaps, t->maps, &t->count }, "_amdgpu_r_debug",
-					      places, sizeof(places) / sizeof(places[0]));
-	t->list = (struct runtime_list){ .read = read_memory, .odd = note_list, .ctx = t, .arena = &t->arena };
+	size_t n = 0;
+	if (t->code_read)
+		return;
+	t->code_read = true;
+	process_target_read_map(t);
+	if (!t->stuck)
+		n = process_symbols(&(struct mapped){ t->mem, t->nmaps, t->maps, &t->count }, "_amdgpu_r_debug", places,
+				    ARRAY_SIZE(places));
+	t->list = (struct runtime_list){
+		.read = process_target_read_memory, .odd = process_target_note_list, .ctx = t, .arena = &t->arena
+	};
 	for (size_t i = 0; i < n && !t->target.runtime_version; i++) {
 		t->list.r_debug = places[i];
 		t->target.runtime_version = runtime_list_version(&t->list);
 	}
-}
-
-static void read_code(struct process_target *t)
-{
-	if (t->code_read)
-		return;
-	t->code_read = true;
-	find_list(t);
 	if (t->target.runtime_version)
 		runtime_list_read(&t->list);
 	else if (t->pages.refused)
-		problem(t, "process %lld: only its owner and root can read its memory", (long long)t->target.pid);
+		text_printf(&t->problems, "process %lld: only its owner and root can read its memory\n",
+			    (long long)t->target.pid);
 }
 
 // --- queues ---
 
-/** `0000:03:00.0` */
-static void take_pci(struct str pci, struct agent *g)
-{
-	uint64_t domain, bus, device, function;
-	struct str d = str_split(&pci, ':'), b = str_split(&pci, ':'), n = str_split(&pci, '.');
-	if (!str_hex(d, &domain) || !str_hex(b, &bus) || !str_hex(n, &device) || !str_hex(pci, &function))
-		return;
-	g->domain = (uint32_t)domain;
-	g->domain_known = true;
-	g->location = (uint32_t)(bus << 8 | (device & 0x1f) << 3 | (function & 7));
-}
-
 static const struct agent *agent_of(struct process_target *t, uint32_t gpu_id)
 {
-	for (size_t i = 0; i < t->nagents; i++)
-		if (t->agents[i].gpu_id == gpu_id)
-			return &t->agents[i];
+	struct agent *g = list_find(t->agents, t->nagents, it, it->gpu_id == gpu_id);
+	if (g)
+		return g;
 	unsigned partition;
 	const struct device *d = devices_with_gpu_id(t->devices, gpu_id, &partition);
-	struct agent *g = &t->agents[t->nagents++];
+	g = &t->agents[t->nagents++];
 	*g = (struct agent){ .gpu_id = gpu_id };
 	if (!d)
 		return g;
-	take_pci(d->pci, g);
+	g->domain_known = pci_numbers(d->pci, &g->domain, &g->location);
 	g->vendor = d->vendor;
 	g->device = d->device;
 	g->revision = d->revision;
@@ -185,13 +162,6 @@ static const struct agent *agent_of(struct process_target *t, uint32_t gpu_id)
 	return g;
 }
 
-/** The driver's number of a kind of queue is not that of its interface. */
-static uint32_t type_of(int64_t kind)
-{
-	static const uint32_t types[] = { QUEUE_AQL, QUEUE_SDMA, QUEUE_AQL, QUEUE_AQL, QUEUE_SDMA_XGMI, QUEUE_SDMA_ENGINE };
-	return kind >= 0 && kind < (int64_t)(sizeof(types) / sizeof(types[0])) ? types[kind] : QUEUE_AQL;
-}
-
 static int compare_ids(const void *a, const void *b)
 {
 	const struct queue *x = a, *y = b;
@@ -200,9 +170,11 @@ static int compare_ids(const void *a, const void *b)
 
 static void list_queues(struct process_target *t)
 {
+	// The driver's number of a kind of queue is not that of its interface.
+	static const uint32_t types[] = { QUEUE_AQL, QUEUE_SDMA, QUEUE_AQL, QUEUE_AQL, QUEUE_SDMA_XGMI, QUEUE_SDMA_ENGINE };
 	const char *directory = arena_printf(&t->arena, "/sys/class/kfd/kfd/proc/%lld/queues", (long long)t->target.pid).p;
 	struct probe list = { .kind = PROBE_LIST, .path = directory, .size = LIST_BYTES };
-	run(t, &t->arena, &list, 1);
+	process_target_process_run(t, &t->arena, &list, 1);
 	struct str names = probe_text(&list);
 	struct probe *files = arena_alloc(&t->arena, QUEUES_MOST * 3 * sizeof(*files));
 	static const char *const what[3] = { "gpuid", "type", "size" };
@@ -220,14 +192,14 @@ static void list_queues(struct process_target *t)
 			};
 		t->queues[t->nqueues++].id = (uint32_t)id;
 	}
-	run(t, &t->arena, files, 3 * t->nqueues);
+	process_target_process_run(t, &t->arena, files, 3 * t->nqueues);
 	for (size_t i = 0; i < t->nqueues; i++) {
 		int64_t gpu_id = -1, kind = 0, size = 0;
 		str_number(probe_text(&files[3 * i]), &gpu_id);
 		str_number(probe_text(&files[3 * i + 1]), &kind);
 		str_number(probe_text(&files[3 * i + 2]), &size);
 		t->queues[i].agent = gpu_id >= 0 && gpu_id <= UINT32_MAX ? agent_of(t, (uint32_t)gpu_id) : NULL;
-		t->queues[i].type = type_of(kind);
+		t->queues[i].type = kind >= 0 && kind < (int64_t)ARRAY_SIZE(types) ? types[kind] : QUEUE_AQL;
 		t->queues[i].ring_size = size > 0 ? (uint64_t)size : 0;
 	}
 	if (t->nqueues)
@@ -238,7 +210,7 @@ static bool is_copy(uint32_t type) { return type != QUEUE_AQL && type != QUEUE_P
 
 /** The driver lists the descriptors without numbers, the newest queue first, and gives a new queue the lowest free number. So if queues
  * were closed, the numbers of queues that are otherwise equal may be swapped. */
-static struct queue *queue_of(struct process_target *t, const struct kfd_mqd *m, uint64_t size)
+static struct queue *process_target_queue_of(struct process_target *t, const struct kfd_mqd *m, uint64_t size)
 {
 	for (size_t i = t->nqueues; i--;) {
 		struct queue *q = &t->queues[i];
@@ -250,7 +222,8 @@ static struct queue *queue_of(struct process_target *t, const struct kfd_mqd *m,
 }
 
 /** The place on the GPU that the descriptor's queue is in. Rings of two processes may have the same address, descriptors not. */
-static void find_place(const struct process_target *t, const struct know_mqd *layout, const struct kfd_mqd *m, struct queue *q)
+static void process_target_find_place(const struct process_target *t, const struct know_mqd *layout, const struct kfd_mqd *m,
+				      struct queue *q)
 {
 	static const char *const names[] = { "mqd-low", "mqd-high" };
 	q->active_known = t->kfd->hqds_read;
@@ -274,48 +247,46 @@ static void find_place(const struct process_target *t, const struct know_mqd *la
 	}
 }
 
-static const struct know_mqd *layout_of(const struct process_target *t, const struct kfd_mqd *m)
+/** What a descriptor says of a queue of the process, and its layout, which is NULL where none is known. false: it is none of its queues',
+ * or not understood. */
+static bool mqd_of_queue(const struct process_target *t, const struct kfd_mqd *m, struct queue *ret,
+			 const struct know_mqd **ret_layout)
 {
 	unsigned partition;
-	const struct device *d = devices_with_gpu_id(t->devices, m->gpu_id, &partition);
-	return d ? mqd_layout(t->know, d->gfx) : NULL;
-}
-
-static void describe_queue(struct process_target *t, const struct kfd_mqd *m)
-{
-	const struct know_mqd *layout = layout_of(t, m);
-	struct queue found = { 0 };
-	if (m->kind != KFD_COMPUTE && m->kind != KFD_SDMA)
-		return;
-	if (!layout || !mqd_queue(layout, m, &found)) {
-		problem(t, "process %lld: the descriptor (MQD) of a queue on GPU %u is not understood%s",
-			(long long)t->target.pid, m->gpu_id, layout ? "" : ": its layout is not known");
-		return;
-	}
-	struct queue *q = queue_of(t, m, found.ring_size);
-	if (!q)
-		return; // it was opened or closed between the looks
-	q->ring = found.ring;
-	q->read_address = found.read_address;
-	q->write_address = found.write_address;
-	q->save_area = found.save_area;
-	q->save_area_size = found.save_area_size;
-	q->doorbell = found.doorbell;
-	if (!is_copy(found.type))
-		q->type = found.type;
-	find_place(t, layout, m, q);
-}
-
-static bool describes_queue(const struct process_target *t, const struct kfd_mqd *m)
-{
-	return m->pid == t->target.pid && !m->copy;
+	const bool own = m->pid == t->target.pid && !m->copy;
+	const struct device *d = own ? devices_with_gpu_id(t->devices, m->gpu_id, &partition) : NULL;
+	*ret = (struct queue){ 0 };
+	*ret_layout = d ? mqd_layout(t->know, d->gfx) : NULL;
+	return *ret_layout && mqd_queue(*ret_layout, m, ret);
 }
 
 static void describe_queues(struct process_target *t)
 {
-	for (size_t i = 0; i < t->kfd->nmqds; i++)
-		if (describes_queue(t, &t->kfd->mqds[i]))
-			describe_queue(t, &t->kfd->mqds[i]);
+	for (size_t i = 0; i < t->kfd->nmqds; i++) {
+		const struct kfd_mqd *m = &t->kfd->mqds[i];
+		const struct know_mqd *layout;
+		struct queue found;
+		if (m->pid != t->target.pid || m->copy || (m->kind != KFD_COMPUTE && m->kind != KFD_SDMA))
+			continue;
+		if (!mqd_of_queue(t, m, &found, &layout)) {
+			text_printf(&t->problems,
+				    "process %lld: the descriptor (MQD) of a queue on GPU %u is not understood%s\n",
+				    (long long)t->target.pid, m->gpu_id, layout ? "" : ": its layout is not known");
+			continue;
+		}
+		struct queue *q = process_target_queue_of(t, m, found.ring_size);
+		if (!q)
+			continue; // it was opened or closed between the looks
+		q->ring = found.ring;
+		q->read_address = found.read_address;
+		q->write_address = found.write_address;
+		q->save_area = found.save_area;
+		q->save_area_size = found.save_area_size;
+		q->doorbell = found.doorbell;
+		if (!is_copy(found.type))
+			q->type = found.type;
+		process_target_find_place(t, layout, m, q);
+	}
 	for (size_t i = 0; i < t->nqueues; i++)
 		if (!t->queues[i].ring)
 			t->queues[i].problem = t->kfd->mqds_read ? S("the driver did not show its descriptor (MQD)") :
@@ -323,9 +294,9 @@ static void describe_queues(struct process_target *t)
 }
 
 /** All indexes in one batch. */
-static void read_indexes(struct process_target *t)
+static void process_target_read_indexes(struct process_target *t)
 {
-	struct arena a = { 0 };
+	_cleanup_arena_ struct arena a = { 0 };
 	struct probe *p = arena_alloc(&a, t->nqueues * 2 * sizeof(*p) + 1);
 	struct queue **of = arena_alloc(&a, t->nqueues * sizeof(struct queue *) + 1);
 	size_t n = 0;
@@ -338,7 +309,7 @@ static void read_indexes(struct process_target *t)
 		of[n++] = q;
 	}
 	int64_t now = tape_now(probe_tape(&t->count));
-	run(t, &a, p, 2 * n);
+	process_target_process_run(t, &a, p, 2 * n);
 	for (size_t i = 0; i < n; i++) {
 		const struct probe *r = &p[2 * i], *w = &p[2 * i + 1];
 		struct queue *q = of[i];
@@ -358,69 +329,67 @@ static void read_indexes(struct process_target *t)
 		}
 	}
 	t->looked_at = t->looked_at ? t->looked_at : now;
-	arena_free(&a);
 }
 
 bool process_stuck(const struct target *t) { return ((const struct process_target *)t)->stuck; }
 
-void process_look_again(struct target *t) { read_indexes((struct process_target *)t); }
+void process_look_again(struct target *t) { process_target_read_indexes((struct process_target *)t); }
 
 void process_find_places(struct target *target)
 {
 	struct process_target *t = (struct process_target *)target;
 	for (size_t i = 0; i < t->kfd->nmqds; i++) {
 		const struct kfd_mqd *m = &t->kfd->mqds[i];
-		const struct know_mqd *layout = describes_queue(t, m) ? layout_of(t, m) : NULL;
-		struct queue found = { 0 };
-		if (!layout || !mqd_queue(layout, m, &found))
+		const struct know_mqd *layout;
+		struct queue found;
+		if (!mqd_of_queue(t, m, &found, &layout))
 			continue;
 		for (size_t k = 0; k < t->nqueues; k++) {
 			struct queue *q = &t->queues[k];
 			if (q->ring == found.ring && q->agent && q->agent->gpu_id == m->gpu_id && !q->slot.known)
-				find_place(t, layout, m, q);
+				process_target_find_place(t, layout, m, q);
 		}
 	}
 }
 
 // --- the target ---
 
-static void answer(struct process_target *t, struct request *r)
-{
-	r->answer = ANSWER_GIVEN;
-	switch (r->kind) {
-	case REQUEST_AGENTS:
-		r->agents = t->agents;
-		r->n = t->nagents;
-		break;
-	case REQUEST_QUEUES:
-		r->queues = t->queues;
-		r->n = t->nqueues;
-		break;
-	case REQUEST_CODE:
-		read_code(t);
-		r->code = t->list.code.data;
-		r->n = t->list.code.len;
-		r->answer = t->target.runtime_version ? ANSWER_GIVEN : t->pages.refused ? ANSWER_REFUSED : ANSWER_ABSENT;
-		break;
-	case REQUEST_MAP:
-		read_map(t);
-		r->map = t->ranges;
-		r->n = t->nmaps;
-		break;
-	case REQUEST_MEMORY:
-		if (!pages_read(&t->pages, r->address, r->to, r->size, r->contents))
-			r->answer = t->stuck ? ANSWER_TIMED_OUT : ANSWER_ABSENT;
-		break;
-	default: // waves, registers and rings are a GPU's
-		r->n = 0;
-		r->answer = ANSWER_ABSENT;
-	}
-}
-
 static void process_ask(struct target *target, struct request *requests, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
-		answer((struct process_target *)target, &requests[i]);
+	struct process_target *t = (struct process_target *)target;
+	for (struct request *r = requests; r < requests + n; r++) {
+		r->answer = ANSWER_GIVEN;
+		switch (r->kind) {
+		case REQUEST_AGENTS:
+			r->agents = t->agents;
+			r->n = t->nagents;
+			break;
+		case REQUEST_QUEUES:
+			r->queues = t->queues;
+			r->n = t->nqueues;
+			break;
+		case REQUEST_CODE:
+			read_code(t);
+			r->code = t->list.code.data;
+			r->n = t->list.code.len;
+			r->answer = t->target.runtime_version ? ANSWER_GIVEN :
+				    t->pages.refused          ? ANSWER_REFUSED :
+								ANSWER_ABSENT;
+			break;
+		case REQUEST_MAP:
+			process_target_read_map(t);
+			r->map = t->ranges;
+			r->n = t->nmaps;
+			break;
+		case REQUEST_MEMORY:
+			if (!pages_read(&t->pages, r->address, r->to, r->size, r->contents))
+				r->answer = t->stuck ? ANSWER_TIMED_OUT : ANSWER_ABSENT;
+			break;
+		default: // waves, registers and rings are a GPU's
+			r->n = 0;
+			r->answer = ANSWER_ABSENT;
+		}
+	}
 }
 
 static struct str process_problems(struct target *target) { return text_str(&((struct process_target *)target)->problems); }
@@ -435,51 +404,29 @@ static void process_close(struct target *target)
 	free(t);
 }
 
-static struct process_target *new_target(const struct know *k, const struct devices *d, int64_t pid)
+struct uh_error *target_process_of(const struct know *k, const struct devices *d, const struct kfd *kfd, int64_t pid,
+				   struct target **ret)
 {
+	if (!list_find(kfd->pids, kfd->npids, it, *it == pid))
+		return uh_error_new(
+			"process %lld does not compute on a GPU of this machine (/sys/class/kfd/kfd/proc has no such "
+			"process)",
+			(long long)pid);
 	struct process_target *t = mem_alloc(sizeof(*t));
-	t->know = k;
-	t->devices = d;
-	t->count.patience = d->count.patience;
+	*t = (struct process_target){ .know = k, .devices = d, .kfd = kfd, .count.patience = d->count.patience };
 	t->target = (struct target){
 		.kind = "process", .pid = pid, .ask = process_ask, .problems = process_problems, .close = process_close
 	};
 	t->target.name = arena_printf(&t->arena, "process %lld", (long long)pid);
 	snprintf(t->mem, sizeof(t->mem), "/proc/%lld/mem", (long long)pid);
 	t->pages = (struct pages){ .mem = t->mem, .run = run_for_pages, .ctx = t, .tape = probe_tape(&t->count) };
-	return t;
-}
-
-static struct uh_error *open_process(struct process_target *t, const struct kfd *kfd)
-{
-	int64_t pid = t->target.pid;
 	const char *comm = arena_printf(&t->arena, "/proc/%lld/comm", (long long)pid).p;
 	struct probe name = { .kind = PROBE_FILE, .path = comm, .size = SMALL };
-	bool computes = false;
-	t->kfd = kfd;
-	for (size_t i = 0; i < kfd->npids; i++)
-		computes |= kfd->pids[i] == pid;
-	if (!computes)
-		return uh_error_new(
-			"process %lld does not compute on a GPU of this machine (/sys/class/kfd/kfd/proc has no such "
-			"process)",
-			(long long)pid);
-	run(t, &t->arena, &name, 1);
+	process_target_process_run(t, &t->arena, &name, 1);
 	t->target.process = probe_text(&name);
 	list_queues(t);
 	describe_queues(t);
-	read_indexes(t);
+	process_target_read_indexes(t);
+	*ret = &t->target;
 	return NULL;
-}
-
-struct uh_error *target_process_of(const struct know *k, const struct devices *d, const struct kfd *kfd, int64_t pid,
-				   struct target **ret)
-{
-	struct process_target *t = new_target(k, d, pid);
-	struct uh_error *err = open_process(t, kfd);
-	if (err)
-		process_close(&t->target);
-	else
-		*ret = &t->target;
-	return err;
 }

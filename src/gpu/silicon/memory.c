@@ -9,7 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/cleanup.h"
-#include "gpu/silicon/parts.h"
+#include "gpu/silicon/target.h"
 #include "gpu/memory/vm.h"
 
 enum {
@@ -74,11 +74,17 @@ struct memory_reading {
 	struct chunk *chunks;
 };
 
+static void memory_reading_free(struct memory_reading **r)
+{
+	arena_free(&(*r)->arena);
+	free(*r);
+}
+
 /** The copy of a register that an instance of a hub has; the request's answer is ANSWER_ABSENT where there is none. */
-static struct request find_register(struct memory_reading *r, enum hub hub, unsigned instance, const char *name)
+static struct request silicon_memory_find_register(struct memory_reading *r, enum hub hub, unsigned instance, const char *name)
 {
 	struct request q = { .kind = REQUEST_REGISTER, .answer = ANSWER_ABSENT, .bank = BANK_NONE };
-	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++) {
 		struct device_register copies[COPIES_MOST];
 		char full[96];
 		snprintf(full, sizeof(full), "%s.%s%s", hubs[hub], prefixes[i], name);
@@ -104,17 +110,18 @@ static void ask_registers(struct memory_reading *r)
 	struct request **from = arena_alloc(&r->arena, most * sizeof(*from));
 	size_t n = 0;
 	for (size_t i = 0; i < GPU_REGISTERS; i++) {
-		r->gpu[i] = find_register(r, HUB_GFX, 0, gpu_names[i]);
+		r->gpu[i] = silicon_memory_find_register(r, HUB_GFX, 0, gpu_names[i]);
 		// What a GPU has of a hive's memory the driver reads in the graphics hub only.
 		if (!r->gpu[i].reg && i < HIVE_REQUIRED)
-			r->gpu[i] = find_register(r, HUB_MM, 0, gpu_names[i]);
+			r->gpu[i] = silicon_memory_find_register(r, HUB_MM, 0, gpu_names[i]);
 		from[n++] = &r->gpu[i];
 	}
 	for (size_t i = 0; i < r->nspaces; i++)
 		for (size_t k = 0; k < CONTEXT_REGISTERS; k++) {
 			char name[64];
 			snprintf(name, sizeof(name), "VM_CONTEXT%u_%s", r->spaces[i].vmid, context_names[k]);
-			r->spaces[i].registers[k] = find_register(r, r->spaces[i].hub, r->spaces[i].instance, name);
+			r->spaces[i].registers[k] =
+				silicon_memory_find_register(r, r->spaces[i].hub, r->spaces[i].instance, name);
 			from[n++] = &r->spaces[i].registers[k];
 		}
 	for (size_t i = 0; i < n; i++)
@@ -169,11 +176,8 @@ static void make_space(const struct memory_reading *r, struct space *s)
 
 static void judge_registers(const struct memory_reading *r, struct space *s)
 {
-	const struct request *bad = NULL;
-	for (size_t i = 0; i < HIVE_REQUIRED && !bad; i++)
-		bad = r->gpu[i].answer == ANSWER_GIVEN ? NULL : &r->gpu[i];
-	for (size_t i = 0; i < CONTEXT_REGISTERS && !bad; i++)
-		bad = s->registers[i].answer == ANSWER_GIVEN ? NULL : &s->registers[i];
+	const struct request *bad = list_find(r->gpu, HIVE_REQUIRED, it, it->answer != ANSWER_GIVEN);
+	bad = bad ? bad : list_find(s->registers, CONTEXT_REGISTERS, it, it->answer != ANSWER_GIVEN);
 	s->answer = bad ? bad->answer : ANSWER_GIVEN;
 	if (!bad)
 		make_space(r, s);
@@ -185,8 +189,6 @@ static void judge_registers(const struct memory_reading *r, struct space *s)
 
 // --- reading ---
 
-static const char no_return[] = "reading it did not return";
-
 /** Bytes that are wanted for a chunk. */
 struct slice {
 	struct vm_place at;
@@ -195,7 +197,7 @@ struct slice {
 	size_t probe;
 };
 
-static int by_place(const void *a, const void *b)
+static int slices_by_place(const void *a, const void *b)
 {
 	const struct slice *x = a, *y = b;
 	if (x->at.system != y->at.system)
@@ -205,100 +207,91 @@ static int by_place(const void *a, const void *b)
 	return x->chunk < y->chunk ? -1 : x->chunk > y->chunk;
 }
 
-static uint64_t begin_of(const struct slice *p) { return p->at.address & ~UINT64_C(3); }
-
 /** A probe for each run of slices. */
-static void plan(struct batch *b, struct slice *slices, size_t n)
+static void plan_slices(struct batch *b, struct slice *slices, size_t n)
 {
 	const char *vram = silicon_file(b->t, &b->arena, "amdgpu_vram"),
 		   *system = silicon_file(b->t, &b->arena, "amdgpu_iomem");
-	qsort(slices, n, sizeof(*slices), by_place);
+	qsort(slices, n, sizeof(*slices), slices_by_place);
 	gate_guard(b);
 	for (size_t i = 0; i < n;) {
 		const struct slice *first = &slices[i];
-		uint64_t begin = begin_of(first), end = first->end;
+		uint64_t begin = first->at.address & ~UINT64_C(3), end = first->end;
 		size_t k = i + 1;
-		for (; k < n && slices[k].at.system == first->at.system && begin_of(&slices[k]) <= end &&
+		for (; k < n && slices[k].at.system == first->at.system && (slices[k].at.address & ~UINT64_C(3)) <= end &&
 		       slices[k].end - begin <= RUN_MOST;
 		     k++)
 			end = slices[k].end > end ? slices[k].end : end;
-		size_t size = (size_t)(end - begin + 3) & ~(size_t)3;
 		size_t probe = batch_add(b, (struct probe){ .kind = PROBE_READ,
 							    .path = first->at.system ? system : vram,
 							    .offset = begin,
-							    .size = size });
+							    .size = (size_t)(end - begin + 3) & ~(size_t)3 });
 		for (; i < k; i++)
 			slices[i].probe = probe;
 	}
 }
 
-static void fail(struct chunk *c, enum answer a, const char *why)
+static void chunk_fail(struct chunk *c, enum answer a, const char *why)
 {
 	c->request->answer = a;
 	c->request->why_not = why;
 	c->walk.state = VM_NONE;
 }
 
-static void fail_read(const struct batch *b, struct chunk *c, const struct probe *p, bool system)
-{
-	if (p->end == PROBE_GOOD || (p->end == PROBE_FAILED && (p->error == ENXIO || p->error == EFAULT)))
-		fail(c, ANSWER_ABSENT, "the GPU has no such memory");
-	else if (p->end == PROBE_FAILED && p->error == EPERM && system)
-		fail(c, ANSWER_ABSENT, "it is memory of the machine that the driver does not show");
-	else
-		fail(c, batch_answer(b, p), p->end == PROBE_FAILED ? "the driver does not let it be read" : no_return);
-}
-
 /** Reads what each chunk in a state wants: an entry, or its bytes. */
 static void read_round(struct memory_reading *r, enum vm_state state)
 {
-	struct batch b = { .t = r->t };
+	static const char no_memory[] = "the GPU has no such memory", no_return[] = "reading it did not return";
+	_cleanup_batch_ struct batch b = { .t = r->t };
 	struct slice *slices = arena_alloc(&b.arena, (r->nchunks + 1) * sizeof(*slices));
 	size_t n = 0;
 	for (size_t i = 0; i < r->nchunks; i++) {
 		struct chunk *c = &r->chunks[i];
 		uint64_t size = state == VM_FOUND ? c->n : VM_ENTRY;
-		if (c->walk.state == state && r->t->debugfs_dead)
-			fail(c, ANSWER_TIMED_OUT, no_return);
-		else if (c->walk.state == state && c->walk.at.address <= (uint64_t)INT64_MAX - size)
+		if (c->walk.state != state)
+			continue;
+		if (r->t->debugfs_dead)
+			chunk_fail(c, ANSWER_TIMED_OUT, no_return);
+		else if (c->walk.at.address > (uint64_t)INT64_MAX - size)
+			chunk_fail(c, ANSWER_ABSENT, no_memory);
+		else
 			slices[n++] = (struct slice){ c->walk.at, c->walk.at.address + size, c, 0 };
-		else if (c->walk.state == state)
-			fail(c, ANSWER_ABSENT, "the GPU has no such memory");
 	}
 	if (n) {
-		plan(&b, slices, n);
+		plan_slices(&b, slices, n);
 		batch_run(&b, SILICON_LOOK_MS);
 	}
 	for (size_t i = 0; i < n; i++) {
 		const struct probe *p = &b.probes.data[slices[i].probe];
 		struct chunk *c = slices[i].chunk;
 		const uint64_t at = slices[i].at.address - p->offset, end = slices[i].end - p->offset;
-		if (p->end != PROBE_GOOD || end > p->n)
-			fail_read(&b, c, p, slices[i].at.system);
-		else if (state == VM_FOUND)
+		const bool good = p->end == PROBE_GOOD, failed = p->end == PROBE_FAILED;
+		if (good && end <= p->n && state == VM_FOUND)
 			memcpy(c->to, p->data + at, c->n);
-		else
+		else if (good && end <= p->n)
 			vm_walk_on(&c->walk, get_u64(p->data + at));
+		else if (good || (failed && (p->error == ENXIO || p->error == EFAULT)))
+			chunk_fail(c, ANSWER_ABSENT, no_memory);
+		else if (failed && p->error == EPERM && slices[i].at.system)
+			chunk_fail(c, ANSWER_ABSENT, "it is memory of the machine that the driver does not show");
+		else
+			chunk_fail(c, batch_answer(&b, p), failed ? "the driver does not let it be read" : no_return);
 		if (c->walk.state == VM_NONE && !c->request->why_not)
-			fail(c, ANSWER_ABSENT, c->walk.why_not);
+			chunk_fail(c, ANSWER_ABSENT, c->walk.why_not);
 	}
 	if (b.late)
 		r->t->gate = (struct gate){ .stuck = true, .why_not = str_z(no_return) };
-	batch_free(&b);
 }
 
 // --- requests ---
 
 static struct space *space_of(struct memory_reading *r, const struct request *q)
 {
-	for (size_t i = 0; i < r->nspaces; i++) {
-		struct space *s = &r->spaces[i];
-		if (s->hub == q->hub && s->instance == q->hub_instance && s->vmid == q->vmid)
-			return s;
-	}
-	if (r->nspaces == SPACES_MOST || q->vmid >= VM_IDS || q->hub > HUB_MM)
-		return NULL;
-	struct space *s = &r->spaces[r->nspaces++];
+	struct space *s = list_find(r->spaces, r->nspaces, it,
+				    it->hub == q->hub && it->instance == q->hub_instance && it->vmid == q->vmid);
+	if (s || r->nspaces == SPACES_MOST || q->vmid >= VM_IDS || q->hub > HUB_MM)
+		return s;
+	s = &r->spaces[r->nspaces++];
 	*s = (struct space){ .hub = q->hub, .instance = q->hub_instance, .vmid = q->vmid };
 	return s;
 }
@@ -323,55 +316,45 @@ static void add_chunks(struct memory_reading *r, struct request *q)
 		c->n = left < q->size - at ? left : q->size - at;
 		vm_walk_begin(&c->walk, &s->vm, c->address);
 		if (c->walk.state == VM_NONE)
-			fail(c, ANSWER_ABSENT, c->walk.why_not);
+			chunk_fail(c, ANSWER_ABSENT, c->walk.why_not);
 		at += c->n;
 	}
-}
-
-/** Whether it can be asked for at all. */
-static bool reasonable(struct memory_reading *r, struct request *q, bool known)
-{
-	q->answer = ANSWER_ABSENT;
-	q->why_not = NULL;
-	if (!known)
-		q->why_not = "the page tables of such a GPU are not known";
-	else if (q->size > (size_t)CHUNKS_MOST * VM_PAGE || q->address > UINT64_MAX - q->size)
-		q->why_not = "it is more than is read at once";
-	else if (!space_of(r, q))
-		q->why_not = "there is no such VMID, or too many were asked for at once";
-	return !q->why_not;
-}
-
-static void answer_all(struct memory_reading *r, struct request **list, size_t n)
-{
-	ask_registers(r);
-	for (size_t i = 0; i < r->nspaces; i++)
-		judge_registers(r, &r->spaces[i]);
-	r->chunks = arena_alloc(&r->arena, CHUNKS_MOST * sizeof(*r->chunks));
-	for (size_t i = 0; i < n; i++)
-		add_chunks(r, list[i]);
-	for (size_t i = 0; i < VM_LEVELS; i++)
-		read_round(r, VM_WANTS_ENTRY);
-	read_round(r, VM_FOUND);
 }
 
 void memory_answer(struct silicon *t, struct request *requests, size_t n)
 {
 	_cleanup_free_ struct request **list = mem_alloc(n * sizeof(*list) + 1);
-	_cleanup_free_ struct memory_reading *r = NULL;
 	size_t asked = 0, k = 0;
 	for (size_t i = 0; i < n; i++)
 		if (requests[i].kind == REQUEST_MEMORY)
 			list[asked++] = &requests[i];
 	if (!asked)
 		return;
-	r = mem_alloc(sizeof(*r));
+	_cleanup_(memory_reading_free) struct memory_reading *r = mem_alloc(sizeof(*r));
 	r->t = t;
 	const bool known = vm_format_of(t->know, t->device->gfx, &r->format);
-	for (size_t i = 0; i < asked; i++)
-		if (reasonable(r, list[i], known))
-			list[k++] = list[i];
-	if (k)
-		answer_all(r, list, k);
-	arena_free(&r->arena);
+	for (size_t i = 0; i < asked; i++) {
+		struct request *q = list[i];
+		q->answer = ANSWER_ABSENT;
+		q->why_not = NULL;
+		if (!known)
+			q->why_not = "the page tables of such a GPU are not known";
+		else if (q->size > (size_t)CHUNKS_MOST * VM_PAGE || q->address > UINT64_MAX - q->size)
+			q->why_not = "it is more than is read at once";
+		else if (!space_of(r, q))
+			q->why_not = "there is no such VMID, or too many were asked for at once";
+		else
+			list[k++] = q;
+	}
+	if (!k)
+		return;
+	ask_registers(r);
+	for (size_t i = 0; i < r->nspaces; i++)
+		judge_registers(r, &r->spaces[i]);
+	r->chunks = arena_alloc(&r->arena, CHUNKS_MOST * sizeof(*r->chunks));
+	for (size_t i = 0; i < k; i++)
+		add_chunks(r, list[i]);
+	for (size_t i = 0; i < VM_LEVELS; i++)
+		read_round(r, VM_WANTS_ENTRY);
+	read_round(r, VM_FOUND);
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/bytes.h"
-#include "gpu/silicon/parts.h"
+#include "gpu/silicon/target.h"
 
 enum {
 	RENDER_RUN = 128, // words that one query answers
@@ -31,47 +31,36 @@ static bool in_grbm(const struct bank *b) { return b->se >= 0 || b->sh >= 0 || b
 static bool in_srbm(const struct bank *b) { return b->me >= 0; }
 static bool banked(const struct bank *b) { return in_grbm(b) || in_srbm(b); }
 
-static uint64_t selected(int n) { return n < 0 ? DEBUGFS_BROADCAST : (uint64_t)n & 0x3ff; }
-static uint64_t number(int n) { return n < 0 ? 0 : (uint64_t)n & 0x3ff; }
+static uint64_t bank_number(int n) { return n < 0 ? 0 : (uint64_t)n & 0x3ff; }
+static uint64_t bank_selected(int n) { return n < 0 ? DEBUGFS_BROADCAST : bank_number(n); }
 
 uint64_t debugfs_register_position(uint32_t address, const struct bank *b)
 {
 	uint64_t at = address & (REGS_SPACE - 1);
 	if (in_grbm(b))
-		return at | selected(b->se) << 24 | selected(b->sh) << 34 | selected(b->instance) << 44 | 1ull << 62;
+		return at | bank_selected(b->se) << 24 | bank_selected(b->sh) << 34 | bank_selected(b->instance) << 44 |
+		       1ull << 62;
 	if (in_srbm(b))
-		return at | number(b->me) << 24 | number(b->pipe) << 34 | number(b->queue) << 44 |
-		       (number(b->vmid) & 0x1f) << 54 | 1ull << 61;
+		return at | bank_number(b->me) << 24 | bank_number(b->pipe) << 34 | bank_number(b->queue) << 44 |
+		       (bank_number(b->vmid) & 0x1f) << 54 | 1ull << 61;
 	return at;
 }
 
-static uint32_t broadcast(int n) { return n < 0 ? UINT32_MAX : (uint32_t)n; }
-
-static struct regs2_state state_of(const struct bank *b)
+static struct regs2_state regs2_state_of(const struct bank *b)
 {
 	return (struct regs2_state){ .use_srbm = in_srbm(b),
 				     .use_grbm = in_grbm(b),
-				     .se = broadcast(b->se),
-				     .sh = broadcast(b->sh),
-				     .instance = broadcast(b->instance),
-				     .me = (uint32_t)number(b->me),
-				     .pipe = (uint32_t)number(b->pipe),
-				     .queue = (uint32_t)number(b->queue),
-				     .vmid = (uint32_t)number(b->vmid),
-				     .xcc = (uint32_t)number(b->xcc) };
+				     .se = (uint32_t)b->se, // -1 is all of them
+				     .sh = (uint32_t)b->sh,
+				     .instance = (uint32_t)b->instance,
+				     .me = (uint32_t)bank_number(b->me),
+				     .pipe = (uint32_t)bank_number(b->pipe),
+				     .queue = (uint32_t)bank_number(b->queue),
+				     .vmid = (uint32_t)bank_number(b->vmid),
+				     .xcc = (uint32_t)bank_number(b->xcc) };
 }
 
 // --- names ---
-
-/** `mmhub`, or `mmhub1` for its second instance. */
-static bool names_ip(struct str pattern, const struct ip *ip)
-{
-	char name[64];
-	if (str_like(pattern, ip->name))
-		return true;
-	snprintf(name, sizeof(name), STR_FMT "%u", STR_ARG(ip->name), ip->instance);
-	return str_like(pattern, str_z(name));
-}
 
 /** Where a register of a block is. */
 static bool address_of(const struct ip *ip, const struct reg *r, uint32_t *ret)
@@ -96,13 +85,11 @@ static bool of_absent_engine(const struct device *d, const struct reg *r)
 	if (!register_table_from(r->table).n || engine.n != 5 || !str_starts(engine, S("SDMA")) || engine.p[4] < '0' ||
 	    engine.p[4] > '3')
 		return false;
-	for (size_t i = 0; i < d->nips; i++)
-		if (!d->ips[i].harvested && str_like(engine, d->ips[i].name))
-			return false;
-	return true;
+	return !list_find(d->ips, d->nips, it, !it->harvested && str_like(engine, it->name));
 }
 
-static void add_found(struct found_registers *f, const struct device *d, const struct ip *ip, const struct reg *r)
+static void silicon_registers_add_found(struct found_registers *f, const struct device *d, const struct ip *ip,
+					const struct reg *r)
 {
 	struct device_register one = { .reg = *r, .ip = ip };
 	if (!address_of(ip, r, &one.address) || of_absent_engine(d, r))
@@ -113,33 +100,33 @@ static void add_found(struct found_registers *f, const struct device *d, const s
 }
 
 /** The block that a register's offset counts from: copy engines may have theirs in the table of another block. */
-static const struct ip *base_of(const struct device *d, const struct ip *ip, const struct register_table *t)
+static const struct ip *silicon_registers_base_of(const struct device *d, const struct ip *ip, const struct register_table *t)
 {
 	struct str from = register_table_from(t);
 	return !from.n || str_eq(from, ip->name) ? ip : device_ip(d, from, 0);
 }
 
 /** Of the table of another block those with the block's name are its. */
-static void find_in(struct found_registers *f, const struct device *d, const struct ip *block, struct str name, bool by_block)
+static void silicon_registers_find_in(struct found_registers *f, const struct device *d, const struct ip *block,
+				      struct str name, bool by_block)
 {
 	struct reg r;
 	const struct register_table *t =
 		register_table_for(block->name, block->version[0], block->version[1], block->version[2], NULL);
-	const struct ip *ip = t ? base_of(d, block, t) : NULL;
+	const struct ip *ip = t ? silicon_registers_base_of(d, block, t) : NULL;
+	const bool pattern = str_is_pattern(name);
 	char own[64] = "*";
 	if (!ip || (ip != block && !by_block))
 		return;
 	if (ip != block)
 		snprintf(own, sizeof(own), STR_FMT "_*", STR_ARG(block->name));
-	if (!str_is_pattern(name)) {
-		if (register_find(t, name, &r) && str_like(str_z(own), r.name))
-			add_found(f, d, ip, &r);
-		return;
-	}
-	for (size_t i = 0; i < registers_count(t); i++) {
-		r = register_at(t, i);
-		if (str_like(name, r.name) && str_like(str_z(own), r.name))
-			add_found(f, d, ip, &r);
+	for (size_t i = 0; i < (pattern ? registers_count(t) : 1); i++) {
+		if (pattern)
+			r = register_at(t, i);
+		else if (!register_find(t, name, &r))
+			return;
+		if ((!pattern || str_like(name, r.name)) && str_like(str_z(own), r.name))
+			silicon_registers_add_found(f, d, ip, &r);
 	}
 }
 
@@ -148,9 +135,13 @@ size_t device_registers(const struct device *d, struct str pattern, struct devic
 	struct found_registers f = { ret, 0, most };
 	struct str name = pattern, block = str_split(&name, '.');
 	bool of_block = block.n != pattern.n;
-	for (size_t i = 0; i < d->nips; i++)
-		if (!d->ips[i].harvested && (!of_block || names_ip(block, &d->ips[i])))
-			find_in(&f, d, &d->ips[i], of_block ? name : pattern, of_block);
+	for (size_t i = 0; i < d->nips; i++) {
+		const struct ip *ip = &d->ips[i];
+		char numbered[64]; // `mmhub1` is the second instance of `mmhub`
+		snprintf(numbered, sizeof(numbered), STR_FMT "%u", STR_ARG(ip->name), ip->instance);
+		if (!ip->harvested && (!of_block || str_like(block, ip->name) || str_like(block, str_z(numbered))))
+			silicon_registers_find_in(&f, d, ip, of_block ? name : pattern, of_block);
+	}
 	return f.n;
 }
 
@@ -169,28 +160,17 @@ bool bank_exists(const struct device *d, const struct wave_words *w, const struc
 	return b->me <= 3 && b->pipe <= 3 && b->queue <= 15 && b->vmid <= 15;
 }
 
-static bool on_render_list(const struct request *r)
+static bool way_possible(const struct silicon *t, const struct wanted *w)
 {
-	bool block = str_is(r->ip, "gc") || str_is(r->ip, "sdma0") || str_is(r->ip, "sdma1");
-	for (size_t i = 0; block && !r->ip_instance && i < sizeof(render_list) / sizeof(*render_list); i++)
-		if (str_is(r->reg->name, render_list[i]))
-			return true;
-	return false;
-}
-
-static bool possible(const struct silicon *t, const struct wanted *w)
-{
+	const struct request *r = w->request;
 	bool bank = banked(&w->bank);
-	if (t->device->guest)
-		return false;
-	if (w->way != WAY_RENDER && (t->debugfs_dead || !t->device->debugfs.n))
-		return false;
-	if (t->broken[w->way])
+	if (t->device->guest || t->broken[w->way] || (w->way != WAY_RENDER && (t->debugfs_dead || !t->device->debugfs.n)))
 		return false;
 	switch (w->way) {
 	case WAY_RENDER:
-		return t->render && !t->render_dead && !t->by_debugfs && !bank && w->bank.xcc <= 0 &&
-		       on_render_list(w->request);
+		return t->render && !t->render_dead && !t->by_debugfs && !bank && w->bank.xcc <= 0 && !r->ip_instance &&
+		       str_among(r->ip, STR_EQUALS, "gc|sdma0|sdma1").n &&
+		       list_find(render_list, ARRAY_SIZE(render_list), it, str_is(r->reg->name, *it));
 	case WAY_REGS:
 		return w->address < REGS_SPACE && !(bank && w->bank.xcc > 0) && !(in_grbm(&w->bank) && in_srbm(&w->bank));
 	case WAY_REGS2:
@@ -204,7 +184,7 @@ static bool possible(const struct silicon *t, const struct wanted *w)
 
 static void next_way(const struct silicon *t, struct wanted *w)
 {
-	while (w->way < WAYS && !possible(t, w))
+	while (w->way < WAYS && !way_possible(t, w))
 		w->way++;
 }
 
@@ -216,7 +196,7 @@ void registers_choose(const struct silicon *t, struct wanted_list *w)
 	}
 }
 
-static bool want(struct silicon *t, struct request *r, struct wanted *ret)
+static bool register_wanted(struct silicon *t, struct request *r, struct wanted *ret)
 {
 	const struct device *d = t->device;
 	bool gc = str_is(r->ip, "gc");
@@ -227,7 +207,7 @@ static bool want(struct silicon *t, struct request *r, struct wanted *ret)
 	if (!r->reg || !r->reg->table || !bank_exists(d, &t->words, &ret->bank))
 		return false;
 	const struct ip *ip = device_ip(d, r->ip, gc && ret->bank.xcc > 0 ? (unsigned)ret->bank.xcc : r->ip_instance);
-	ip = ip ? base_of(d, ip, r->reg->table) : NULL;
+	ip = ip ? silicon_registers_base_of(d, ip, r->reg->table) : NULL;
 	if (!ip || !address_of(ip, r->reg, &ret->address))
 		return false;
 	r->answer = ANSWER_REFUSED;
@@ -239,21 +219,21 @@ struct wanted_list registers_wanted(struct silicon *t, struct arena *a, struct r
 {
 	struct wanted_list w = { arena_alloc(a, n * sizeof(*w.data) + 1), 0 };
 	for (size_t i = 0; i < n; i++)
-		if (requests[i].kind == REQUEST_REGISTER && want(t, &requests[i], &w.data[w.n]))
+		if (requests[i].kind == REQUEST_REGISTER && register_wanted(t, &requests[i], &w.data[w.n]))
 			w.n++;
 	return w;
 }
 
 // --- reading ---
 
-static bool concerns(const struct wanted *w, bool render) { return w->way < WAYS && (w->way == WAY_RENDER) == render; }
+static bool silicon_registers_concerns(const struct wanted *w, bool render)
+{
+	return w->way < WAYS && (w->way == WAY_RENDER) == render;
+}
 
 bool registers_left(const struct wanted_list *w, bool render)
 {
-	for (size_t i = 0; i < w->n; i++)
-		if (concerns(&w->data[i], render))
-			return true;
-	return false;
+	return list_find(w->data, w->n, it, silicon_registers_concerns(it, render)) != NULL;
 }
 
 /** An unbanked read must not follow a banked one of the same open file. */
@@ -268,7 +248,7 @@ static int by_run(const void *a, const void *b)
 	return order ? order : x->address < y->address ? -1 : x->address > y->address;
 }
 
-static bool same_bank(const struct wanted *x, const struct wanted *y)
+static bool silicon_registers_same_bank(const struct wanted *x, const struct wanted *y)
 {
 	return x->way == y->way && banked(&x->bank) == banked(&y->bank) &&
 	       (!banked(&x->bank) || !memcmp(&x->bank, &y->bank, sizeof(x->bank)));
@@ -298,7 +278,7 @@ struct probe registers_of_xcc(struct batch *b, uint32_t address, unsigned xcc)
 	struct bank bank = BANK_NONE;
 	struct regs2_state *state = arena_alloc(&b->arena, sizeof(*state));
 	bank.xcc = (int)xcc;
-	*state = state_of(&bank);
+	*state = regs2_state_of(&bank);
 	return (struct probe){ .kind = PROBE_BANKED,
 			       .path = silicon_file(b->t, &b->arena, "amdgpu_regs2"),
 			       .offset = address,
@@ -309,7 +289,7 @@ struct probe registers_of_xcc(struct batch *b, uint32_t address, unsigned xcc)
 }
 
 /** The run that begins with @w; @set: the bank has been set by the probe before. */
-static struct probe probe_of(struct batch *b, const struct wanted *w, size_t words, bool set)
+static struct probe silicon_registers_probe_of(struct batch *b, const struct wanted *w, size_t words, bool set)
 {
 	if (w->way == WAY_RENDER)
 		return registers_query(b, w->address, words);
@@ -319,7 +299,7 @@ static struct probe probe_of(struct batch *b, const struct wanted *w, size_t wor
 	if (!sets_bank(w) || set)
 		return p;
 	struct regs2_state *state = arena_alloc(&b->arena, sizeof(*state));
-	*state = state_of(&w->bank);
+	*state = regs2_state_of(&w->bank);
 	p.kind = PROBE_BANKED;
 	p.argument = state;
 	p.request = w->way == WAY_REGS2 ? REGS2_IOCTL_V2 : REGS2_IOCTL_V1;
@@ -334,18 +314,18 @@ void registers_plan(struct batch *b, struct wanted_list *w, bool render)
 	for (size_t i = 0; i < w->n;) {
 		struct wanted *first = &w->data[i];
 		size_t words = 1, k = i + 1;
-		if (!concerns(first, render)) {
+		if (!silicon_registers_concerns(first, render)) {
 			i++;
 			continue;
 		}
-		for (; k < w->n && same_bank(first, &w->data[k]) && words < most; k++) {
+		for (; k < w->n && silicon_registers_same_bank(first, &w->data[k]) && words < most; k++) {
 			uint32_t from = w->data[k].address - first->address;
 			if (from > 4 * words)
 				break;
 			words = from / 4 + 1;
 		}
-		bool set = i && lead != SIZE_MAX && sets_bank(first) && same_bank(first, first - 1);
-		size_t probe = batch_add(b, probe_of(b, first, words, set));
+		bool set = i && lead != SIZE_MAX && sets_bank(first) && silicon_registers_same_bank(first, first - 1);
+		size_t probe = batch_add(b, silicon_registers_probe_of(b, first, words, set));
 		lead = set ? lead : probe;
 		for (; i < k; i++) {
 			w->data[i].probe = probe;
@@ -357,22 +337,14 @@ void registers_plan(struct batch *b, struct wanted_list *w, bool render)
 
 const struct wanted *registers_planned(const struct wanted_list *w, uint32_t address)
 {
-	for (size_t i = 0; i < w->n; i++)
-		if (concerns(&w->data[i], true) && w->data[i].address == address)
-			return &w->data[i];
-	return NULL;
-}
-
-static bool way_is_shut(int error)
-{
-	return error == EPERM || error == EACCES || error == ENOENT || error == ENODEV || error == ENOTTY;
+	return list_find(w->data, w->n, it, silicon_registers_concerns(it, true) && it->address == address);
 }
 
 void registers_take(struct batch *b, struct wanted_list *w, bool render)
 {
 	for (size_t i = 0; i < w->n; i++) {
 		struct wanted *one = &w->data[i];
-		if (!concerns(one, render))
+		if (!silicon_registers_concerns(one, render))
 			continue;
 		const struct probe *p = &b->probes.data[one->probe], *lead = &b->probes.data[one->lead];
 		if (lead->end == PROBE_GOOD && p->end == PROBE_GOOD && p->n >= 4 * (one->word + 1)) {
@@ -383,7 +355,9 @@ void registers_take(struct batch *b, struct wanted_list *w, bool render)
 		}
 		p = lead->end == PROBE_GOOD ? p : lead;
 		one->request->answer = batch_answer(b, p);
-		b->t->broken[one->way] |= p->end == PROBE_FAILED && way_is_shut(p->error);
+		b->t->broken[one->way] |=
+			p->end == PROBE_FAILED && (p->error == EPERM || p->error == EACCES || p->error == ENOENT ||
+						   p->error == ENODEV || p->error == ENOTTY);
 		if (p->end != PROBE_FAILED && p->end != PROBE_GOOD) {
 			one->way = WAYS;
 			continue;

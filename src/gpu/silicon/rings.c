@@ -1,9 +1,10 @@
-// Rings of the driver and their fences.
+// Rings of the driver and their fences. A ring's file shows its positions and its words; the positions of most rings lie in memory, so that
+// they can be read whatever the GPU does, those of others are registers, for which the gate must be open.
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/bytes.h"
-#include "gpu/silicon/parts.h"
+#include "gpu/silicon/target.h"
 
 enum {
 	RING_HEAD = 12,
@@ -15,17 +16,9 @@ enum {
 };
 
 /** Rings whose positions are registers of their block; those of the others lie in memory. */
-static const char *const of_registers[] = { "vcn*", "jpeg*", "uvd*", "vce*", "vpe*", "umsch*" };
+static const char of_registers[] = "vcn*|jpeg*|uvd*|vce*|vpe*|umsch*";
 /** It is not laid out as a ring of words. */
 static const char cper[] = "cper";
-
-static bool reads_registers(struct str name)
-{
-	for (size_t i = 0; i < sizeof(of_registers) / sizeof(*of_registers); i++)
-		if (str_glob(str_z(of_registers[i]), name))
-			return true;
-	return false;
-}
 
 bool ring_parse(struct arena *a, struct str name, const char *bytes, size_t n, struct ring *ret)
 {
@@ -43,25 +36,6 @@ bool ring_parse(struct arena *a, struct str name, const char *bytes, size_t n, s
 	return !words || (ret->rptr < words && ret->wptr < words && ret->driver_wptr < words);
 }
 
-/** The names behind amdgpu_ring_, one per line. */
-static void list_rings(struct silicon *t)
-{
-	struct batch b = { .t = t };
-	struct text names = { 0 };
-	batch_add(&b, (struct probe){ .kind = PROBE_LIST, .path = arena_z(&b.arena, t->device->debugfs), .size = NAMES_MOST });
-	batch_run(&b, SILICON_QUERY_MS);
-	struct str rest = probe_text(&b.probes.data[0]), name;
-	while (rest.n) {
-		struct str file = str_split(&rest, '\n');
-		if (str_behind(file, S("amdgpu_ring_"), &name) && name.n && !str_starts(name, str_z(cper)))
-			text_printf(&names, STR_FMT "\n", STR_ARG(name));
-	}
-	t->ring_names = arena_str(&t->arena, text_str(&names));
-	t->rings_listed = b.probes.data[0].end == PROBE_GOOD;
-	text_free(&names);
-	batch_free(&b);
-}
-
 /** A ring to read. */
 struct wish {
 	struct str name;
@@ -69,29 +43,25 @@ struct wish {
 	bool registers; // its positions are read from registers
 };
 
-static struct probe probe_of(struct batch *b, const struct wish *w)
-{
-	char file[80];
-	snprintf(file, sizeof(file), "amdgpu_ring_" STR_FMT, STR_ARG(str_cut(w->name, 60)));
-	return (struct probe){ .kind = w->size == RING_HEAD ? PROBE_READ : PROBE_FILE,
-			       .path = silicon_file(b->t, &b->arena, file),
-			       .size = w->size };
-}
-
 /** Adds those whose positions are in memory, or those whose positions are registers; returns the first probe of them. */
 static size_t add_wishes(struct batch *b, const struct wish *wishes, size_t n, bool registers)
 {
 	size_t at = b->probes.len;
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
+		char file[80];
+		snprintf(file, sizeof(file), "amdgpu_ring_" STR_FMT, STR_ARG(str_cut(wishes[i].name, 60)));
 		if (wishes[i].registers == registers)
-			batch_add(b, probe_of(b, &wishes[i]));
+			batch_add(b, (struct probe){ .kind = wishes[i].size == RING_HEAD ? PROBE_READ : PROBE_FILE,
+						     .path = silicon_file(b->t, &b->arena, file),
+						     .size = wishes[i].size });
+	}
 	return at;
 }
 
 /** Reads them into @ret and returns how many were read. Rings that are longer than expected are remembered and stay wishes. */
 static size_t read_wishes(struct silicon *t, struct wish *wishes, size_t *n, struct ring *ret)
 {
-	struct batch b = { .t = t };
+	_cleanup_batch_ struct batch b = { .t = t };
 	size_t good = 0, left = 0, at[2];
 	at[false] = add_wishes(&b, wishes, *n, false);
 	gate_guard(&b);
@@ -112,17 +82,7 @@ static size_t read_wishes(struct silicon *t, struct wish *wishes, size_t *n, str
 		}
 	}
 	*n = left;
-	batch_free(&b);
 	return good;
-}
-
-static bool is_long(const struct silicon *t, struct str name)
-{
-	struct str rest = t->long_rings;
-	while (rest.n)
-		if (str_eq(str_split(&rest, '\n'), name))
-			return true;
-	return false;
 }
 
 static size_t read_rings(struct silicon *t, const struct request *r, struct ring *ret)
@@ -133,17 +93,19 @@ static size_t read_rings(struct silicon *t, const struct request *r, struct ring
 	bool all = t->gate.open && !t->debugfs_dead;
 	while (rest.n && n < RINGS_MOST) {
 		struct str name = str_split(&rest, '\n');
-		bool registers = reads_registers(name), wanted = !r->ring.n || str_eq(r->ring, name);
-		size_t size = r->positions ? RING_HEAD : is_long(t, name) ? RING_MOST : RING_USUAL;
-		if (wanted && (all || !registers))
-			wishes[n++] = (struct wish){ name, size, registers };
+		struct wish w = { name, r->positions ? RING_HEAD : RING_USUAL, str_among(name, STR_MATCHES, of_registers).n };
+		str_each (longer, t->long_rings, '\n')
+			if (str_eq(longer, name) && !r->positions)
+				w.size = RING_MOST;
+		if ((!r->ring.n || str_eq(r->ring, name)) && (all || !w.registers))
+			wishes[n++] = w;
 	}
 	while (n && !t->rings_dead)
 		good += read_wishes(t, wishes, &n, ret + good);
 	return good;
 }
 
-static int by_name(const void *a, const void *b)
+static int rings_by_name(const void *a, const void *b)
 {
 	return str_cmp(((const struct ring *)a)->name, ((const struct ring *)b)->name);
 }
@@ -155,69 +117,65 @@ void rings_answer(struct silicon *t, struct request *r)
 	gate_pass(t, NULL);
 	if (t->gate.asleep || !t->device->debugfs.n || t->rings_dead)
 		return;
-	if (!t->rings_listed)
-		list_rings(t);
+	if (!t->rings_listed) {
+		// The names behind amdgpu_ring_, one per line.
+		_cleanup_batch_ struct batch b = { .t = t };
+		_cleanup_text_ struct text names = { 0 };
+		batch_add(&b, (struct probe){
+				      .kind = PROBE_LIST, .path = arena_z(&b.arena, t->device->debugfs), .size = NAMES_MOST });
+		batch_run(&b, SILICON_QUERY_MS);
+		struct str name;
+		str_each (file, probe_text(&b.probes.data[0]), '\n')
+			if (str_behind(file, S("amdgpu_ring_"), &name) && name.n && !str_starts(name, str_z(cper)))
+				text_printf(&names, STR_FMT "\n", STR_ARG(name));
+		t->ring_names = arena_str(&t->arena, text_str(&names));
+		t->rings_listed = b.probes.data[0].end == PROBE_GOOD;
+	}
 	if (!t->rings_listed)
 		return;
 	struct ring *rings = arena_alloc(&t->arena, RINGS_MOST * sizeof(*rings));
 	size_t n = read_rings(t, r, rings);
-	qsort(rings, n, sizeof(*rings), by_name);
+	qsort(rings, n, sizeof(*rings), rings_by_name);
 	r->rings = rings;
 	r->n = n;
 	r->answer = n ? ANSWER_GIVEN : t->rings_dead ? ANSWER_TIMED_OUT : ANSWER_REFUSED;
 }
 
-static bool number_behind(struct str line, struct str label, uint32_t *ret)
-{
-	struct str value;
-	uint64_t n;
-	if (!str_behind(line, label, &value) || !str_hex(value, &n) || n > UINT32_MAX)
-		return false;
-	*ret = (uint32_t)n;
-	return true;
-}
-
 /** `--- ring 0 (gfx_0.0.0) ---`, then the two numbers; the second `Last emitted` of a ring is that of another fence. */
 size_t fences_parse(struct arena *a, struct str text, const struct ring_fence **ret)
 {
-	VEC(struct ring_fence) list = { 0 };
+	static const char *const labels[] = { "Last signaled fence", "Last emitted" };
+	_cleanup_vec_ VEC(struct ring_fence) list = { 0 };
 	unsigned seen = 0;
 	while (text.n && list.len < RINGS_MOST) {
-		struct str line = str_trim(str_split(&text, '\n')), name;
+		struct str line = str_trim(str_split(&text, '\n')), rest;
 		ptrdiff_t open = str_find(line, S("("));
-		if (str_behind(line, S("--- ring "), &name) && open >= 0) {
-			struct str rest = str_from(line, (size_t)open + 1);
+		uint64_t n;
+		if (str_behind(line, S("--- ring "), &rest) && open >= 0) {
+			rest = str_from(line, (size_t)open + 1);
 			vec_push(&list, ((struct ring_fence){ .ring = arena_str(a, str_split(&rest, ')')) }));
 			seen = 0;
-			continue;
+		} else if (list.len && seen < ARRAY_SIZE(labels) && str_behind(line, str_z(labels[seen]), &rest) &&
+			   str_hex(rest, &n) && n <= UINT32_MAX) {
+			struct ring_fence *last = &list.data[list.len - 1];
+			*(seen++ ? &last->emitted : &last->signaled) = (uint32_t)n;
 		}
-		struct ring_fence *last = list.len ? &list.data[list.len - 1] : NULL;
-		if (last && !seen && number_behind(line, S("Last signaled fence"), &last->signaled))
-			seen = 1;
-		else if (last && seen == 1 && number_behind(line, S("Last emitted"), &last->emitted))
-			seen = 2;
 	}
-	struct ring_fence *kept = arena_alloc(a, list.len * sizeof(*kept) + 1);
-	size_t n = list.len;
-	if (n)
-		memcpy(kept, list.data, n * sizeof(*kept));
-	vec_free(&list);
-	*ret = kept;
-	return n;
+	*ret = arena_copy(a, list.data, list.len * sizeof(*list.data));
+	return list.len;
 }
 
 void fences_answer(struct silicon *t, struct request *r)
 {
-	struct batch b = { .t = t };
+	_cleanup_batch_ struct batch b = { .t = t };
 	const char *path = silicon_file(t, &b.arena, "amdgpu_fence_info");
 	r->answer = ANSWER_REFUSED;
-	if (path && !t->gate.asleep) {
-		batch_add(&b, (struct probe){ .kind = PROBE_FILE, .path = path, .size = FENCES_MOST });
-		batch_run(&b, SILICON_QUERY_MS);
-		r->n = fences_parse(&t->arena, probe_text(&b.probes.data[0]), &r->fences);
-		r->answer = batch_answer(&b, &b.probes.data[0]);
-	}
-	batch_free(&b);
+	if (!path || t->gate.asleep)
+		return;
+	batch_add(&b, (struct probe){ .kind = PROBE_FILE, .path = path, .size = FENCES_MOST });
+	batch_run(&b, SILICON_QUERY_MS);
+	r->n = fences_parse(&t->arena, probe_text(&b.probes.data[0]), &r->fences);
+	r->answer = batch_answer(&b, &b.probes.data[0]);
 }
 
 // --- where an engine stands ---
@@ -262,7 +220,7 @@ uint64_t ring_engine(struct target *t, struct str ring)
 	struct str number;
 	int64_t engine;
 	uint32_t v[3];
-	for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]) && !strcmp(t->kind, "gpu"); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(engines) && !strcmp(t->kind, "gpu"); i++)
 		if (str_behind(ring, str_z(engines[i].ring), &number) && str_number(number, &engine) && engine >= 0 &&
 		    engine < 16 && read_engine(t, engines[i].registers, (unsigned)engine, v))
 			return ((uint64_t)v[1] << 32 | v[0]) + v[2];

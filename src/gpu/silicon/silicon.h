@@ -77,13 +77,8 @@ struct wave_words {
 };
 /** By the block `wave-words` of the part; false where there is none. */
 bool wave_words_of(const struct know *k, struct str gfx, struct wave_words *ret);
-/** A place as the driver's files take it, and back. */
+/** A place as the driver's files take it. */
 struct wave_slot wave_slot_asked(const struct wave_words *w, const struct wave_slot *s);
-struct wave_slot wave_slot_meant(const struct wave_words *w, const struct wave_slot *asked);
-/** Where a value is in the words: valid, idle, in-trap, trap-pending, halted, in-barrier, wave64, vmid, me, pipe, queue, vgprs, sgprs, lds.
- * @ret_word is an index of @names; false where the part has no such value. */
-bool wave_bits_of(const struct know *k, struct str gfx, struct str name, size_t *ret_word, unsigned *ret_high,
-		  unsigned *ret_low);
 /** A wave from the words of an answer, whose first is the type, by the layout for words (layout.h). false: no wave is in the slot. */
 struct wave_layout;
 bool wave_from_words(const struct wave_words *w, const struct wave_layout *l, const uint32_t *words, size_t n,

@@ -1,3 +1,6 @@
+// A GPU looked at several times: its registers and rings, and what they say of its units. Which registers there are to look at, what each
+// field means and who waits for whom is text in knowledge/silicon.know; here is how a list of looks becomes a word about a unit: busy at
+// every look, at none, at some. watch_waves.c does the same for waves.
 #include "gpu/silicon/watch.h"
 #include "source/tape/tape.h"
 
@@ -5,26 +8,21 @@
 
 // --- what is read ---
 
-static void add_register(struct watch *w, struct reg reg, const struct ip *ip, unsigned xcc, bool deep)
-{
-	vec_push(&w->registers, ((struct watched_register){ .reg = reg, .ip = ip, .xcc = xcc, .deep = deep }));
-}
-
-static void add_named(struct watch *w, struct str name, bool deep, const struct register_table *of_dump)
+static void silicon_watch_add_named(struct watch *w, struct str name, bool deep, const struct register_table *of_dump)
 {
 	enum { INSTANCES = 64 };
 	struct device_register found[INSTANCES];
 	struct reg reg;
-	if (!w->device) {
-		if (of_dump && register_find(of_dump, name, &reg))
-			add_register(w, reg, NULL, 0, false);
-		return;
-	}
-	size_t n = device_registers(w->device, name, found, INSTANCES);
+	if (!w->device && of_dump && register_find(of_dump, name, &reg))
+		vec_push(&w->registers, ((struct watched_register){ .reg = reg }));
+	size_t n = w->device ? device_registers(w->device, name, found, INSTANCES) : 0;
 	for (size_t i = 0; i < n && i < INSTANCES; i++) {
-		bool gc = str_is(found[i].ip->name, "gc");
+		const struct ip *ip = found[i].ip;
 		// The render node answers for the first instance; the others are read through debugfs.
-		add_register(w, found[i].reg, found[i].ip, gc ? found[i].ip->instance : 0, deep || found[i].ip->instance);
+		vec_push(&w->registers, ((struct watched_register){ .reg = found[i].reg,
+								    .ip = ip,
+								    .xcc = str_is(ip->name, "gc") ? ip->instance : 0,
+								    .deep = deep || ip->instance }));
 	}
 }
 
@@ -46,9 +44,9 @@ void watch_begin(struct watch *w, const struct know *k, struct target *t, const 
 		w->xccs = d->shaders.xccs;
 	for (size_t i = 0; i < k->watches.len; i++) {
 		for (const struct know_list *l = k->watches.data[i]->render; l; l = l->next)
-			add_named(w, l->text, false, table);
+			silicon_watch_add_named(w, l->text, false, table);
 		for (const struct know_list *l = k->watches.data[i]->deep; l; l = l->next)
-			add_named(w, l->text, true, table);
+			silicon_watch_add_named(w, l->text, true, table);
 	}
 }
 
@@ -90,14 +88,6 @@ static void look_at_registers(struct watch *w, bool deep)
 	}
 }
 
-static struct watched_ring *ring_named(struct watch *w, struct str name)
-{
-	for (size_t i = 0; i < w->rings.len; i++)
-		if (str_eq(w->rings.data[i].name, name))
-			return &w->rings.data[i];
-	return NULL;
-}
-
 static void look_at_rings(struct watch *w)
 {
 	struct request r = { .kind = REQUEST_RINGS, .positions = true };
@@ -106,12 +96,13 @@ static void look_at_rings(struct watch *w)
 	w->rings_known = true;
 	for (size_t i = 0; i < r.n; i++) {
 		const struct ring *ring = &r.rings[i];
-		struct watched_ring *seen = ring_named(w, ring->name);
-		if (!seen) {
-			struct watched_ring new = { .name = arena_str(&w->arena, ring->name), .rptr = ring->rptr };
-			vec_push(&w->rings, new);
-			seen = &w->rings.data[w->rings.len - 1];
-		}
+		size_t at = 0;
+		while (at < w->rings.len && !str_eq(w->rings.data[at].name, ring->name))
+			at++;
+		if (at == w->rings.len)
+			vec_push(&w->rings,
+				 ((struct watched_ring){ .name = arena_str(&w->arena, ring->name), .rptr = ring->rptr }));
+		struct watched_ring *seen = &w->rings.data[at];
 		if (ring->rptr != seen->rptr) {
 			seen->moved = true;
 			seen->waited = 0;
@@ -165,14 +156,9 @@ void watch_look(struct watch *w, bool deep, bool rings)
 
 // --- units ---
 
-static const struct watched_register *read_register(const struct watch *w, unsigned xcc, struct str name)
+static const struct watched_register *silicon_watch_read_register(const struct watch *w, unsigned xcc, struct str name)
 {
-	for (size_t i = 0; i < w->registers.len; i++) {
-		const struct watched_register *r = &w->registers.data[i];
-		if (r->known && r->xcc == xcc && str_eq(r->reg.name, name))
-			return r;
-	}
-	return NULL;
+	return list_find(w->registers.data, w->registers.len, r, r->known && r->xcc == xcc && str_eq(r->reg.name, name));
 }
 
 /** Whether it reads all ones at every look: then nobody answers for it, and its fields say nothing. */
@@ -184,32 +170,27 @@ static bool only_ones(const struct watch *w, const struct watched_register *r)
 	return r->known;
 }
 
-static const struct watched_register *find_register(const struct watch *w, unsigned xcc, struct str name)
+static const struct watched_register *silicon_watch_find_register(const struct watch *w, unsigned xcc, struct str name)
 {
-	const struct watched_register *r = read_register(w, xcc, name);
+	const struct watched_register *r = silicon_watch_read_register(w, xcc, name);
 	return r && !only_ones(w, r) ? r : NULL;
 }
 
-static enum steadiness unit_of(const struct watch_view *v, const struct know_unit *u);
+static enum steadiness silicon_watch_unit_of(const struct watch_view *v, const struct know_unit *u);
 
-/** Whether all waves of the XCC stand, at no barrier, while the memory path is busy at every look. */
-static bool stand_before_memory(const struct watch_view *v)
-{
-	const struct wave_state *s = v->waves, *all = watch_wave_state(v->watch, v->xcc);
-	const struct know_unit *memory = know_unit(v->watch->know, S("memory"));
-	return s->count && s->count == all->count && !s->moved && !s->barrier && !s->halted && memory &&
-	       unit_of(v, memory) == STEADY_SET;
-}
-
+/** @waves, @waves-memory, @waves-barrier: most of them do that. One that has just come to a barrier says nothing. */
 static enum steadiness pseudo_field(const struct watch_view *v, struct str name)
 {
-	const struct wave_state *s = v->waves;
+	const struct wave_state *s = v->waves, *all = watch_wave_state(v->watch, v->xcc);
+	const bool before_memory = str_is(name, "@waves-memory");
 	if (!s)
 		return STEADY_UNKNOWN;
-	if (str_is(name, "@waves-memory") && stand_before_memory(v))
+	// All waves of the XCC stand, at no barrier, while the memory path is busy at every look.
+	const struct know_unit *memory = know_unit(v->watch->know, S("memory"));
+	if (before_memory && s->count && s->count == all->count && !s->moved && !s->barrier && !s->halted && memory &&
+	    silicon_watch_unit_of(v, memory) == STEADY_SET)
 		return STEADY_SET;
-	// Most of them: one that has just come to a barrier says nothing.
-	size_t n = str_is(name, "@waves") ? s->count : s->moved ? 0 : str_is(name, "@waves-memory") ? s->memory : s->barrier;
+	size_t n = str_is(name, "@waves") ? s->count : s->moved ? 0 : before_memory ? s->memory : s->barrier;
 	return n * 2 > s->count ? STEADY_SET : STEADY_CLEAR;
 }
 
@@ -219,7 +200,7 @@ static enum steadiness one_field(const struct watch_view *v, struct str name)
 	if (str_starts(name, S("@")))
 		return pseudo_field(v, name);
 	struct str field_name = name, register_name = str_split(&field_name, '.');
-	const struct watched_register *r = find_register(w, v->xcc, register_name);
+	const struct watched_register *r = silicon_watch_find_register(w, v->xcc, register_name);
 	struct reg_field field;
 	if (!r || !register_field_find(&r->reg, field_name, &field))
 		return STEADY_UNKNOWN;
@@ -233,7 +214,7 @@ static enum steadiness one_field(const struct watch_view *v, struct str name)
 	return set == looks ? STEADY_SET : set ? STEADY_NOT : STEADY_CLEAR;
 }
 
-static enum steadiness either(enum steadiness a, enum steadiness b)
+static enum steadiness silicon_watch_either(enum steadiness a, enum steadiness b)
 {
 	if (a == STEADY_SET || b == STEADY_SET)
 		return STEADY_SET;
@@ -242,36 +223,23 @@ static enum steadiness either(enum steadiness a, enum steadiness b)
 	return a == STEADY_UNKNOWN ? b : a;
 }
 
-/** Any of the fields of a list: `REGISTER.FIELD` or @waves. */
-static enum steadiness fields_of(const struct watch_view *v, const struct know_list *fields)
+static enum steadiness silicon_watch_unit_of(const struct watch_view *v, const struct know_unit *u)
 {
-	enum steadiness all = STEADY_UNKNOWN;
-	for (; fields; fields = fields->next)
-		all = either(all, one_field(v, fields->text));
-	return all;
-}
-
-static enum steadiness opposite(enum steadiness s)
-{
-	return s == STEADY_SET ? STEADY_CLEAR : s == STEADY_CLEAR ? STEADY_SET : s;
-}
-
-/** Whether a register has no bit set at any look: the part has the register, but not the engine. */
-static bool nothing_there(const struct watch *w, unsigned xcc, struct str field)
-{
-	const struct watched_register *r = find_register(w, xcc, str_split(&field, '.'));
-	uint32_t bits = 0;
-	for (size_t i = 0; r && i < w->looks; i++)
-		bits |= r->known >> i & 1 ? r->values[i] : 0;
-	return !bits;
-}
-
-static enum steadiness unit_of(const struct watch_view *v, const struct know_unit *u)
-{
-	enum steadiness busy = fields_of(v, u->busy);
-	for (const struct know_list *l = u->idle; l; l = l->next)
-		if (!nothing_there(v->watch, v->xcc, l->text))
-			busy = either(busy, opposite(one_field(v, l->text)));
+	const struct watch *w = v->watch;
+	enum steadiness busy = STEADY_UNKNOWN;
+	for (const struct know_list *l = u->busy; l; l = l->next)
+		busy = silicon_watch_either(busy, one_field(v, l->text));
+	for (const struct know_list *l = u->idle; l; l = l->next) {
+		struct str field = l->text;
+		const struct watched_register *r = silicon_watch_find_register(w, v->xcc, str_split(&field, '.'));
+		uint32_t bits = 0;
+		for (size_t i = 0; r && i < w->looks; i++)
+			bits |= r->known >> i & 1 ? r->values[i] : 0;
+		if (!bits) // at no look: the part has the register, but not the engine
+			continue;
+		const enum steadiness idle = one_field(v, l->text);
+		busy = silicon_watch_either(busy, idle == STEADY_SET ? STEADY_CLEAR : idle == STEADY_CLEAR ? STEADY_SET : idle);
+	}
 	return busy;
 }
 
@@ -283,22 +251,16 @@ struct watch_view watch_xcc(const struct watch *w, unsigned xcc)
 enum steadiness watch_unit(const struct watch *w, unsigned xcc, const struct know_unit *u)
 {
 	const struct watch_view v = watch_xcc(w, xcc);
-	return unit_of(&v, u);
-}
-
-/** Whether a ring that it serves is there. The registers of MES are on parts, too, whose driver does without it. */
-static bool serves_rings(const struct watch *w, const struct know_unit *u)
-{
-	for (size_t i = 0; i < w->rings.len; i++)
-		for (const struct know_list *l = u->rings; l; l = l->next)
-			if (str_glob(l->text, w->rings.data[i].name))
-				return true;
-	return false;
+	return silicon_watch_unit_of(&v, u);
 }
 
 bool watch_still(const struct watch *w, unsigned xcc, const struct know_unit *u, uint32_t *ret_value)
 {
-	const struct watched_register *r = u->still.n && serves_rings(w, u) ? find_register(w, xcc, u->still) : NULL;
+	// Whether a ring that it serves is there: the registers of MES are on parts, too, whose driver does without it.
+	bool serves = false;
+	for (size_t i = 0; i < w->rings.len; i++)
+		serves |= patterns_fit(u->rings, w->rings.data[i].name);
+	const struct watched_register *r = u->still.n && serves ? silicon_watch_find_register(w, xcc, u->still) : NULL;
 	size_t looks = 0;
 	*ret_value = 0;
 	for (size_t i = 0; r && i < w->looks; i++) {
@@ -311,21 +273,19 @@ bool watch_still(const struct watch *w, unsigned xcc, const struct know_unit *u,
 	return looks > 1;
 }
 
-/** Where waves could not be read, their launcher says whether there are any to wait for. */
-static enum steadiness wait_field(const struct watch_view *v, struct str field)
-{
-	const struct know_unit *spi = know_unit(v->watch->know, S("SPI"));
-	enum steadiness s = one_field(v, field);
-	return s == STEADY_UNKNOWN && str_is(field, "@waves") && spi ? unit_of(v, spi) : s;
-}
-
 const struct know_unit *watch_waits(const struct watch_view *v, const struct know_unit *u)
 {
+	const struct know_unit *spi = know_unit(v->watch->know, S("SPI"));
 	for (const struct know_pair *p = u->waits; p; p = p->next) {
 		struct str rest = p->value;
-		for (struct str field = str_word(&rest); field.n; field = str_word(&rest))
-			if (wait_field(v, field) == STEADY_SET)
+		for (struct str field = str_word(&rest); field.n; field = str_word(&rest)) {
+			enum steadiness s = one_field(v, field);
+			// Where waves could not be read, their launcher says whether there are any to wait for.
+			if (s == STEADY_UNKNOWN && str_is(field, "@waves") && spi)
+				s = silicon_watch_unit_of(v, spi);
+			if (s == STEADY_SET)
 				return know_unit(v->watch->know, p->name);
+		}
 	}
 	return NULL;
 }
@@ -334,18 +294,16 @@ size_t watch_chain(const struct watch_view *v, const struct know_unit **ret, siz
 {
 	const struct know *k = v->watch->know;
 	size_t n = 0;
-	const struct know_unit *u = NULL;
+	const struct know_unit *u = NULL, *busy = NULL;
 	// In the order of the knowledge file: from where commands come in to where memory is.
 	for (size_t i = 0; i < k->units.len && !u; i++)
-		if (unit_of(v, k->units.data[i]) == STEADY_SET && watch_waits(v, k->units.data[i]))
-			u = k->units.data[i];
-	for (size_t i = 0; i < k->units.len && !u; i++)
-		if (unit_of(v, k->units.data[i]) == STEADY_SET)
-			u = k->units.data[i];
-	for (; u && n < most; u = watch_waits(v, u)) {
-		for (size_t i = 0; i < n; i++)
-			if (ret[i] == u)
-				return n;
+		if (silicon_watch_unit_of(v, k->units.data[i]) == STEADY_SET) {
+			busy = busy ? busy : k->units.data[i];
+			u = watch_waits(v, k->units.data[i]) ? k->units.data[i] : NULL;
+		}
+	for (u = u ? u : busy; u && n < most; u = watch_waits(v, u)) {
+		if (list_find(ret, n, it, *it == u))
+			return n;
 		ret[n++] = u;
 	}
 	return n;
@@ -353,32 +311,23 @@ size_t watch_chain(const struct watch_view *v, const struct know_unit **ret, siz
 
 const struct know_unit *watch_ring_unit(const struct know *k, struct str ring)
 {
-	for (size_t i = 0; i < k->units.len; i++)
-		for (const struct know_list *l = k->units.data[i]->rings; l; l = l->next)
-			if (str_glob(l->text, ring))
-				return k->units.data[i];
-	return NULL;
+	return list_find_of(k->units.data, k->units.len, it, patterns_fit(it->rings, ring));
 }
 
 // --- what does not answer, or was not read ---
 
-/** Whether waves were looked at, and none of an XCC could be read though it has some at every look. */
-static bool waves_unread(const struct watch *w, unsigned xcc)
-{
-	const struct know_unit *spi = know_unit(w->know, S("SPI"));
-	for (size_t look = 0; look < w->wave_looks; look++)
-		for (size_t i = 0; i < w->waves[look].nunits; i++)
-			if (w->waves[look].units[i].xcc == xcc)
-				return false;
-	return w->wave_looks && spi && watch_unit(w, xcc, spi) == STEADY_SET;
-}
-
 bool watch_xcc_seen(const struct watch *w, unsigned xcc)
 {
+	const struct know_unit *spi = know_unit(w->know, S("SPI"));
+	bool registers = false, waves = false;
 	for (size_t i = 0; i < w->registers.len; i++)
-		if (w->registers.data[i].known && w->registers.data[i].xcc == xcc)
-			return !waves_unread(w, xcc);
-	return false;
+		registers |= w->registers.data[i].known && w->registers.data[i].xcc == xcc;
+	for (size_t look = 0; look < w->wave_looks; look++)
+		for (size_t i = 0; i < w->waves[look].nunits; i++)
+			waves |= w->waves[look].units[i].xcc == xcc;
+	// Waves were looked at, and none could be read though it has some at every look.
+	const bool unread = !waves && w->wave_looks && spi && watch_unit(w, xcc, spi) == STEADY_SET;
+	return registers && !unread;
 }
 
 unsigned watch_xccs_unseen(const struct watch *w)
@@ -391,24 +340,18 @@ unsigned watch_xccs_unseen(const struct watch *w)
 
 bool watch_all_ones(const struct watch *w)
 {
-	size_t known = 0;
-	for (size_t i = 0; i < w->registers.len; i++) {
-		const struct watched_register *r = &w->registers.data[i];
-		known += r->known != 0;
-		if (r->known && !only_ones(w, r))
-			return false;
-	}
-	return known;
+	return list_find(w->registers.data, w->registers.len, r, r->known) &&
+	       !list_find(w->registers.data, w->registers.len, r, r->known && !only_ones(w, r));
 }
 
 bool watch_unit_ones(const struct watch *w, unsigned xcc, const struct know_unit *u)
 {
 	size_t known = 0;
 	const struct know_list *const lists[] = { u->busy, u->idle };
-	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
 		for (const struct know_list *l = lists[i]; l; l = l->next) {
 			struct str rest = l->text;
-			const struct watched_register *r = read_register(w, xcc, str_split(&rest, '.'));
+			const struct watched_register *r = silicon_watch_read_register(w, xcc, str_split(&rest, '.'));
 			known += r != NULL;
 			if (r && !only_ones(w, r))
 				return false;
@@ -446,8 +389,5 @@ bool watch_block_ones(const struct watch *w, struct str ip, unsigned instance)
 
 bool watch_ring_waits(const struct watch *w)
 {
-	for (size_t i = 0; i < w->rings.len; i++)
-		if (!w->rings.data[i].moved && w->rings.data[i].waited)
-			return true;
-	return false;
+	return list_find(w->rings.data, w->rings.len, it, !it->moved && it->waited) != NULL;
 }

@@ -42,10 +42,10 @@ struct wave_state {
 	size_t changed; // came or went
 	size_t memory;  // stand still with memory operations open
 	size_t barrier, halted;
-	uint32_t stop_reasons;          // of all of them, bits of enum stop_reason
+	uint32_t stop_reasons;                                             // of all of them, bits of enum stop_reason
 	enum sgprs_seen { SGPRS_UNREAD, SGPRS_STILL, SGPRS_CHANGE } sgprs; // of some, between the looks at all
-	uint64_t barrier_pc;            // where most of those at a barrier are
-	const struct wave *barrier_one; // one of those
+	uint64_t barrier_pc;                                               // where most of those at a barrier are
+	const struct wave *barrier_one;                                    // one of those
 	size_t loops; // each wave stayed in one of this many short pieces of code, each as long as a loop; 0: they moved around
 	uint64_t loop_bytes;    // the size of the one where most of them are
 	uint64_t pc;            // where most of them are; where some move, most of those that are at no barrier
@@ -54,7 +54,7 @@ struct wave_state {
 
 /** Waves that belong together: those of an XCC, or of one address space and one hardware queue there. */
 struct wave_set {
-	bool whole; // all of the XCC
+	bool whole;          // all of the XCC
 	struct wave_slot of; // whose XCC, VMID and place of a queue they have
 	struct wave_state state;
 };
@@ -80,8 +80,8 @@ struct watch {
 	bool rings_known;
 	size_t wave_looks;
 	struct wave_look waves[WAVE_LOOKS_MOST];
-	bool waves_sampled;                        // they are not all that there are
-	struct wave_set *xccs_waves;             // of each XCC as a whole
+	bool waves_sampled;          // they are not all that there are
+	struct wave_set *xccs_waves; // of each XCC as a whole
 	size_t ngroups;
 	struct wave_set *groups; // those of each address space and queue
 	VEC(struct sgprs_read) sgprs;

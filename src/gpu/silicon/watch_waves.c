@@ -21,27 +21,6 @@ static bool slots_equal(const struct wave_slot *x, const struct wave_slot *y)
 	       x->slot == y->slot;
 }
 
-/** Both lists are in the order of slots; what is in the same slot mostly has the same place in them. */
-static const struct wave *in_slot(const struct wave *list, size_t n, size_t near, const struct wave *wave)
-{
-	for (size_t i = 0; i < n; i++) {
-		const struct wave *other = &list[(near + i) % n];
-		if (slots_equal(&other->slot, &wave->slot))
-			return other;
-	}
-	return NULL;
-}
-
-/** The register that counts a wave's memory operations. */
-static bool counting_register(const struct watch *w, struct reg *ret)
-{
-	unsigned version[3];
-	const struct register_table *t = gc_of_gfx(w->know, w->device->gfx, version) ?
-						 register_table_for(S("gc"), version[0], version[1], version[2], NULL) :
-						 NULL;
-	return t && register_find(t, S("SQ_WAVE_IB_STS"), ret);
-}
-
 /** Whether memory operations of a wave have not come back. */
 static bool memory_open(const struct reg *reg, const struct wave *wave)
 {
@@ -62,6 +41,8 @@ static bool memory_open(const struct reg *reg, const struct wave *wave)
 
 static bool covers(const struct wave_look *l, unsigned xcc) { return !l->xccs || l->xccs >> xcc & 1; }
 
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+
 static bool belongs(const struct wave_set *g, const struct wave_slot *s)
 {
 	const struct wave_slot *o = &g->of;
@@ -69,37 +50,31 @@ static bool belongs(const struct wave_set *g, const struct wave_slot *s)
 	       (g->whole || (s->vmid == o->vmid && s->me == o->me && s->pipe == o->pipe && s->queue == o->queue));
 }
 
-/** How many of them a look covered. */
-static size_t looked_at(const struct wave_look *l, const struct wave_set *g, size_t before)
-{
-	size_t n = 0;
-	for (size_t i = 0; i < l->nslots; i++)
-		n += belongs(g, &l->slots[i]);
-	return l->slots ? n : before;
-}
-
-static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
-
 /** What a look shows against the first. Returns whether a wave was too far from where it had been to be in a loop. */
 static bool compare_looks(const struct watch *w, const struct wave_set *g, const struct wave_look *l, struct wave_state *s)
 {
 	const struct wave_look *first = &w->waves[0];
-	size_t before = 0, now = 0, moved = 0, came = 0;
+	size_t before = 0, now = 0, moved = 0, came = 0, asked = 0;
 	bool strayed = false;
 	for (size_t i = 0; i < first->n; i++)
 		before += belongs(g, &first->waves[i].slot);
 	for (size_t i = 0; i < l->n; i++) {
-		const struct wave *wave = &l->waves[i];
+		const struct wave *wave = &l->waves[i], *old = NULL;
 		if (!belongs(g, &wave->slot))
 			continue;
-		const struct wave *old = in_slot(first->waves, first->n, i, wave);
+		// Both lists are in the order of slots; what is in the same slot mostly has the same place in them.
+		for (size_t k = 0; k < first->n && !old; k++)
+			if (slots_equal(&first->waves[(i + k) % first->n].slot, &wave->slot))
+				old = &first->waves[(i + k) % first->n];
 		old = old && belongs(g, &old->slot) ? old : NULL;
 		now++;
 		came += !old;
 		moved += old && old->pc != wave->pc;
 		strayed |= old && (old->pc > wave->pc ? old->pc - wave->pc : wave->pc - old->pc) > LOOP_BYTES;
 	}
-	size_t of = looked_at(l, g, before), stayed = now - came, changed = came + (of > stayed ? of - stayed : 0);
+	for (size_t i = 0; i < l->nslots; i++)
+		asked += belongs(g, &l->slots[i]);
+	size_t of = l->slots ? asked : before, stayed = now - came, changed = came + (of > stayed ? of - stayed : 0);
 	of = larger(of, 1);
 	before = larger(before, 1);
 	s->changed = larger(s->changed, changed * before / of);
@@ -107,18 +82,12 @@ static bool compare_looks(const struct watch *w, const struct wave_set *g, const
 	return strayed;
 }
 
-static int compare_pcs(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-	return x < y ? -1 : x > y;
-}
-
 /** The pc at which most are. */
 static uint64_t common_pc(uint64_t *pcs, size_t n)
 {
 	uint64_t best = 0;
 	size_t most = 0;
-	qsort(pcs, n, sizeof(*pcs), compare_pcs);
+	qsort(pcs, n, sizeof(*pcs), compare_numbers);
 	for (size_t i = 0, end; i < n; i = end) {
 		for (end = i; end < n && pcs[end] == pcs[i]; end++)
 			;
@@ -140,12 +109,12 @@ static void count_loops(const struct watch *w, const struct wave_set *g, struct 
 	bool some = s->moved && s->barrier < s->count;
 	for (size_t look = 0; look < w->wave_looks; look++)
 		all += w->waves[look].n;
-	uint64_t *pcs = mem_alloc(all * sizeof(*pcs) + 1);
+	_cleanup_free_ uint64_t *pcs = mem_alloc(all * sizeof(*pcs) + 1);
 	for (size_t look = 0; look < w->wave_looks; look++)
 		for (size_t i = 0; i < w->waves[look].n; i++)
 			if (belongs(g, &w->waves[look].waves[i].slot) && !(some && waits_at_barrier(&w->waves[look].waves[i])))
 				pcs[n++] = w->waves[look].waves[i].pc;
-	qsort(pcs, n, sizeof(*pcs), compare_pcs);
+	qsort(pcs, n, sizeof(*pcs), compare_numbers);
 	for (size_t i = 0, end; i < n; i = end) {
 		for (end = i; end < n && pcs[end] - pcs[i] <= LOOP_BYTES; end++)
 			;
@@ -153,7 +122,6 @@ static void count_loops(const struct watch *w, const struct wave_set *g, struct 
 		if (s->pc >= pcs[i] && s->pc <= pcs[end - 1])
 			s->loop_bytes = pcs[end - 1] - pcs[i];
 	}
-	free(pcs);
 }
 
 static const struct wave_look *newest_of_all(const struct watch *w, unsigned xcc)
@@ -165,37 +133,20 @@ static const struct wave_look *newest_of_all(const struct watch *w, unsigned xcc
 }
 
 /** The pc at which most of those at a barrier are, or most of the others. *@ret_one is one of those. */
-static uint64_t find_place(const struct watch *w, const struct wave_set *g, bool barrier, const struct wave **ret_one)
+static uint64_t watch_waves_find_place(const struct watch *w, const struct wave_set *g, bool barrier,
+				       const struct wave **ret_one)
 {
 	const struct wave_look *newest = newest_of_all(w, g->of.xcc);
-	uint64_t *pcs = mem_alloc(newest->n * sizeof(*pcs) + 1);
+	_cleanup_free_ uint64_t *pcs = mem_alloc(newest->n * sizeof(*pcs) + 1);
 	size_t n = 0;
 	for (size_t i = 0; i < newest->n; i++)
 		if (belongs(g, &newest->waves[i].slot) && waits_at_barrier(&newest->waves[i]) == barrier)
 			pcs[n++] = newest->waves[i].pc;
 	uint64_t pc = common_pc(pcs, n);
-	for (size_t i = 0; i < newest->n; i++)
-		if (belongs(g, &newest->waves[i].slot) && newest->waves[i].pc == pc &&
-		    waits_at_barrier(&newest->waves[i]) == barrier) {
-			*ret_one = &newest->waves[i];
-			break;
-		}
-	free(pcs);
+	const struct wave *one = list_find(newest->waves, newest->n, it,
+					   belongs(g, &it->slot) && it->pc == pc && waits_at_barrier(it) == barrier);
+	*ret_one = one ? one : *ret_one;
 	return pc;
-}
-
-static void judge_moves(const struct watch *w, const struct wave_set *g, struct wave_state *s)
-{
-	bool strayed = false;
-	for (size_t look = 1; look < w->wave_looks; look++)
-		if (covers(&w->waves[look], g->of.xcc))
-			strayed |= compare_looks(w, g, &w->waves[look], s);
-	if (s->moved && s->barrier && s->barrier < s->count)
-		s->pc = find_place(w, g, false, &s->one);
-	count_loops(w, g, s);
-	// Waves that end make place for others: then the kernel gets on.
-	if (strayed || s->loops > LOOPS_MOST || s->changed * 10 > s->count)
-		s->loops = 0;
 }
 
 /** Whether SGPRs of its waves were other ones at another look: a loop that counts has its counter there, one that waits has none. */
@@ -216,13 +167,16 @@ static enum sgprs_seen compare_sgprs(const struct watch *w, const struct wave_se
 	return seen;
 }
 
-static struct wave_state state_of(const struct watch *w, const struct wave_set *g)
+static struct wave_state set_state(const struct watch *w, const struct wave_set *g)
 {
 	struct wave_state s = { .sgprs = compare_sgprs(w, g) };
 	const struct wave_look *newest = newest_of_all(w, g->of.xcc);
-	struct reg counts;
-	bool counted = counting_register(w, &counts);
-	uint64_t *pcs = mem_alloc(newest->n * sizeof(*pcs) + 1);
+	unsigned v[3];
+	struct reg counts; // the register that counts a wave's memory operations
+	const struct register_table *t =
+		gc_of_gfx(w->know, w->device->gfx, v) ? register_table_for(S("gc"), v[0], v[1], v[2], NULL) : NULL;
+	const bool counted = t && register_find(t, S("SQ_WAVE_IB_STS"), &counts);
+	_cleanup_free_ uint64_t *pcs = mem_alloc(newest->n * sizeof(*pcs) + 1);
 	for (size_t i = 0; i < newest->n; i++) {
 		const struct wave *wave = &newest->waves[i];
 		if (!belongs(g, &wave->slot))
@@ -234,44 +188,40 @@ static struct wave_state state_of(const struct watch *w, const struct wave_set *
 		s.memory += counted && memory_open(&counts, wave);
 	}
 	s.pc = common_pc(pcs, s.count);
-	for (size_t i = 0; i < newest->n && !s.one; i++)
-		if (belongs(g, &newest->waves[i].slot) && newest->waves[i].pc == s.pc)
-			s.one = &newest->waves[i];
+	s.one = list_find(newest->waves, newest->n, it, belongs(g, &it->slot) && it->pc == s.pc);
 	if (s.barrier)
-		s.barrier_pc = find_place(w, g, true, &s.barrier_one);
-	judge_moves(w, g, &s);
-	free(pcs);
+		s.barrier_pc = watch_waves_find_place(w, g, true, &s.barrier_one);
+	bool strayed = false;
+	for (size_t look = 1; look < w->wave_looks; look++)
+		if (covers(&w->waves[look], g->of.xcc))
+			strayed |= compare_looks(w, g, &w->waves[look], &s);
+	if (s.moved && s.barrier && s.barrier < s.count)
+		s.pc = watch_waves_find_place(w, g, false, &s.one);
+	count_loops(w, g, &s);
+	// Waves that end make place for others: then the kernel gets on.
+	if (strayed || s.loops > LOOPS_MOST || s.changed * 10 > s.count)
+		s.loops = 0;
 	return s;
 }
 
-/** Each address space and queue that the newest look saw on an XCC. */
-static void find_groups(struct watch *w)
+/** The state of the waves of each XCC, and of each address space and queue that the newest look saw there. */
+static void judge_groups(struct watch *w)
 {
+	w->xccs_waves = arena_alloc(&w->arena, w->xccs * sizeof(*w->xccs_waves));
 	w->ngroups = 0;
 	w->groups = arena_alloc(&w->arena, GROUPS_MOST * sizeof(*w->groups));
 	for (unsigned xcc = 0; xcc < w->xccs; xcc++) {
 		const struct wave_look *newest = newest_of_all(w, xcc);
+		w->xccs_waves[xcc] = (struct wave_set){ .whole = true, .of.xcc = xcc };
+		w->xccs_waves[xcc].state = set_state(w, &w->xccs_waves[xcc]);
 		for (size_t i = 0; i < newest->n; i++) {
 			const struct wave_slot *s = &newest->waves[i].slot;
-			bool known = s->xcc != xcc;
-			for (size_t g = 0; g < w->ngroups && !known; g++)
-				known = belongs(&w->groups[g], s);
-			if (!known && w->ngroups < GROUPS_MOST)
+			if (s->xcc == xcc && w->ngroups < GROUPS_MOST && !list_find(w->groups, w->ngroups, it, belongs(it, s)))
 				w->groups[w->ngroups++] = (struct wave_set){ .of = *s };
 		}
 	}
-}
-
-static void judge_groups(struct watch *w)
-{
-	w->xccs_waves = arena_alloc(&w->arena, w->xccs * sizeof(*w->xccs_waves));
-	for (unsigned xcc = 0; xcc < w->xccs; xcc++) {
-		w->xccs_waves[xcc] = (struct wave_set){ .whole = true, .of.xcc = xcc };
-		w->xccs_waves[xcc].state = state_of(w, &w->xccs_waves[xcc]);
-	}
-	find_groups(w);
 	for (size_t g = 0; g < w->ngroups; g++)
-		w->groups[g].state = state_of(w, &w->groups[g]);
+		w->groups[g].state = set_state(w, &w->groups[g]);
 }
 
 /** Reads SGPRs of some waves of each group of the look at all that was just made. */
@@ -292,11 +242,9 @@ static void read_sgprs(struct watch *w)
 	}
 }
 
-static void look(struct watch *w, struct request *r)
+static void watch_waves_look_at_waves(struct watch *w, struct request *r)
 {
-	if (w->wave_looks == WAVE_LOOKS_MOST || !w->gate.open || !w->device)
-		return;
-	if (target_ask(w->target, r) != ANSWER_GIVEN)
+	if (w->wave_looks == WAVE_LOOKS_MOST || !w->gate.open || !w->device || target_ask(w->target, r) != ANSWER_GIVEN)
 		return;
 	// The list is the target's own and is made anew at the next look.
 	const struct wave *copy = arena_copy(&w->arena, r->waves, r->n * sizeof(*copy));
@@ -309,14 +257,8 @@ static void look(struct watch *w, struct request *r)
 /** Whether every group on the XCC goes about in its code. */
 static bool all_at_work(const struct watch *w, unsigned xcc)
 {
-	bool any = false;
-	for (size_t g = 0; w->wave_looks && g < w->ngroups; g++) {
-		const struct wave_state *s = &w->groups[g].state;
-		if (w->groups[g].of.xcc == xcc && (!s->moved || s->loops))
-			return false;
-		any |= w->groups[g].of.xcc == xcc;
-	}
-	return any;
+	return w->wave_looks && list_find(w->groups, w->ngroups, g, g->of.xcc == xcc) &&
+	       !list_find(w->groups, w->ngroups, g, g->of.xcc == xcc && (!g->state.moved || g->state.loops));
 }
 
 void watch_waves(struct watch *w, bool sample)
@@ -334,7 +276,7 @@ void watch_waves(struct watch *w, bool sample)
 	if (w->xccs > 1 && !r.xccs)
 		r.xccs = 1;
 	size_t before = w->wave_looks;
-	look(w, &r);
+	watch_waves_look_at_waves(w, &r);
 	if (!sample && w->wave_looks > before) {
 		read_sgprs(w);
 		judge_groups(w);
@@ -362,7 +304,7 @@ void watch_some_waves(struct watch *w)
 	if (!n)
 		return;
 	struct request r = { .kind = REQUEST_WAVES, .slots = slots, .nslots = n };
-	look(w, &r);
+	watch_waves_look_at_waves(w, &r);
 }
 
 const struct wave_state *watch_wave_state(const struct watch *w, unsigned xcc)
@@ -372,10 +314,8 @@ const struct wave_state *watch_wave_state(const struct watch *w, unsigned xcc)
 
 const struct wave_state *watch_state_of(const struct watch *w, const struct wave_slot *s)
 {
-	for (size_t g = 0; w->wave_looks && g < w->ngroups; g++)
-		if (belongs(&w->groups[g], s))
-			return &w->groups[g].state;
-	return watch_wave_state(w, s->xcc);
+	const struct wave_set *g = w->wave_looks ? list_find(w->groups, w->ngroups, it, belongs(it, s)) : NULL;
+	return g ? &g->state : watch_wave_state(w, s->xcc);
 }
 
 bool watch_waves_at_work(const struct watch *w)
@@ -386,10 +326,86 @@ bool watch_waves_at_work(const struct watch *w)
 		if (!s || (!s->count && !(spi && watch_unit(w, xcc, spi) == STEADY_CLEAR)))
 			return false;
 	}
-	for (size_t g = 0; g < w->ngroups; g++) {
-		const struct wave_state *s = &w->groups[g].state;
-		if (s->count < SAMPLE_WAVES || s->moved * 2 < s->count || s->loops)
-			return false;
+	return w->ngroups && !list_find(w->groups, w->ngroups, g,
+					g->state.count < SAMPLE_WAVES || g->state.moved * 2 < g->state.count || g->state.loops);
+}
+
+// --- which units of a GPU there are, and what the waves on each of them do ---
+
+/** <0: @a comes before @b, as units and slots are looked at. */
+static int place_order(const struct wave_unit *a, const struct wave_unit *b)
+{
+	const unsigned x[] = { a->xcc, a->se, a->sh, a->cu }, y[] = { b->xcc, b->se, b->sh, b->cu };
+	for (size_t i = 0; i < ARRAY_SIZE(x); i++)
+		if (x[i] != y[i])
+			return x[i] < y[i] ? -1 : 1;
+	return 0;
+}
+
+static struct wave_unit watch_waves_unit_of(const struct wave *w)
+{
+	return (struct wave_unit){ w->slot.xcc, w->slot.se, w->slot.sh, w->slot.cu, true };
+}
+
+static int slot_order(const struct wave *a, const struct wave *b)
+{
+	const struct wave_unit x = watch_waves_unit_of(a), y = watch_waves_unit_of(b);
+	const int order = place_order(&x, &y);
+	if (order)
+		return order;
+	if (a->slot.simd != b->slot.simd)
+		return a->slot.simd < b->slot.simd ? -1 : 1;
+	return a->slot.slot < b->slot.slot ? -1 : a->slot.slot > b->slot.slot;
+}
+
+/** Marks those of @now that were at another pc in @before. Both are in the order of slots. */
+static void mark_moved(const struct wave_look *now, const struct wave_look *before, bool *moved)
+{
+	for (size_t i = 0, k = 0; i < now->n && k < before->n;) {
+		const int order = slot_order(&now->waves[i], &before->waves[k]);
+		if (!order)
+			moved[i] |= now->waves[i].pc != before->waves[k].pc;
+		i += order <= 0;
+		k += order >= 0;
 	}
-	return w->ngroups;
+}
+
+size_t watch_units(const struct watch *w, struct arena *a, const struct unit_seen **ret)
+{
+	struct wave_words words;
+	size_t at = w->wave_looks;
+	while (at && w->waves[at - 1].slots)
+		at--;
+	const struct wave_look *l = at ? &w->waves[at - 1] : NULL;
+	if (!l || w->waves_sampled || !l->nunits || !w->device || !wave_words_of(w->know, w->device->gfx, &words))
+		return 0;
+	// KFD counts the units, too: where it counts others, a unit that is not there has answered as one without a wave.
+	int64_t cus = 0, active = w->device->active_cus;
+	for (size_t i = 0; i < l->nunits; i++)
+		cus += l->units[i].there ? 1 + words.wgp : 0;
+	if (active && (l->xccs ? cus > active : cus != active))
+		return 0;
+	struct unit_seen *units = arena_alloc(a, l->nunits * sizeof(*units));
+	bool *moved = arena_alloc(a, l->n + 1);
+	for (size_t i = 0; i < w->wave_looks; i++)
+		mark_moved(l, &w->waves[i], moved);
+	for (size_t i = 0; i < l->nunits; i++)
+		units[i] = (struct unit_seen){ .at = l->units[i], .wgp = words.wgp };
+	for (size_t i = 0, u = 0; i < l->n; i++) {
+		const struct wave_unit of = watch_waves_unit_of(&l->waves[i]);
+		while (u < l->nunits && place_order(&units[u].at, &of) < 0)
+			u++;
+		if (u < l->nunits && !place_order(&units[u].at, &of)) {
+			const struct wave_state *s = watch_state_of(w, &l->waves[i].slot);
+			const bool barrier = waits_at_barrier(&l->waves[i]),
+				   caught = !barrier && (!moved[i] || (s && s->loops));
+			units[u].waves++;
+			units[u].barrier += barrier;
+			units[u].caught += caught;
+			if (caught || units[u].waves == 1)
+				units[u].pc = l->waves[i].pc;
+		}
+	}
+	*ret = units;
+	return l->nunits;
 }

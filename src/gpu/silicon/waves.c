@@ -3,7 +3,9 @@
 #include <stdlib.h>
 
 #include "base/bytes.h"
-#include "gpu/silicon/parts.h"
+#include "gpu/layout.h"
+#include "gpu/silicon/target.h"
+#include "gpu/silicon/silicon.h"
 
 /** What a unit that is not there answers for its status, which is the second word. */
 static const struct str no_such_unit = { "\xef\xbe\xbe\xbe", 4 };
@@ -15,7 +17,8 @@ uint64_t debugfs_wave_position(const struct wave_slot *s)
 	       (uint64_t)(s->slot & 0x3f) << 31 | (uint64_t)(s->simd & 0xff) << 37;
 }
 
-struct gprwave_state *wave_gprwave(struct arena *a, const struct wave_slot *asked)
+/** The state of amdgpu_gprwave for a slot. */
+static struct gprwave_state *gprwave_of(struct arena *a, const struct wave_slot *asked)
 {
 	struct gprwave_state *s = arena_alloc(a, sizeof(*s));
 	*s = (struct gprwave_state){
@@ -24,7 +27,8 @@ struct gprwave_state *wave_gprwave(struct arena *a, const struct wave_slot *aske
 	return s;
 }
 
-struct probe wave_gprwave_probe(const char *path, const struct gprwave_state *s, size_t size)
+/** A probe of what amdgpu_gprwave shows in a state. */
+static struct probe gprwave_probe(const char *path, const struct gprwave_state *s, size_t size)
 {
 	return (struct probe){ .kind = PROBE_BANKED,
 			       .path = path,
@@ -39,14 +43,14 @@ struct wave_files {
 	const char *wave, *gprwave;
 };
 
-static struct probe probe_of(struct batch *b, const struct wave_files *f, const struct wave_slot *s)
+static struct probe silicon_waves_probe_of(struct batch *b, const struct wave_files *f, const struct wave_slot *s)
 {
 	const struct wave_words *w = &b->t->words;
 	struct wave_slot asked = wave_slot_asked(w, s);
 	size_t size = 4 * (w->n + 1);
 	struct probe p = { .kind = PROBE_READ, .path = f->wave, .offset = debugfs_wave_position(&asked), .size = size };
 	if (s->xcc || !f->wave)
-		p = wave_gprwave_probe(f->gprwave, wave_gprwave(&b->arena, &asked), size);
+		p = gprwave_probe(f->gprwave, gprwave_of(&b->arena, &asked), size);
 	// A unit's first slot tells for the others.
 	if (!s->slot && !b->waves->slots) {
 		p.unless = no_such_unit;
@@ -59,10 +63,10 @@ static struct probe probe_of(struct batch *b, const struct wave_files *f, const 
 static void add_slot(struct batch *b, const struct wave_files *f, struct wave_slot s)
 {
 	vec_push(&b->slots, s);
-	vec_push(&b->slot_probes, batch_add(b, probe_of(b, f, &s)));
+	vec_push(&b->slot_probes, batch_add(b, silicon_waves_probe_of(b, f, &s)));
 }
 
-static void add_units(struct batch *b, const struct wave_files *f, struct wave_slot s)
+static void silicon_waves_add_units(struct batch *b, const struct wave_files *f, struct wave_slot s)
 {
 	const struct wave_words *w = &b->t->words;
 	unsigned cus = b->t->device->shaders.cus_per_sh, units = w->wgp ? (cus + 1) / 2 : cus;
@@ -95,12 +99,6 @@ static size_t ask_whether_idle(struct batch *b, unsigned xcc)
 	return at;
 }
 
-static bool said_idle(const struct probe *p)
-{
-	return p->end == PROBE_GOOD && p->n >= BUSY_AT + nothing_busy.n &&
-	       !memcmp(p->data + BUSY_AT, nothing_busy.p, nothing_busy.n);
-}
-
 void waves_plan(struct batch *b)
 {
 	struct silicon *t = b->t;
@@ -120,7 +118,7 @@ void waves_plan(struct batch *b)
 		const size_t first = ask_whether_idle(b, at.xcc);
 		for (at.se = 0; at.se < s->ses; at.se++)
 			for (at.sh = 0; at.sh < s->shs_per_se; at.sh++)
-				add_units(b, &f, at);
+				silicon_waves_add_units(b, &f, at);
 		if (first != SIZE_MAX)
 			b->probes.data[first].skips = b->probes.len - first - 1;
 	}
@@ -144,7 +142,7 @@ bool waves_again(struct batch *b)
 /** Whether a unit is there: its first slot tells. One that was not read is not listed. */
 static void units_take(const struct batch *b, struct request *r)
 {
-	VEC(struct wave_unit) units = { 0 };
+	_cleanup_vec_ VEC(struct wave_unit) units = { 0 };
 	for (size_t i = 0; i < b->slots.len; i++) {
 		const struct wave_slot *s = &b->slots.data[i];
 		const struct probe *p = &b->probes.data[b->slot_probes.data[i]];
@@ -155,26 +153,20 @@ static void units_take(const struct batch *b, struct request *r)
 	}
 	r->found = arena_copy(&b->t->arena, units.data, units.len * sizeof(*units.data));
 	r->nfound = units.len;
-	vec_free(&units);
-}
-
-/** Which registers can be read when they are asked for. */
-static void give_registers(struct wave *w)
-{
-	w->sgprs.wave = w->id;
-	w->vgprs.wave = w->id;
-	w->acc_vgprs.wave = w->layout->numbers[NUMBER_ACC_UNIT] ? w->id : 0;
 }
 
 void waves_take(struct batch *b, struct request *r)
 {
 	struct silicon *t = b->t;
-	VEC(struct wave) waves = { 0 };
+	_cleanup_vec_ VEC(struct wave) waves = { 0 };
 	size_t read = 0, failed = 0;
 	uint32_t words[WAVE_WORDS_MOST];
 	struct wave w;
-	for (size_t i = 0; i < b->idle_probes.len; i++)
-		read += said_idle(&b->probes.data[b->idle_probes.data[i]]);
+	for (size_t i = 0; i < b->idle_probes.len; i++) {
+		const struct probe *p = &b->probes.data[b->idle_probes.data[i]];
+		read += p->end == PROBE_GOOD && p->n >= BUSY_AT + nothing_busy.n &&
+			!memcmp(p->data + BUSY_AT, nothing_busy.p, nothing_busy.n);
+	}
 	for (size_t i = 0; i < b->slots.len; i++) {
 		const struct probe *p = &b->probes.data[b->slot_probes.data[i]];
 		failed += p->end == PROBE_FAILED;
@@ -186,21 +178,228 @@ void waves_take(struct batch *b, struct request *r)
 		if (!wave_from_words(&t->words, t->layout, words, n, &b->slots.data[i], &w))
 			continue;
 		w.id = waves.len + 1;
-		if (!r->slots)
-			give_registers(&w);
+		if (!r->slots) { // these can be read when they are asked for
+			w.sgprs.wave = w.vgprs.wave = w.id;
+			w.acc_vgprs.wave = w.layout->numbers[NUMBER_ACC_UNIT] ? w.id : 0;
+		}
 		vec_push(&waves, w);
 	}
-	struct wave *kept = arena_copy(&t->arena, waves.data, waves.len * sizeof(*kept));
-	r->waves = kept;
+	r->waves = arena_copy(&t->arena, waves.data, waves.len * sizeof(*r->waves));
 	r->n = waves.len;
 	if (!r->slots) { // ids of waves are those of the last list of all
 		gprs_forget(t);
-		t->waves = kept;
+		t->waves = r->waves;
 		t->nwaves = waves.len;
 		units_take(b, r);
 	}
-	vec_free(&waves);
 	r->answer = b->late ? ANSWER_TIMED_OUT : read ? ANSWER_GIVEN : ANSWER_REFUSED;
 	if (read && failed)
-		silicon_problem(t, "%zu of %zu wave slots could not be read", failed, b->slots.len);
+		text_printf(&t->problems, "%zu of %zu wave slots could not be read\n", failed, b->slots.len);
+}
+
+// Registers of waves. One child reads all blocks of a wave, and where many waves are wanted those of the next ones too: a child costs more
+// than what it reads.
+
+enum { LANES_MOST = 64, GPRS_MOST = 1024, AHEAD_MOST = 16 };
+
+uint64_t debugfs_gpr_position(const struct wave_slot *s, bool vector, unsigned lane)
+{
+	return (uint64_t)(s->se & 0xff) << 12 | (uint64_t)(s->sh & 0xff) << 20 | (uint64_t)(s->cu & 0xff) << 28 |
+	       (uint64_t)(s->slot & 0xff) << 36 | (uint64_t)(s->simd & 0xff) << 44 | (uint64_t)(lane & 0xff) << 52 |
+	       (uint64_t)!vector << 60;
+}
+
+static size_t words_of(const struct wave_block *b) { return b->address / 4 + b->count; }
+
+static bool block_possible(const struct wave_block *b, unsigned lanes)
+{
+	return lanes <= LANES_MOST && b->count <= GPRS_MOST && b->address / 4 <= GPRS_MOST - b->count;
+}
+
+static void plan_block(struct batch *b, const struct wave *w, const struct wave_block *block, unsigned lanes)
+{
+	struct silicon *t = b->t;
+	struct wave_slot asked = wave_slot_asked(&t->words, &w->slot);
+	const size_t size = 4 * words_of(block);
+	const char *gpr = silicon_file(t, &b->arena, "amdgpu_gpr");
+	const char *gprwave = silicon_file(t, &b->arena, "amdgpu_gprwave");
+	vec_push(&t->gprs.blocks, ((struct gpr_block){ w->id, words_of(block), block->vector, lanes, b->probes.len }));
+	for (unsigned lane = 0; lane < lanes; lane++) {
+		uint64_t at = debugfs_gpr_position(&asked, block->vector, lane);
+		struct probe p = { .kind = PROBE_READ, .path = gpr, .offset = at, .size = size };
+		if (w->slot.xcc) {
+			struct gprwave_state *s = gprwave_of(&b->arena, &asked);
+			s->gpr_or_wave = 1;
+			s->thread = lane;
+			s->vgpr_or_sgpr = block->vector;
+			p = gprwave_probe(gprwave, s, size);
+		}
+		batch_add(b, p);
+	}
+}
+
+/** The block that holds what is asked for; NULL: it was not read. */
+static const struct gpr_block *gprs_find(const struct silicon *t, const struct request *r)
+{
+	return list_find(t->gprs.blocks.data, t->gprs.blocks.len, b,
+			 b->wave == r->block->wave && b->vector == r->block->vector && b->lanes == r->lanes &&
+				 b->words >= words_of(r->block));
+}
+
+/** Of each register the lanes, as in a save area. */
+static bool gprs_take(const struct batch *b, size_t at, const struct request *r)
+{
+	const size_t first = r->block->address / 4;
+	for (unsigned lane = 0; lane < r->lanes; lane++) {
+		const struct probe *p = &b->probes.data[at + lane];
+		if (p->end != PROBE_GOOD || p->n < 4 * words_of(r->block))
+			return false;
+		for (size_t i = 0; i < r->block->count; i++)
+			((uint32_t *)r->to)[i * r->lanes + lane] = get_u32(p->data + 4 * (first + i));
+	}
+	return true;
+}
+
+void gprs_forget(struct silicon *t)
+{
+	batch_free(&t->gprs.batch);
+	vec_free(&t->gprs.blocks);
+	t->gprs = (struct gprs_read){ 0 };
+}
+
+/** Where nothing but the render node's query keeps the GPU awake, no more is read at once than its time allows. */
+static void read_from(struct silicon *t, const struct request *r)
+{
+	struct batch *b = &t->gprs.batch;
+	const size_t first = r->block->wave - 1, most = t->by_debugfs && t->target.all_registers ? AHEAD_MOST : 1;
+	gprs_forget(t);
+	b->t = t;
+	for (size_t i = first; i < t->nwaves && i - first < most; i++) {
+		// The accumulation registers lie behind the others of a lane: who reads them has read those.
+		const struct wave *w = &t->waves[i];
+		gate_guard(b);
+		if (w->sgprs.count && block_possible(&w->sgprs, 1))
+			plan_block(b, w, &w->sgprs, 1);
+		if (w->acc_vgprs.wave && w->acc_vgprs.count && block_possible(&w->acc_vgprs, w->lanes))
+			plan_block(b, w, &w->acc_vgprs, w->lanes);
+		else if (w->vgprs.count && !w->no_vgprs && block_possible(&w->vgprs, w->lanes))
+			plan_block(b, w, &w->vgprs, w->lanes);
+	}
+	if (!gprs_find(t, r)) { // a part of a wave in another form than its list says
+		gprs_forget(t);
+		b->t = t;
+		gate_guard(b);
+		plan_block(b, &t->waves[first], r->block, r->lanes);
+	}
+	batch_run(b, SILICON_LOOK_MS);
+}
+
+void wave_registers_answer(struct silicon *t, struct request *r)
+{
+	const struct wave_block *k = r->block;
+	r->answer = ANSWER_ABSENT;
+	if (!k->wave || k->wave > t->nwaves || !block_possible(k, r->lanes) || r->size != (size_t)k->count * r->lanes * 4)
+		return;
+	const struct gpr_block *have = gprs_find(t, r);
+	if (!have) {
+		gate_pass(t, NULL);
+		r->answer = t->gate.stuck ? ANSWER_TIMED_OUT : ANSWER_REFUSED;
+		if (!t->gate.open)
+			return;
+		read_from(t, r);
+		have = gprs_find(t, r);
+	}
+	const struct batch *b = &t->gprs.batch;
+	r->answer = gprs_take(b, have->probe, r) ? ANSWER_GIVEN : b->late ? ANSWER_TIMED_OUT : ANSWER_REFUSED;
+}
+
+// --- The driver's answers about waves: places and words ---
+
+enum { NO_SUCH_UNIT = 0xbebebeef, ALL_ONES = 0xffffffff };
+
+bool wave_words_of(const struct know *k, struct str gfx, struct wave_words *ret)
+{
+	const struct know_wave_words *b = wave_words_block(k, gfx);
+	if (!b)
+		return false;
+	*ret = (struct wave_words){ .type = (unsigned)b->type,
+				    .simds = (unsigned)b->simds,
+				    .slots = (unsigned)b->slots,
+				    .wgp = b->wgp,
+				    .always_on = b->always_on };
+	for (const struct know_list *w = b->words; w && ret->n + 1 < WAVE_WORDS_MOST; w = w->next)
+		ret->names[ret->n++] = w->text;
+	return true;
+}
+
+struct wave_slot wave_slot_asked(const struct wave_words *w, const struct wave_slot *s)
+{
+	struct wave_slot asked = *s;
+	if (w->wgp) {
+		asked.cu = s->cu << 2 | s->simd;
+		asked.simd = 0;
+	}
+	return asked;
+}
+
+static uint32_t silicon_waves_get(const struct wave *w, enum layout_bits which)
+{
+	return layout_value(&w->layout->bits[which], w->hwregs, w->ttmps);
+}
+
+/** How many registers it has. LDS cannot be read. */
+static void silicon_waves_measure(struct wave *w)
+{
+	const uint64_t *n = w->layout->numbers;
+	bool narrow = w->layout->bits[LAYOUT_WAVE64].of != BITS_NONE && !silicon_waves_get(w, LAYOUT_WAVE64);
+	w->lanes = narrow ? 32 : 64;
+	uint64_t unit = narrow && n[NUMBER_VGPR_UNIT_32] ? n[NUMBER_VGPR_UNIT_32] : n[NUMBER_VGPR_UNIT];
+	uint64_t both = n[NUMBER_ACC_UNIT] ? (silicon_waves_get(w, LAYOUT_ACCS) + 1ull) * n[NUMBER_ACC_UNIT] : 0;
+	w->vgprs.count = (unsigned)((silicon_waves_get(w, LAYOUT_VGPRS) + 1ull) * unit);
+	w->vgprs.vector = true;
+	w->acc_vgprs.vector = true;
+	w->acc_vgprs.count = n[NUMBER_ACC_LIKE_VGPR] ? w->vgprs.count :
+			     both > w->vgprs.count   ? (unsigned)both - w->vgprs.count :
+						       0;
+	w->acc_vgprs.address = 4ull * w->vgprs.count;
+	w->sgprs.count = (unsigned)(n[NUMBER_SGPRS] ? n[NUMBER_SGPRS] :
+						      (silicon_waves_get(w, LAYOUT_SGPRS) + 1ull) * n[NUMBER_SGPR_UNIT]);
+	w->lds.unread = true;
+	w->lds.count =
+		(unsigned)(silicon_waves_get(w, LAYOUT_LDS_WHOLE) ? n[NUMBER_LDS_WHOLE] :
+								    silicon_waves_get(w, LAYOUT_LDS) * n[NUMBER_LDS_UNIT]);
+}
+
+bool wave_from_words(const struct wave_words *w, const struct wave_layout *l, const uint32_t *words, size_t n,
+		     const struct wave_slot *slot, struct wave *ret)
+{
+	*ret = (struct wave){ .layout = l, .slot = *slot, .xcc = slot->xcc, .se = slot->se };
+	if (n < w->n + 1 || words[0] != w->type || words[1] == NO_SUCH_UNIT || words[1] == ALL_ONES)
+		return false;
+	memcpy(ret->hwregs, words + 1, l->nregisters * sizeof(*words));
+	if (!silicon_waves_get(ret, LAYOUT_VALID))
+		return false;
+	silicon_waves_measure(ret);
+	// A wave that runs may have old flags of exceptions; they count where it was stopped.
+	ret->halted = silicon_waves_get(ret, LAYOUT_HALTED);
+	ret->fatal_halt = silicon_waves_get(ret, LAYOUT_FATAL_HALT);
+	ret->idle = silicon_waves_get(ret, LAYOUT_IDLE);
+	ret->in_trap = silicon_waves_get(ret, LAYOUT_IN_TRAP);
+	ret->trap_pending = silicon_waves_get(ret, LAYOUT_TRAP_PENDING);
+	ret->barrier_known = ret->layout->bits[LAYOUT_IN_BARRIER].of != BITS_NONE;
+	ret->in_barrier = silicon_waves_get(ret, LAYOUT_IN_BARRIER);
+	ret->no_vgprs = silicon_waves_get(ret, LAYOUT_NO_VGPRS);
+	if (ret->halted || ret->fatal_halt || ret->in_trap || ret->trap_pending)
+		ret->stop_reasons = layout_stop_reasons(ret->layout, ret->hwregs, ret->ttmps);
+	if (ret->fatal_halt)
+		ret->stop_reasons |= 1u << STOP_FATAL_HALT;
+	ret->pc = ret->hwregs[l->pc_lo] | (uint64_t)ret->hwregs[l->pc_hi] << 32;
+	ret->at = ret->pc;
+	ret->exec = ret->hwregs[l->exec_lo] | (ret->lanes == 32 ? 0 : (uint64_t)ret->hwregs[l->exec_hi] << 32);
+	ret->slot.known = true;
+	ret->slot.vmid = silicon_waves_get(ret, LAYOUT_VMID);
+	ret->slot.me = silicon_waves_get(ret, LAYOUT_ME);
+	ret->slot.pipe = silicon_waves_get(ret, LAYOUT_PIPE);
+	ret->slot.queue = silicon_waves_get(ret, LAYOUT_QUEUE);
+	return true;
 }

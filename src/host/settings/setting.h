@@ -1,9 +1,74 @@
-// Parameters of the kernel and of the GPU's modules: where they are set, and what is in effect.
+// Parameters of the kernel and of the GPU's modules: where they are set (boot loaders, modprobe.d), which of them exist (modinfo), and
+// what is in effect. Whoever sets a parameter twice gets the last one, and a file that nothing reads sets nothing: both are told.
 #pragma once
 
-#include "host/settings/boot_settings.h"
+#include "base/arena.h"
 #include "host/host.h"
-#include "host/settings/modinfo.h"
+
+// What boot loaders will put on the kernel's command line, from their configuration. Nothing is executed.
+struct placed_words {
+	struct placed_word *data;
+	size_t len, cap;
+};
+
+/** /etc/default/grub, then the files in grub.d. They are shell files; only assignments to two variables are understood. */
+struct grub {
+	struct placed_words all, normal; // GRUB_CMDLINE_LINUX, GRUB_CMDLINE_LINUX_DEFAULT
+};
+void grub_read(struct arena *a, struct str text, const char *path, struct grub *g);
+void grub_free(struct grub *g);
+
+/** /etc/kernel/cmdline. */
+void kernel_cmdline_read(struct arena *a, struct str text, const char *path, struct placed_words *ret);
+
+/** An entry of the Boot Loader Specification. Adds the words of its options. */
+struct loader_entry {
+	struct str version, title;
+	struct placed_words words;
+};
+void loader_entry_read(struct arena *a, struct str text, const char *path, struct loader_entry *ret);
+
+// What a kernel module says of itself: the section .modinfo of its file, `key=value` with a zero behind each.
+struct modinfo {
+	struct str version, vermagic; // version: of modules that are not the kernel's own
+	struct str *parameters;
+	size_t n;
+};
+
+void modinfo_read(struct arena *a, struct str section, struct modinfo *ret);
+bool modinfo_has(const struct modinfo *m, struct str parameter);
+
+// modprobe.d: what it says of modules, read as libkmod reads it.
+//
+// What kmod 30 does, tried with `modprobe --show-depends` (tests/doctor_settings.py tries it again): files are read in the order of their
+// names over all directories, and a name in an earlier directory hides the same name in a later one; only names that end in .conf count.
+// Options of all lines for a module are put behind one another, then those of the kernel's command line, also from behind `--`; the
+// kernel takes the last of several. So the command line wins over every file. A `#` begins a comment only as the first character of a
+// line; behind an option it is an option. A backslash joins lines and is dropped before any other character.
+enum modprobe_kind { MODPROBE_OPTIONS, MODPROBE_BLACKLIST, MODPROBE_INSTALL, MODPROBE_OTHER };
+
+struct modprobe_line {
+	enum modprobe_kind kind;
+	struct str directive; // the first word
+	struct str module;    // - is _
+	struct str rest;      // options; or the command
+	unsigned line;        // where it begins
+};
+
+/** Takes lines off @text until one has a directive and a module; MODPROBE_OTHER is any other directive. @line counts them. false at the end. */
+bool modprobe_next(struct arena *a, struct str *text, unsigned *line, struct modprobe_line *ret);
+
+struct modprobe_file {
+	struct str name;
+	const char *directory;
+};
+
+/** The directories. The first one wins. */
+extern const char *const modprobe_directories[];
+enum { MODPROBE_DIRECTORIES = 5 };
+
+/** Orders @files, which come directory by directory, and drops those that are hidden or do not count. How many are left. */
+size_t modprobe_order(struct modprobe_file *files, size_t n);
 
 struct setting {
 	struct str name;   // amdgpu.cwsr_enable, iommu; - is _
@@ -64,8 +129,6 @@ void setting_note(struct settings *s, const struct setting *t);
 /** Adds an item for each parameter that nobody set and that differs from the driver's default. */
 void settings_note_unset(struct settings *s);
 
-/** Where it has to be changed: a file and its line, or in words. */
-struct str setting_written(const struct setting *t);
 /** The same as part of a step. */
 const struct command *setting_written_step(const struct settings *s, const struct setting *t);
 /** Notes `written`, `remove`, `activate` and `restore`: how to take it out, what makes that active, how to put it back. */
@@ -74,7 +137,5 @@ void setting_note_change(struct settings *s, struct host_item *i, const struct s
 void setting_note_machine_change(struct settings *s, const struct setting *t);
 /** Notes `activate` alone, for something at such a place. */
 void setting_note_activate(struct settings *s, struct host_item *i, const char *place, struct str where);
-/** Notes `word`, NAME=VALUE as the kernel takes it, for steps. */
-void setting_note_word(struct settings *s, struct host_item *i, const struct setting *t);
 /** Notes `write`, a step: how @word, `amdgpu.name=value`, is set, instead of @t or where its parameter is set already. */
 void setting_note_write(struct settings *s, struct host_item *i, const struct setting *t, struct str word);

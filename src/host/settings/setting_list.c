@@ -1,5 +1,4 @@
 // What is set where: the command line, modprobe.d, the files of boot loaders.
-#include "host/settings/modprobe.h"
 #include "host/settings/setting.h"
 #include "knowledge/parameter.h"
 
@@ -11,10 +10,7 @@ const char *const settings_modules[MODULES] = { "amdgpu", "ttm", "amdttm", "drm"
 
 struct module *settings_module(struct settings *s, struct str name)
 {
-	for (size_t i = 0; i < MODULES; i++)
-		if (str_is(name, s->modules[i].name))
-			return &s->modules[i];
-	return NULL;
+	return list_find(s->modules, MODULES, it, str_is(name, it->name));
 }
 
 bool setting_counts(const struct setting *t) { return !strcmp(t->place, "cmdline") || !strcmp(t->place, "modprobe"); }
@@ -47,27 +43,9 @@ const struct setting *settings_winner(const struct settings *s, struct str name)
 
 // --- words ---
 
-/** Whether anybody asks for it: parameters of the GPU's modules, and what the table has. */
-static bool wanted(const struct settings *s, struct str name, struct str module)
-{
-	for (size_t i = 0; i < MODULES; i++)
-		if (str_is(module, settings_modules[i]))
-			return true;
-	return str_is(module, "kfd") || know_parameter(s->h->know, name);
-}
-
-static void add(struct settings *s, struct setting one)
-{
-	struct str rest = one.name;
-	one.module = str_split(&rest, '.');
-	if (!rest.n || (!settings_module(s, one.module) && !str_is(one.module, "kfd")))
-		one.module = S("");
-	if (one.name.n && s->list.len < SETTINGS_MOST && wanted(s, one.name, one.module))
-		vec_push(&s->list, one);
-}
-
 /** `amdgpu.a=b`, or `a=b` of a module. */
-static void add_word(struct settings *s, struct str module, struct str word, const char *place, struct str where, bool unread)
+static void setting_list_add_word(struct settings *s, struct str module, struct str word, const char *place, struct str where,
+				  bool unread)
 {
 	struct arena *a = &s->h->arena;
 	struct str name, value;
@@ -75,12 +53,17 @@ static void add_word(struct settings *s, struct str module, struct str word, con
 	name = word_plain(a, name);
 	if (module.n)
 		name = arena_printf(a, STR_FMT "." STR_FMT, STR_ARG(module), STR_ARG(name));
-	add(s, (struct setting){ .name = name,
-				 .value = has ? value : S("1"),
-				 .word = word,
-				 .place = place,
-				 .where = where,
-				 .unread = unread });
+	struct setting one = (struct setting){
+		.name = name, .value = has ? value : S("1"), .word = word, .place = place, .where = where, .unread = unread
+	};
+	struct str rest = one.name;
+	one.module = str_split(&rest, '.');
+	const bool of_gpu = rest.n && (settings_module(s, one.module) || str_is(one.module, "kfd"));
+	if (!of_gpu)
+		one.module = S("");
+	// Only what somebody asks for: parameters of the GPU's modules, and what the table has.
+	if (one.name.n && s->list.len < SETTINGS_MOST && (of_gpu || know_parameter(s->h->know, one.name)))
+		vec_push(&s->list, one);
 }
 
 static void note_kept_out(struct settings *s, const char *how, struct str module, struct str what, const char *place,
@@ -113,13 +96,32 @@ static const struct command *right_line(struct settings *s, const char *module, 
 	return command_end(m);
 }
 
-/** A line that modprobe ignores, or that is about a module that nobody has: a misspelt one for amdgpu. */
-static void note_wrong_line(struct settings *s, const struct modprobe_line *l, struct str where)
+void settings_add_cmdline(struct settings *s)
+{
+	const struct host_fact *line = host_fact(s->h, NULL, S("cmdline"), 0);
+	struct str rest = line ? line->value : S(""), word, name, value;
+	for (bool for_init = false; word_next(&rest, &word);) {
+		for_init |= str_is(word, "--");
+		word_split(word, &name, &value);
+		// The kernel itself obeys the second.
+		while ((str_is(name, "modprobe.blacklist") || str_is(name, "module_blacklist")) && value.n) {
+			struct str module = word_plain(&s->h->arena, str_split(&value, ','));
+			if (settings_module(s, module))
+				note_kept_out(s, "blacklist", module, S("yes"), "cmdline", line->where);
+		}
+		// modprobe takes options from behind `--` too, the kernel nothing.
+		if (!for_init || memchr(word.p, '.', word.n))
+			setting_list_add_word(s, S(""), word, "cmdline", line->where, false);
+	}
+}
+
+/** A line that modprobe ignores, or that is about a module that nobody has: a misspelt one for amdgpu. Others are left alone. */
+static void note_misspelt(struct settings *s, const struct modprobe_line *l, struct str where)
 {
 	const char *module = settings_modules[0];
-	bool directive =
+	const bool directive =
 		l->kind == MODPROBE_OTHER && parameter_name_near(l->directive, S("options")) && str_is(l->module, module);
-	bool name = l->kind == MODPROBE_OPTIONS && parameter_name_near(l->module, str_z(module));
+	const bool name = l->kind == MODPROBE_OPTIONS && parameter_name_near(l->module, str_z(module));
 	if ((!directive && !name) || s->kept_out++ >= KEPT_OUT_MOST)
 		return;
 	struct host_item *i = host_add(s->h, "setting", NULL);
@@ -133,24 +135,6 @@ static void note_wrong_line(struct settings *s, const struct modprobe_line *l, s
 	setting_note_activate(s, i, "modprobe", where);
 }
 
-void settings_add_cmdline(struct settings *s)
-{
-	const struct host_fact *line = host_fact(s->h, NULL, S("cmdline"), 0);
-	struct str rest = line ? line->value : S(""), word, name, value;
-	for (bool for_init = false; word_next(&rest, &word);) {
-		for_init |= str_is(word, "--");
-		word_split(word, &name, &value);
-		while (str_is(name, "modprobe.blacklist") && value.n) {
-			struct str module = word_plain(&s->h->arena, str_split(&value, ','));
-			if (settings_module(s, module))
-				note_kept_out(s, "blacklist", module, S("yes"), "cmdline", line->where);
-		}
-		// modprobe takes options from behind `--` too, the kernel nothing.
-		if (!for_init || memchr(word.p, '.', word.n))
-			add_word(s, S(""), word, "cmdline", line->where, false);
-	}
-}
-
 void settings_add_modprobe(struct settings *s, struct str text, const char *path, bool unread)
 {
 	struct modprobe_line l;
@@ -159,12 +143,12 @@ void settings_add_modprobe(struct settings *s, struct str text, const char *path
 		struct str where = arena_printf(a, "%s:%u", path, l.line), word;
 		bool known = settings_module(s, l.module) || str_is(l.module, "kfd");
 		if (!unread && (!known || l.kind == MODPROBE_OTHER))
-			note_wrong_line(s, &l, where);
+			note_misspelt(s, &l, where);
 		if (!known || l.kind == MODPROBE_OTHER)
 			continue;
 		if (l.kind == MODPROBE_OPTIONS)
 			while (word_next(&l.rest, &word))
-				add_word(s, l.module, word, "modprobe", where, unread);
+				setting_list_add_word(s, l.module, word, "modprobe", where, unread);
 		else if (!unread)
 			note_kept_out(s, l.kind == MODPROBE_INSTALL ? "install" : "blacklist", l.module,
 				      l.rest.n ? str_trim(l.rest) : S("yes"), "modprobe", where);
@@ -176,7 +160,7 @@ void settings_add_boot(struct settings *s, const struct placed_words *words, con
 	for (size_t i = 0; i < words->len; i++) {
 		size_t before = s->list.len;
 		bool there = false;
-		add_word(s, S(""), words->data[i].text, place, words->data[i].where, false);
+		setting_list_add_word(s, S(""), words->data[i].text, place, words->data[i].where, false);
 		const struct setting *new = s->list.len > before ? &s->list.data[before] : NULL;
 		for (size_t n = 0; s->list.len > before && n < before; n++) {
 			struct setting *t = &s->list.data[n];

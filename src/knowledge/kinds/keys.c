@@ -1,5 +1,8 @@
-// From the keys of a block to the members of its struct, as the table of its kind says.
+// From the keys of a block to the members of its struct, as the table of its kind says; and the vectors of struct know, whatever their
+// blocks are: to add, to take out, to list, to free. Nothing here knows a kind, so that a new one is a row of the table.
 #include "knowledge/kinds/kinds.h"
+
+#include <stdlib.h>
 
 int word_index(const char *list, struct str word)
 {
@@ -14,8 +17,7 @@ int word_index(const char *list, struct str word)
 /** Appends to a list. @list may be any link of it, best the last. Returns the new last link, so that appending many words is cheap. */
 static struct know_list **list_append(struct arena *a, struct know_list **list, struct str text)
 {
-	while (*list)
-		list = &(*list)->next;
+	list = LIST_END(list);
 	*list = arena_alloc(a, sizeof(**list));
 	(*list)->text = text;
 	return &(*list)->next;
@@ -23,8 +25,7 @@ static struct know_list **list_append(struct arena *a, struct know_list **list, 
 
 void pair_append(struct arena *a, struct know_pair **list, struct str name, struct str value)
 {
-	while (*list)
-		list = &(*list)->next;
+	list = LIST_END(list);
 	*list = arena_alloc(a, sizeof(**list));
 	**list = (struct know_pair){ .name = name, .value = value };
 }
@@ -43,26 +44,25 @@ void signature_template(struct loader *l, struct know_signature *s, struct str t
 	s->templates = grown;
 }
 
-/** WHY :: COMMAND [:: CONDITION] */
+/** [WORK] WHY :: COMMAND [:: CONDITION] */
 static void next_append(struct loader *l, struct know_next **list, struct str text, const char *file, unsigned line)
 {
-	struct str parts[3] = { 0 };
-	for (size_t n = 0; n < 3 && text.n; n++) {
-		ptrdiff_t colons = n < 2 ? str_find(text, S(" :: ")) : -1;
-		parts[n] = colons < 0 ? text : str_cut(text, (size_t)colons);
-		text = colons < 0 ? S("") : str_from(text, (size_t)colons + 4);
-	}
-	if (!parts[1].n) {
-		know_problem(l->problems, file, line, "'next' is: WHY :: COMMAND, or WHY :: COMMAND :: CONDITION");
+	struct str why = part_take(&text, S(" :: ")), run = part_take(&text, S(" :: "));
+	struct str work = str_starts(why, S("[")) ? str_split(&why, ']') : (struct str){ 0 };
+	if (!run.n || (work.n < 2 && !l->user)) {
+		know_problem(l->problems, file, line,
+			     "'next' is: [WORK] WHY :: COMMAND, or [WORK] WHY :: COMMAND :: CONDITION");
 		return;
 	}
-	while (*list)
-		list = &(*list)->next;
+	list = LIST_END(list);
 	*list = arena_alloc(&l->know->arena, sizeof(**list));
-	(*list)->why = parts[0];
-	(*list)->run = parts[1];
-	if (parts[2].n)
-		(*list)->when = condition_parse(&l->know->arena, NULL, parts[2], file, line, l->problems);
+	work = work.n ? str_from(work, 1) : work;
+	for (struct str one = str_word(&work); one.n; one = str_word(&work))
+		list_append(&l->know->arena, &(*list)->work, one);
+	(*list)->why = str_trim(why);
+	(*list)->run = run;
+	if (text.n)
+		(*list)->when = condition_parse(&l->know->arena, NULL, text, file, line, l->problems);
 }
 
 static void key_set(struct loader *l, void *object, const struct kind_key *f, const struct know_key *key, const char *file)
@@ -183,4 +183,148 @@ static void load_keys(struct loader *l, const struct know_kind *kind, const stru
 void kind_load(struct loader *l, const struct know_kind *kind, const struct know_block *b)
 {
 	(kind->load ? kind->load : load_keys)(l, kind, b);
+}
+
+// --- the vectors ---
+
+// Every one of them is a VEC() of pointers to structs that begin with a know_head, and is looked at as one of those.
+typedef struct know_head *head_pointer __attribute__((may_alias));
+struct __attribute__((may_alias)) heads {
+	head_pointer *data;
+	size_t len, cap;
+};
+
+static struct heads *heads_of(struct know *k, const struct know_kind *kind) { return (void *)((char *)k + kind->place); }
+
+static size_t heads_find(const struct heads *v, const struct know_head *object)
+{
+	size_t i = 0;
+	while (i < v->len && (v->data[i]->kind != object->kind || !str_eq(v->data[i]->id, object->id)))
+		i++;
+	return i;
+}
+
+void kind_add(struct know *k, struct know_head *object)
+{
+	struct heads *v = heads_of(k, object->kind);
+	size_t at = object->kind->same == SAME_REPLACES ? heads_find(v, object) : v->len;
+	if (at < v->len) {
+		v->data[at] = object;
+		return;
+	}
+	vec_push(v, object);
+	if (object->kind->same != SAME_USERS_FIRST || !object->user)
+		return;
+	for (; at && !v->data[at - 1]->user; at--)
+		v->data[at] = v->data[at - 1];
+	v->data[at] = object;
+}
+
+bool know_retract(struct know *k, struct str name, struct str id)
+{
+	const struct know_kind *kind = kind_named(name);
+	if (!kind || kind->fixed)
+		return false;
+	struct heads *v = heads_of(k, kind);
+	size_t kept = 0;
+	for (size_t i = 0; i < v->len; i++)
+		if (v->data[i]->kind != kind || !str_eq(v->data[i]->id, id))
+			v->data[kept++] = v->data[i];
+	v->len = kept;
+	return true;
+}
+
+void kinds_free(struct know *k)
+{
+	for (const struct know_kind *kind = know_kinds; kind->name; kind++)
+		vec_free(heads_of(k, kind));
+}
+
+/** What is listed of a block beside its id. */
+static struct str head_label(const struct know_head *object)
+{
+	const void *at = (const char *)object + object->kind->label;
+	const struct know_signature *s = (const void *)object;
+	switch (object->kind->label_type) {
+	case KEY_TEXT:
+		return *(const struct str *)at;
+	case KEY_LIST:
+	case KEY_WORDS:
+		return *(struct know_list *const *)at ? (*(struct know_list *const *)at)->text : S("");
+	case KEY_SET:
+		return *(struct know_pair *const *)at ? (*(struct know_pair *const *)at)->value : S("");
+	case KEY_MATCH:
+		return s->ntemplates ? s->templates[0]->text : s->reader;
+	default:
+		return S("");
+	}
+}
+
+void know_each_block(const struct know *k, know_listed_fn *fn, void *ctx)
+{
+	for (const struct know_kind *kind = know_kinds; kind->name; kind++) {
+		const struct heads *v = heads_of((struct know *)k, kind);
+		for (size_t i = 0; i < v->len; i++) {
+			const struct know_head *h = v->data[i];
+			const struct know_listed one = { kind->name, h->id, head_label(h), h->file, h->line, kind->bulk };
+			if (h->kind == kind)
+				fn(ctx, &one);
+		}
+	}
+}
+
+const char *know_kind_name(size_t n) { return know_kinds[n].name; }
+
+/** Whether a block of one of these kinds (`stage or class`) is called so. */
+static bool is_known(const struct know *k, const char *kinds, struct str id)
+{
+	struct str rest = str_z(kinds);
+	for (struct str one = str_word(&rest); one.n; one = str_word(&rest)) {
+		const struct know_kind *kind = kind_named(one);
+		const struct know_head wanted = { .id = id, .kind = kind };
+		if (!kind) // `or`
+			continue;
+		const struct heads *v = heads_of((struct know *)k, kind);
+		if (heads_find(v, &wanted) < v->len)
+			return true;
+	}
+	return false;
+}
+
+static void refer_to(const struct know *k, const struct kind_key *f, const struct know_head *object, struct str id,
+		     struct know_problems *problems)
+{
+	if (id.n && !str_is(id, "*") && !str_is(id, "any") && !is_known(k, f->refers, id))
+		know_problem(problems, object->file, object->line, "'%s': there is no %s '" STR_FMT "'", f->key, f->refers,
+			     STR_ARG(id));
+}
+
+static void refer_to_all(const struct know *k, const struct kind_key *f, const struct know_head *object,
+			 const struct know_list *words, struct know_problems *problems)
+{
+	for (; words; words = words->next)
+		refer_to(k, f, object, words->text, problems);
+}
+
+void kinds_refer(const struct know *k, struct know_problems *problems)
+{
+	for (const struct know_kind *kind = know_kinds; kind->name; kind++)
+		for (const struct kind_key *f = kind->keys; f && f->key; f++) {
+			const struct heads *v = heads_of((struct know *)k, kind);
+			for (size_t i = 0; f->refers && i < v->len; i++) {
+				const void *at = (const char *)v->data[i] + f->offset;
+				if (v->data[i]->kind != kind)
+					continue;
+				if (f->type == KEY_TEXT)
+					refer_to(k, f, v->data[i], *(const struct str *)at, problems);
+				else if (f->type == KEY_SET)
+					for (const struct know_pair *p = *(struct know_pair *const *)at; p; p = p->next)
+						refer_to(k, f, v->data[i], p->name, problems);
+				else if (f->type == KEY_NEXT)
+					for (const struct know_next *n = *(struct know_next *const *)at; n; n = n->next)
+						refer_to_all(k, f, v->data[i], n->work, problems);
+				else
+					refer_to_all(k, f, v->data[i], *(struct know_list *const *)at, problems);
+			}
+		}
 }

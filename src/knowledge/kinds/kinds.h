@@ -26,12 +26,15 @@ struct kind_key {
 	size_t offset;
 	bool required;
 	const char *choices; // of a KEY_CHOICE, or of the words of a KEY_TEXT; separated by spaces
+	const char *refers;  // what it names is the id of a block of this kind, or of one of these; NULL: of none
 };
 
 struct loader {
 	struct know *know;
 	struct know_problems *problems;
-	bool user; // the file is the user's, not one of ours
+	bool user;                      // the file is the user's, not one of ours
+	const struct container *update; // of what is built in; NULL: none
+	bool built_in;                  // what is built in is loaded
 };
 
 /** What becomes of blocks with the same id. */
@@ -40,6 +43,10 @@ enum kind_same {
 	SAME_BESIDE,      // all count
 	SAME_USERS_FIRST, // all count, and the first that fits is taken, so the user's come before ours
 };
+
+struct know_kind;
+typedef void kind_load_fn(struct loader *l, const struct know_kind *kind, const struct know_block *b);
+typedef bool kind_check_fn(struct loader *l, struct know_head *object);
 
 struct know_kind {
 	const char *name;
@@ -54,14 +61,15 @@ struct know_kind {
 	enum key_type label_type; // what `knowledge list` shows beside the id: its type
 	size_t label;             // and its place in the struct
 	/** NULL: the heading is an id, and the keys are @keys. */
-	void (*load)(struct loader *l, const struct know_kind *kind, const struct know_block *b);
+	kind_load_fn *load;
 	/** Checks what @keys cannot express. false, and a problem was reported: the block is wrong. NULL: nothing to check. */
-	bool (*check)(struct loader *l, struct know_head *object);
+	kind_check_fn *check;
 };
 
 /** Ends with a row without a name. */
 extern const struct know_kind know_kinds[];
 extern const char know_subsystems[], know_levels[];
+extern const struct kind_key work_kind_keys[], blame_keys[];
 const struct know_kind *kind_named(struct str name);
 
 // --- from blocks to structs ---
@@ -77,35 +85,33 @@ int word_index(const char *list, struct str word);
 void signature_template(struct loader *l, struct know_signature *s, struct str text, const char *file, unsigned line);
 void pair_append(struct arena *a, struct know_pair **list, struct str name, struct str value);
 
-/** Heading: NAME VALUE. */
-void load_pair(struct loader *l, const struct know_kind *kind, const struct know_block *b);
-/** NAMES... :: VALUE: a row for each name. */
-void load_rows(struct loader *l, const struct know_kind *kind, const struct know_block *b);
-/** Words, a row for each. */
-void load_words(struct loader *l, const struct know_kind *kind, const struct know_block *b);
-void load_anchor(struct loader *l, const struct know_kind *kind, const struct know_block *b);
-void load_class(struct loader *l, const struct know_kind *kind, const struct know_block *b);
-void load_message(struct loader *l, const struct know_kind *kind, const struct know_block *b);
-void load_month(struct loader *l, const struct know_kind *kind, const struct know_block *b);
-void load_names(struct loader *l, const struct know_kind *kind, const struct know_block *b);
-void load_packet(struct loader *l, const struct know_kind *kind, const struct know_block *b);
-void load_part(struct loader *l, const struct know_kind *kind, const struct know_block *b);
-void load_register(struct loader *l, const struct know_kind *kind, const struct know_block *b);
+/** The packets of GPU queues, as their kind is read (packet.c). */
+bool packet_parse(struct arena *a, const struct know_block *b, struct know_problems *problems, struct know_packet *p);
 
-bool check_bad(struct loader *l, struct know_head *object);
-bool check_calibration(struct loader *l, struct know_head *object);
-bool check_context(struct loader *l, struct know_head *object);
-bool check_fact(struct loader *l, struct know_head *object);
-bool check_opening(struct loader *l, struct know_head *object);
-bool check_frame(struct loader *l, struct know_head *object);
-bool check_instruction(struct loader *l, struct know_head *object);
-bool check_parameter(struct loader *l, struct know_head *object);
-bool check_ring(struct loader *l, struct know_head *object);
-bool check_signature(struct loader *l, struct know_head *object);
-bool check_sign(struct loader *l, struct know_head *object);
-bool check_way(struct loader *l, struct know_head *object);
-bool check_vendor(struct loader *l, struct know_head *object);
+// load_pair: NAME VALUE. load_rows: NAMES... :: VALUE, a row for each name. load_words: words, a row for each.
+kind_load_fn load_pair, load_rows, load_words, load_anchor, load_class, load_message, load_month, load_names, load_packet;
+kind_load_fn load_part, load_register;
+kind_check_fn check_bad, check_calibration, check_context, check_fact, check_opening, check_frame, check_instruction;
+kind_check_fn check_parameter, check_remedy, check_ring, check_signature, check_sign, check_way, check_vendor;
 
 // --- the vectors of struct know ---
+/** The first block of a vector that is called so; NULL: there is none. */
+#define KNOW_BY_ID(v, name)                                                                                                    \
+	({                                                                                                                     \
+		size_t _at = 0;                                                                                                \
+		while (_at < (v).len && !str_eq((v).data[_at]->head.id, (name)))                                               \
+			_at++;                                                                                                 \
+		_at < (v).len ? (v).data[_at] : NULL;                                                                          \
+	})
+/** Where the next link of a list goes. */
+#define LIST_END(list)                                                                                                         \
+	({                                                                                                                     \
+		__typeof__(list) _end = (list);                                                                                \
+		while (*_end)                                                                                                  \
+			_end = &(*_end)->next;                                                                                 \
+		_end;                                                                                                          \
+	})
+/** Tells what blocks refer to that does not exist. */
+void kinds_refer(const struct know *k, struct know_problems *problems);
 void kind_add(struct know *k, struct know_head *object);
 void kinds_free(struct know *k);

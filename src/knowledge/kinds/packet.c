@@ -1,4 +1,6 @@
-#include "knowledge/kinds/packet.h"
+// Packets of GPU queues (PM4, SDMA, MES, AQL), as knowledge/packets.know describes them: which words, which bits of them, what they mean,
+// and what a packet waits for. A block is read here rather than by the table of kinds, because its fields refer to one another.
+#include "knowledge/kinds/kinds.h"
 
 static const char *const languages[] = {
 	[PACKETS_PM4] = "pm4",
@@ -19,7 +21,7 @@ enum packet_language know_packet_language(struct str name)
 
 static bool number_to(struct str s, int64_t max, int64_t *ret) { return str_number(s, ret) && *ret >= 0 && *ret <= max; }
 
-static struct know_packet_field *find_field(const struct know_packet *p, struct str name)
+static struct know_packet_field *packet_field(const struct know_packet *p, struct str name)
 {
 	struct know_packet_field *f = p->fields;
 	while (f && !str_eq(f->name, name))
@@ -32,7 +34,7 @@ static bool take_when(const struct know_packet *p, struct str text, struct know_
 {
 	struct str values = text, name = str_split(&values, '=');
 	int64_t value;
-	ret->field = find_field(p, name);
+	ret->field = packet_field(p, name);
 	ret->n = 0;
 	while (values.n) {
 		if (ret->n == KNOW_PACKET_VALUES || !number_to(str_split(&values, ','), UINT32_MAX, &value))
@@ -56,34 +58,37 @@ static bool take_range(struct str text, struct know_packet_field *ret)
 
 static bool take_option(const struct know_packet *p, struct str word, struct str *rest, struct know_packet_field *f)
 {
+	static const char *const prints[] = {
+		[PACKET_HEX] = "hex", [PACKET_ADDRESS] = "address", [PACKET_REGISTER] = "register"
+	};
+	const struct {
+		const char *word;
+		bool *to;
+	} flags[] = { { "each", &f->each }, { "nonzero", &f->nonzero }, { "hidden", &f->hidden } };
 	int64_t n;
-	if (str_is(word, "hex"))
-		f->print = PACKET_HEX;
-	else if (str_is(word, "address"))
-		f->print = PACKET_ADDRESS;
-	else if (str_is(word, "register"))
-		f->print = PACKET_REGISTER;
-	else if (str_is(word, "each"))
-		f->each = true;
-	else if (str_is(word, "nonzero"))
-		f->nonzero = true;
-	else if (str_is(word, "hidden"))
-		f->hidden = true;
-	else if (str_is(word, "if"))
+	for (size_t i = 0; i < ARRAY_SIZE(prints); i++)
+		if (prints[i] && str_is(word, prints[i])) {
+			f->print = (enum know_packet_print)i;
+			return true;
+		}
+	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
+		if (str_is(word, flags[i].word))
+			return *flags[i].to = true;
+	if (str_is(word, "if"))
 		return take_when(p, str_word(rest), &f->when);
-	else if (word.p[0] == '+' && number_to(str_from(word, 1), UINT32_MAX, &n))
+	if (word.p[0] == '+' && number_to(str_from(word, 1), UINT32_MAX, &n)) {
 		f->plus = (uint32_t)n;
-	else if (f->table.n)
-		return false;
-	else
-		f->table = word;
-	return true;
+		return true;
+	}
+	const bool first = !f->table.n;
+	f->table = word;
+	return first;
 }
 
 /** NAME WORD HIGH:LOW OPTIONS */
-static bool add_field(struct arena *a, struct know_packet *p, struct str rest)
+static bool packet_add_field(struct arena *a, struct know_packet *p, struct str rest)
 {
-	struct know_packet_field *f = arena_alloc(a, sizeof(*f)), **end = &p->fields;
+	struct know_packet_field *f = arena_alloc(a, sizeof(*f));
 	int64_t word;
 	f->name = str_word(&rest);
 	if (!number_to(str_word(&rest), WORD_MAX, &word) || !take_range(str_word(&rest), f))
@@ -92,22 +97,20 @@ static bool add_field(struct arena *a, struct know_packet *p, struct str rest)
 	for (struct str one = str_word(&rest); one.n; one = str_word(&rest))
 		if (!take_option(p, one, &rest, f))
 			return false;
-	while (*end)
-		end = &(*end)->next;
-	*end = f;
+	*LIST_END(&p->fields) = f;
 	return true;
 }
 
 /** NUMBER or FIELD, with *N and +N behind it, and `if` */
 static bool add_words(struct arena *a, struct know_packet *p, struct str rest)
 {
-	struct know_packet_words *w = arena_alloc(a, sizeof(*w)), **end = &p->words;
+	struct know_packet_words *w = arena_alloc(a, sizeof(*w));
 	struct str what = str_word(&rest);
 	int64_t n;
 	w->times = 1;
 	if (number_to(what, 1 << 16, &n))
 		w->plus = (uint32_t)n;
-	else if (!(w->field = find_field(p, what)))
+	else if (!(w->field = packet_field(p, what)))
 		return false;
 	for (struct str one = str_word(&rest); one.n; one = str_word(&rest)) {
 		if (str_is(one, "if")) {
@@ -123,35 +126,31 @@ static bool add_words(struct arena *a, struct know_packet *p, struct str rest)
 			return false;
 		}
 	}
-	while (*end)
-		end = &(*end)->next;
-	*end = w;
+	*LIST_END(&p->words) = w;
 	return true;
 }
 
 /** [if CONDITION] PHRASE */
 static bool add_waits(struct arena *a, struct know_packet *p, struct str rest)
 {
-	struct know_packet_waits *w = arena_alloc(a, sizeof(*w)), **end = &p->waits;
+	struct know_packet_waits *w = arena_alloc(a, sizeof(*w));
 	if (str_starts(rest, S("if "))) {
 		str_word(&rest);
 		if (!take_when(p, str_word(&rest), &w->when))
 			return false;
 	}
 	w->say = str_trim(rest);
-	while (*end)
-		end = &(*end)->next;
-	*end = w;
+	*LIST_END(&p->waits) = w;
 	return w->say.n;
 }
 
 /** ADDRESS [words FIELD] [vmid FIELD] [chain FIELD] */
 static bool set_ib(struct know_packet *p, struct str rest)
 {
-	p->ib_address = find_field(p, str_word(&rest));
+	p->ib_address = packet_field(p, str_word(&rest));
 	bool ok = p->ib_address;
 	for (struct str one = str_word(&rest); one.n && ok; one = str_word(&rest)) {
-		const struct know_packet_field *f = find_field(p, str_word(&rest)), **to = NULL;
+		const struct know_packet_field *f = packet_field(p, str_word(&rest)), **to = NULL;
 		if (str_is(one, "words"))
 			to = &p->ib_words;
 		else if (str_is(one, "vmid"))
@@ -168,7 +167,7 @@ static bool set_ib(struct know_packet *p, struct str rest)
 static bool take_key(struct arena *a, struct know_packet *p, const struct know_key *key)
 {
 	if (str_is(key->key, "field"))
-		return add_field(a, p, key->value);
+		return packet_add_field(a, p, key->value);
 	if (str_is(key->key, "words"))
 		return add_words(a, p, key->value);
 	if (str_is(key->key, "waits"))

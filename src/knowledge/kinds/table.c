@@ -13,7 +13,7 @@ static const struct kind_key event_keys[] = {
 	{ "say", KEY_TEXT, AT(know_event, say) },
 	{ "aside", KEY_TEXT, AT(know_event, aside) },
 	{ "many", KEY_TEXT, AT(know_event, many) },
-	{ "tag", KEY_TEXT, AT(know_event, tag) },
+	{ "tag", KEY_TEXT, AT(know_event, tag), .refers = "class" },
 	{ "opens", KEY_CHOICE, AT(know_event, opens), .choices = "later yes context" },
 	{ "in-reset", KEY_CHOICE, AT(know_event, in_reset), .choices = "cause effect artefact" },
 	{ "needs-frame", KEY_CHOICE, AT(know_event, needs_frame), .choices = "no yes near" },
@@ -30,7 +30,7 @@ static const struct kind_key event_keys[] = {
 	{ "told-hang", KEY_FLAG, AT(know_event, told_hang) },
 	{ "gap", KEY_NUMBER, AT(know_event, gap) },
 	{ "tells", KEY_CHOICE, AT(know_event, tells),
-	  .choices = "nothing notice boot command-line gpu-found gpu-ready identity rank-gpu sleep wake reset-begins "
+	  .choices = "nothing notice boot command-line gpu-found gpu-ready identity rank-gpu process sleep wake reset-begins "
 		     "ring-reset-begins inside-reset reset-ends reset-fails frame frame-process packet packet-kernel in-flight "
 		     "context "
 		     "faulted elsewhere unread unknown" },
@@ -89,8 +89,8 @@ static const struct kind_key stage_keys[] = {
 	{ 0 },
 };
 static const struct kind_key lead_keys[] = {
-	{ "from", KEY_WORDS, AT(know_lead, from), .required = true },
-	{ "to", KEY_WORDS, AT(know_lead, to), .required = true },
+	{ "from", KEY_WORDS, AT(know_lead, from), .required = true, .refers = "stage or class" },
+	{ "to", KEY_WORDS, AT(know_lead, to), .required = true, .refers = "stage or class" },
 	{ "within", KEY_NUMBER, AT(know_lead, within), .required = true },
 	{ "late", KEY_NUMBER, AT(know_lead, late) },
 	{ "at", KEY_WORDS, AT(know_lead, at) },
@@ -105,17 +105,17 @@ static const struct kind_key context_keys[] = {
 	{ 0 },
 };
 static const struct kind_key cause_keys[] = {
-	{ "from", KEY_WORDS, AT(know_cause, from), .required = true },
+	{ "from", KEY_WORDS, AT(know_cause, from), .required = true, .refers = "event" },
 	{ "when", KEY_WHEN, AT(know_cause, when) },
-	{ "beside", KEY_WORDS, AT(know_cause, beside) },
-	{ "without", KEY_WORDS, AT(know_cause, without) },
-	{ "stage", KEY_TEXT, AT(know_cause, stage_id), .required = true },
+	{ "beside", KEY_WORDS, AT(know_cause, beside), .refers = "event" },
+	{ "without", KEY_WORDS, AT(know_cause, without), .refers = "event" },
+	{ "stage", KEY_TEXT, AT(know_cause, stage_id), .required = true, .refers = "stage" },
 	{ "confidence", KEY_NUMBER, AT(know_cause, confidence), .required = true },
 	{ "severity", KEY_NUMBER, AT(know_cause, severity), .required = true },
 	{ "title", KEY_TEXT, AT(know_cause, title), .required = true },
 	{ "explain", KEY_TEXT, AT(know_cause, explain), .required = true },
 	{ "fault", KEY_TEXT, AT(know_cause, fault), .required = true, .choices = "job node driver unknown" },
-	{ "next", KEY_NEXT, AT(know_cause, next_steps) },
+	{ "next", KEY_NEXT, AT(know_cause, next_steps), .refers = "work-kind" },
 	{ 0 },
 };
 static const char severities[] = "critical warning advice ok";
@@ -126,7 +126,8 @@ static const char severities[] = "critical warning advice ok";
 		"drop", KEY_WORDS, AT(type, change.drops)                                                                      \
 	}
 static const struct kind_key remedy_keys[] = {
-	{ "for", KEY_WORDS, AT(know_remedy, for_classes), .required = true },
+	{ "for", KEY_WORDS, AT(know_remedy, for_classes), .required = true, .refers = "class" },
+	{ "work", KEY_WORDS, AT(know_remedy, work), .refers = "work-kind" },
 	{ "when", KEY_WHEN, AT(know_remedy, when) },
 	{ "unless", KEY_WHEN, AT(know_remedy, unless) },
 	{ "kind", KEY_TEXT, AT(know_remedy, kind), .required = true, .choices = "cure workaround experiment" },
@@ -156,7 +157,7 @@ static const struct kind_key check_keys[] = {
 	{ "title", KEY_TEXT, AT(know_check, title), .required = true },
 	{ "seen", KEY_TEXT, AT(know_check, seen) },
 	{ "why", KEY_TEXT, AT(know_check, why) },
-	{ "remedy", KEY_TEXT, AT(know_check, remedy_id) },
+	{ "remedy", KEY_TEXT, AT(know_check, remedy_id), .refers = "remedy" },
 	{ "do", KEY_LIST, AT(know_check, steps) },
 	{ "undo", KEY_TEXT, AT(know_check, undo) },
 	{ "cost", KEY_TEXT, AT(know_check, cost) },
@@ -189,7 +190,7 @@ static const struct kind_key sign_keys[] = {
 	{ 0 },
 };
 static const struct kind_key bad_keys[] = {
-	{ "for", KEY_WORDS, AT(know_bad, for_classes), .required = true },
+	{ "for", KEY_WORDS, AT(know_bad, for_classes), .required = true, .refers = "class" },
 	{ "when", KEY_WHEN, AT(know_bad, when), .required = true },
 	{ "title", KEY_TEXT, AT(know_bad, title), .required = true },
 	{ "good", KEY_TEXT, AT(know_bad, good) },
@@ -199,14 +200,14 @@ static const struct kind_key bad_keys[] = {
 	{ "undo", KEY_TEXT, AT(know_bad, undo) },
 	{ "cost", KEY_TEXT, AT(know_bad, cost) },
 	{ "verify", KEY_TEXT, AT(know_bad, verify) },
-	{ "remedy", KEY_TEXT, AT(know_bad, remedy_id) },
+	{ "remedy", KEY_TEXT, AT(know_bad, remedy_id), .refers = "remedy" },
 	{ "severity", KEY_CHOICE, AT(know_bad, severity), .choices = severities },
 	{ "grade", KEY_TEXT, AT(know_bad, grade), .required = true, .choices = "A B C" },
 	{ "source", KEY_TEXT, AT(know_bad, source), .required = true },
 	{ 0 },
 };
 static const struct kind_key setting_keys[] = {
-	{ "for", KEY_WORDS, AT(know_setting, for_classes) },
+	{ "for", KEY_WORDS, AT(know_setting, for_classes), .refers = "class" },
 	{ "when", KEY_WHEN, AT(know_setting, when), .required = true },
 	{ "unless", KEY_WHEN, AT(know_setting, unless) },
 	{ "say", KEY_TEXT, AT(know_setting, say), .required = true },
@@ -222,8 +223,8 @@ static const struct kind_key action_keys[] = {
 	{ "saved", KEY_TEXT, AT(know_action, saved) },
 	{ "ended", KEY_TEXT, AT(know_action, ended) },
 	{ "fit", KEY_CHOICE, AT(know_action, fit), .choices = "unknown yes no" },
-	{ "next", KEY_NEXT, AT(know_action, next_steps) },
-	{ "then", KEY_NEXT, AT(know_action, then_steps) },
+	{ "next", KEY_NEXT, AT(know_action, next_steps), .refers = "work-kind" },
+	{ "then", KEY_NEXT, AT(know_action, then_steps), .refers = "work-kind" },
 	{ 0 },
 };
 static const struct kind_key last_words_keys[] = {
@@ -339,14 +340,14 @@ static const struct kind_key unit_keys[] = {
 	{ "busy", KEY_WORDS, AT(know_unit, busy) },
 	{ "idle", KEY_WORDS, AT(know_unit, idle) },
 	{ "still", KEY_TEXT, AT(know_unit, still) },
-	{ "waits", KEY_SET, AT(know_unit, waits) },
+	{ "waits", KEY_SET, AT(know_unit, waits), .refers = "unit" },
 	{ "rings", KEY_WORDS, AT(know_unit, rings) },
 	{ "engine", KEY_FLAG, AT(know_unit, engine) },
 	{ 0 },
 };
 static const struct kind_key verdict_keys[] = {
 	{ "when", KEY_WHEN, AT(know_verdict, when) },
-	{ "event", KEY_TEXT, AT(know_verdict, event) },
+	{ "event", KEY_TEXT, AT(know_verdict, event), .refers = "signature" },
 	{ "health", KEY_TEXT, AT(know_verdict, health), .required = true,
 	  .choices = "idle busy asleep hung stuck resetting off-bus unknown" },
 	{ "unit", KEY_TEXT, AT(know_verdict, unit) },
@@ -371,8 +372,8 @@ static const struct kind_key work_keys[] = {
 	{ "say", KEY_TEXT, AT(know_work, say) },
 	{ "when", KEY_WHEN, AT(know_work, when) },
 	{ "is", KEY_CHOICE, AT(know_work, is), .choices = "votes idle working waiting stopped unused" },
-	{ "votes", KEY_WORDS, AT(know_work, votes) },
-	{ "needs", KEY_WORDS, AT(know_work, needs) },
+	{ "votes", KEY_WORDS, AT(know_work, votes), .refers = "vote" },
+	{ "needs", KEY_WORDS, AT(know_work, needs), .refers = "vote" },
 	{ "look-after", KEY_SECONDS, AT(know_work, look_after) },
 	{ "suspect-votes", KEY_NUMBER, AT(know_work, suspect_votes) },
 	{ "suspect-after", KEY_SECONDS, AT(know_work, suspect_after) },
@@ -419,12 +420,17 @@ const struct know_kind know_kinds[] = {
 	  LABEL(KEY_TEXT, AT(know_event, title)) },
 	{ "cause", OF(know_cause, causes), .keys = cause_keys, LABEL(KEY_TEXT, AT(know_cause, title)),
 	  .same = SAME_USERS_FIRST },
-	{ "remedy", OF(know_remedy, remedies), .keys = remedy_keys, LABEL(KEY_TEXT, AT(know_remedy, title)) },
+	{ "remedy", OF(know_remedy, remedies), .keys = remedy_keys, LABEL(KEY_TEXT, AT(know_remedy, title)),
+	  .check = check_remedy },
 	{ "known-bad", OF(know_bad, bad), .keys = bad_keys, .defaults = &bad_defaults, LABEL(KEY_TEXT, AT(know_bad, title)),
 	  .check = check_bad },
 	{ "setting", OF(know_setting, settings), .keys = setting_keys, LABEL(KEY_TEXT, AT(know_setting, say)) },
 	{ "check", OF(know_check, checks), .keys = check_keys, LABEL(KEY_TEXT, AT(know_check, title)) },
 	{ "action", OF(know_action, actions), .keys = action_keys, LABEL(KEY_TEXT, AT(know_action, text)) },
+	{ "work-kind", OF(know_work_kind, work_kinds), .keys = work_kind_keys, LABEL(KEY_TEXT, AT(know_work_kind, title)),
+	  .same = SAME_BESIDE },
+	{ "blame", OF(know_blame, blames), .keys = blame_keys, LABEL(KEY_TEXT, AT(know_blame, fault)),
+	  .same = SAME_USERS_FIRST },
 	{ "escalation", OF(know_escalation, escalations), .keys = escalation_keys, LABEL(KEY_TEXT, AT(know_escalation, reason)),
 	  .same = SAME_USERS_FIRST },
 	{ "last-words", OF(know_last_words, last_words), .keys = last_words_keys, LABEL(KEY_TEXT, AT(know_last_words, means)),
@@ -467,8 +473,8 @@ const struct know_kind know_kinds[] = {
 	{ "fact", ROWS(facts), .load = load_rows, .check = check_fact },
 	{ "calibration", ROWS(calibration), .load = load_pair, .check = check_calibration },
 	{ "reason", ROWS(reasons), .load = load_rows },
+	{ "foreign", ROWS(foreign), .load = load_rows },
 	{ "frame", ROWS(frames), .load = load_pair, .check = check_frame },
-	{ "graphics", ROWS(graphics), .load = load_words },
 	{ "month", ROWS(months), .load = load_month },
 	{ "override", ROWS(overrides), .load = load_rows },
 	{ "ring", ROWS(rings), .load = load_pair, .check = check_ring },

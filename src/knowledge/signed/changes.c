@@ -1,3 +1,4 @@
+// What an update changes: blocks are compared by their hashes, so that other comments, blanks or order are no change.
 #include "knowledge/signed/changes.h"
 
 #include <stdlib.h>
@@ -16,21 +17,12 @@ struct entries {
 	VEC(struct change_entry) list;
 };
 
-static void hash_add(uint64_t *hash, struct str s)
-{
-	for (size_t i = 0; i < s.n; i++)
-		*hash = (*hash ^ (uint8_t)s.p[i]) * 0x100000001b3;
-	*hash = (*hash ^ 0x100) * 0x100000001b3; // "ab" "c" is not "a" "bc"
-}
-
-static void add_block(void *ctx, const struct know_block *b)
+static void entry_add(void *ctx, const struct know_block *b)
 {
 	struct entries *all = ctx;
-	struct change_entry e = { .kind = b->kind, .id = b->id, .hash = 0xcbf29ce484222325, .number = all->list.len };
-	for (size_t i = 0; i < b->nkeys; i++) {
-		hash_add(&e.hash, b->keys[i].key);
-		hash_add(&e.hash, b->keys[i].value);
-	}
+	struct change_entry e = { .kind = b->kind, .id = b->id, .hash = STR_HASH_BEGIN, .number = all->list.len };
+	for (size_t i = 0; i < b->nkeys; i++)
+		e.hash = str_hash(str_hash(e.hash, b->keys[i].key), b->keys[i].value);
 	if (str_is(b->kind, "retract")) {
 		e.retracts = true;
 		e.kind = str_word(&e.id);
@@ -44,7 +36,7 @@ static void add_text(void *ctx, const char *name, struct str text, bool added)
 	struct entries *all = ctx;
 	struct know_problems problems = { 0 };
 	(void)added;
-	know_blocks(&all->arena, name, text, &problems, add_block, all);
+	know_blocks(&all->arena, name, text, &problems, entry_add, all);
 }
 
 static int compare_blocks(const struct change_entry *a, const struct change_entry *b)
@@ -95,7 +87,7 @@ static void entries_free(struct entries *all)
 
 void know_changes(const struct container *before, const struct container *after, know_difference_fn *fn, void *ctx)
 {
-	struct entries old = { 0 }, new = { 0 };
+	_cleanup_(entries_free) struct entries old = { 0 }, new = { 0 };
 	entries_gather(&old, before);
 	entries_gather(&new, after);
 	for (size_t i = 0, n = 0; i < old.list.len || n < new.list.len;) {
@@ -111,16 +103,13 @@ void know_changes(const struct container *before, const struct container *after,
 		i += c <= 0;
 		n += c >= 0;
 	}
-	entries_free(&old);
-	entries_free(&new);
 }
 
 void know_update_blocks(const struct container *c, void (*fn)(void *ctx, struct str kind), void *ctx)
 {
-	struct entries all = { 0 };
+	_cleanup_(entries_free) struct entries all = { 0 };
 	for (size_t i = 0; i < c->nfiles; i++)
 		add_text(&all, c->path, c->files[i].text, true);
 	for (size_t i = 0; i < all.list.len; i++)
 		fn(ctx, all.list.data[i].retracts ? S("retract") : all.list.data[i].kind);
-	entries_free(&all);
 }

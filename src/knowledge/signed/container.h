@@ -37,3 +37,14 @@ const struct container_file *container_find(const struct container *c, struct st
 /** Writes what has to be signed; container_finish() adds the signature. An error: a part of it is malformed. */
 struct uh_error *container_write(const struct container *c, struct text *to);
 void container_finish(struct text *to, const uint8_t signature[static SIGNATURE_BYTES]);
+
+// --- the one that is installed on a machine ---
+#define UPDATE_DIRECTORY "/var/lib/unhang/knowledge"
+#define UPDATE_NAME "update.know"
+#define UPDATE_PATH UPDATE_DIRECTORY "/" UPDATE_NAME
+
+/** The update that is installed; *ret_there is false if there is none. Its signature was checked when it was installed, and is not
+ * checked at each start. A damaged file, or one that others than root could have written, is an error. @root as for root_open(). */
+struct uh_error *update_installed(struct arena *a, const char *root, struct container *ret, bool *ret_there);
+/** NULL: a key that is trusted below @root has signed all of @c, and *ret_key_file is the key's file. */
+struct uh_error *update_verify(struct arena *a, const char *root, const struct container *c, struct str *ret_key_file);

@@ -1,9 +1,106 @@
 // A diagnosis for a bug tracker or a chat. What comes from the evidence stays text: it makes no markup, no link, and calls nobody.
+#include <stdlib.h>
+
 #include "base/print.h"
 #include "report/html/page.h"
-#include "report/html/quote.h"
+#include "report/html/html.h"
 #include "report/html/tag.h"
-#include "report/text/parts.h"
+#include "report/text/prose.h"
+
+static void markdown_want(quoted_lines *list, struct place at)
+{
+	const struct quoted_line *last = list->len ? &list->data[list->len - 1] : NULL;
+	const struct quoted_line one = { at, true };
+	if (at.line && !(last && !by_place(last, &at)))
+		vec_push(list, one);
+}
+
+/** Sorted, each once. */
+static void markdown_tidy(quoted_lines *list)
+{
+	size_t len = 0;
+	if (list->len)
+		qsort(list->data, list->len, sizeof(list->data[0]), by_place);
+	for (size_t n = 0; n < list->len; n++) {
+		if (len && !by_place(&list->data[n], &list->data[len - 1]))
+			list->data[len - 1].told |= list->data[n].told;
+		else
+			list->data[len++] = list->data[n];
+	}
+	list->len = len;
+}
+
+quoted_lines quote_lines(const struct diagnosis *d, const struct incident *i, bool full)
+{
+	quoted_lines list = { 0 };
+	for (size_t n = 0; n < i->events.len; n++) {
+		markdown_want(&list, i->events.data[n]->at);
+		for (size_t f = 0; f < i->events.data[n]->nfacts; f++)
+			markdown_want(&list, i->events.data[n]->facts[f].at);
+	}
+	for (size_t n = 0; n < i->machine.len; n++)
+		markdown_want(&list, i->machine.data[n].at);
+	markdown_tidy(&list);
+	if (full) {
+		// Every line that was kept of the sources that have one.
+		for (size_t n = 0; n < evidence_count(d->evidence); n++) {
+			const struct evidence *e = evidence_at(d->evidence, n);
+			for (uint64_t line = 1; line <= e->lines + 1; line++) { // the last one may have no end
+				const struct quoted_line one = { { e->id, line }, false };
+				if (lines_at(d->lines, one.at).n)
+					vec_push(&list, one);
+			}
+		}
+		markdown_tidy(&list);
+	} else {
+		// Lines around those that tell, as a reader would look at them.
+		const size_t n = list.len;
+		for (size_t k = 0; k < n; k++) {
+			const struct place at = list.data[k].at;
+			for (uint64_t line = at.line > QUOTED_AROUND ? at.line - QUOTED_AROUND : 1;
+			     line <= at.line + QUOTED_AROUND; line++) {
+				const struct quoted_line one = { { at.source, line }, false };
+				if (line != at.line)
+					vec_push(&list, one);
+			}
+		}
+		markdown_tidy(&list);
+	}
+	// Evidence that is not kept cannot be quoted.
+	size_t len = 0;
+	for (size_t n = 0; n < list.len; n++)
+		if (lines_at(d->lines, list.data[n].at).n)
+			list.data[len++] = list.data[n];
+	list.len = len;
+	return list;
+}
+
+size_t quote_told(const quoted_lines *list)
+{
+	size_t told = 0;
+	for (size_t n = 0; n < list->len; n++)
+		told += list->data[n].told;
+	return told;
+}
+
+bool quote_limit(quoted_lines *list, size_t most)
+{
+	size_t len = 0;
+	if (list->len <= most)
+		return true;
+	for (size_t n = 0; n < list->len; n++)
+		if (list->data[n].told)
+			list->data[len++] = list->data[n];
+	list->len = len < most ? len : most;
+	return false;
+}
+
+bool quote_has(const quoted_lines *list, struct place at)
+{
+	return list->len && bsearch(&at, list->data, list->len, sizeof(list->data[0]), by_place);
+}
+
+// --- markdown ---
 
 enum { REMEDIES = 3, LINES_MOST = 60, LINE_MOST = 300 };
 
@@ -16,9 +113,9 @@ struct md_report {
 
 /** One line of text in which no character means anything. @ and # are cut off from what follows: trackers look for names and numbers
  * only after they have undone escapes. */
-static void put_text(struct md_report *r, struct str s)
+static void markdown_put_text(struct md_report *r, struct str s)
 {
-	struct text filtered = { 0 }, shown = { 0 };
+	_cleanup_text_ struct text filtered = { 0 }, shown = { 0 };
 	page_filtered(&r->page, s, &filtered);
 	text_add_safe(&shown, text_str(&filtered));
 	for (size_t n = 0; n < shown.n; n++) {
@@ -30,8 +127,6 @@ static void put_text(struct md_report *r, struct str s)
 		if (c == '@' || c == '#' || (c == ':' && n + 1 < shown.n && shown.p[n + 1] == '/'))
 			fputs("<!-- -->", r->page.out);
 	}
-	text_free(&filtered);
-	text_free(&shown);
 }
 
 /** A text of knowledge: what stands there between backticks stays code. */
@@ -41,7 +136,7 @@ static void put_known(struct md_report *r, struct str s)
 		const char *begin = memchr(s.p, '`', s.n);
 		const char *end = begin ? memchr(begin + 1, '`', (size_t)(s.p + s.n - begin) - 1) : NULL;
 		const struct str before = end ? str_cut(s, (size_t)(begin - s.p)) : s;
-		put_text(r, before);
+		markdown_put_text(r, before);
 		if (!end)
 			return;
 		fprintf(r->page.out, STR_FMT, (int)(end - begin) + 1, begin);
@@ -50,9 +145,9 @@ static void put_known(struct md_report *r, struct str s)
 }
 
 /** A line of a fenced block, which backticks in it cannot end. */
-static void put_code(struct md_report *r, struct str s, size_t most)
+static void markdown_put_code(struct md_report *r, struct str s, size_t most)
 {
-	struct text filtered = { 0 }, shown = { 0 };
+	_cleanup_text_ struct text filtered = { 0 }, shown = { 0 };
 	page_filtered(&r->page, s, &filtered);
 	text_add_safe(&shown, text_str(&filtered));
 	size_t n = shown.n < most ? shown.n : most;
@@ -61,46 +156,26 @@ static void put_code(struct md_report *r, struct str s, size_t most)
 	for (size_t k = 0; k < n; k++)
 		fputc(shown.p[k] == '`' ? '\'' : shown.p[k], r->page.out);
 	fputs(n < shown.n ? "...\n" : "\n", r->page.out);
-	text_free(&filtered);
-	text_free(&shown);
 }
 
-static void put_row(struct md_report *r, const char *label, struct str text)
+/** A text, between what is markup. */
+static void markdown_put_between(struct md_report *r, const char *before, struct str text, const char *after)
+{
+	fputs(before, r->page.out);
+	markdown_put_text(r, text);
+	fputs(after, r->page.out);
+}
+
+static void markdown_put_row(struct md_report *r, const char *label, struct str text)
 {
 	if (!text.n)
 		return;
-	fprintf(r->page.out, "| **%s** | ", label);
-	put_text(r, text);
-	fputs(" |\n", r->page.out);
+	fprintf(r->page.out, "| **%s**", label);
+	markdown_put_between(r, " | ", text, " |\n");
 }
 
-static void put_answer(struct md_report *r, const struct incident *i)
-{
-	static const char *const fits[] = {
-		[FIT_UNKNOWN] = "unknown", [FIT_YES] = "fit for the next job", [FIT_NO] = "not fit for the next job"
-	};
-	struct text line = { 0 };
-	prose_title(i, &line);
-	fputs("### ", r->page.out);
-	put_text(r, text_str(&line));
-	fputs("\n\n| | |\n|---|---|\n", r->page.out);
-	text_clear(&line);
-	prose_summary(&r->words, i, &line);
-	put_row(r, "GPU", text_str(&line));
-	put_row(r, "Now", i->action_text);
-	text_clear(&line);
-	prose_fault(i, &line);
-	put_row(r, "Whose fault", text_str(&line));
-	put_row(r, "Machine", str_z(fits[i->fit]));
-	text_clear(&line);
-	text_printf(&line, "%s: " STR_FMT ".", prose_confidence(i->confidence), STR_ARG(i->sure));
-	put_row(r, "Confidence", text_str(&line));
-	put_row(r, "Why", i->explanation);
-	fputc('\n', r->page.out);
-	text_free(&line);
-}
-
-static void put_remedies(struct md_report *r, const struct incident *i)
+/** Three at most: a comment in a tracker is no manual. */
+static void markdown_put_remedies(struct md_report *r, const struct incident *i)
 {
 	size_t told = 0;
 	for (size_t n = 0; n < i->remedies.len && told < REMEDIES; n++) {
@@ -121,16 +196,14 @@ static void put_remedies(struct md_report *r, const struct incident *i)
 		fputc('\n', r->page.out);
 	if (!i->next.len)
 		return;
-	fputs("**Next**: ", r->page.out);
-	put_text(r, i->next.data[0].why);
-	fputs(":\n\n```sh\n", r->page.out);
-	put_code(r, command_str(i->next.data[0].run), SIZE_MAX);
+	markdown_put_between(r, "**Next**: ", i->next.data[0].why, ":\n\n```sh\n");
+	markdown_put_code(r, command_str(i->next.data[0].run), SIZE_MAX);
 	fputs("```\n\n", r->page.out);
 }
 
 static void put_events(struct md_report *r, const struct incident *i)
 {
-	struct text line = { 0 };
+	_cleanup_text_ struct text line = { 0 };
 	fprintf(r->page.out, "<details><summary>Events (%zu)</summary>\n\n```text\n", i->events.len);
 	for (size_t n = 0; n < i->events.len && n < LINES_MOST; n++) {
 		const struct diag_event *e = i->events.data[n];
@@ -139,15 +212,15 @@ static void put_events(struct md_report *r, const struct incident *i)
 		text_printf(&line, "%s%-9s " STR_FMT ": " STR_FMT, line.n ? "  " : "", role_name(e->role),
 			    STR_ARG(e->kind->title), STR_ARG(e->sentence));
 		prose_place(&r->words, &line, e->at);
-		put_code(r, text_str(&line), LINE_MOST);
+		markdown_put_code(r, text_str(&line), LINE_MOST);
 	}
 	fputs("```\n\n</details>\n\n", r->page.out);
-	text_free(&line);
 }
 
-static void put_lines(struct md_report *r, const struct incident *i)
+/** Evidence is folded, and cut to what a comment in a tracker bears. */
+static void markdown_put_lines(struct md_report *r, const struct incident *i)
 {
-	quoted_lines list = quote_lines(r->d, i, r->options->full_evidence);
+	_cleanup_vec_ quoted_lines list = quote_lines(r->d, i, r->options->full_evidence);
 	const size_t most = r->options->full_evidence ? SIZE_MAX : LINES_MOST;
 	if (list.len)
 		fprintf(r->page.out, "<details><summary>Evidence (%zu line%s)</summary>\n\n```text\n", quote_told(&list),
@@ -157,11 +230,10 @@ static void put_lines(struct md_report *r, const struct incident *i)
 		if (n && (q->at.source != q[-1].at.source || q->at.line != q[-1].at.line + 1))
 			fputs("--\n", r->page.out);
 		fprintf(r->page.out, "%s %llu: ", q->told ? ">" : " ", (unsigned long long)q->at.line);
-		put_code(r, lines_at(r->d->lines, q->at), LINE_MOST);
+		markdown_put_code(r, lines_at(r->d->lines, q->at), LINE_MOST);
 	}
 	if (list.len)
 		fputs("```\n\n</details>\n\n", r->page.out);
-	vec_free(&list);
 }
 
 void report_markdown(const struct diagnosis *d, FILE *out, const struct page_options *o)
@@ -173,10 +245,25 @@ void report_markdown(const struct diagnosis *d, FILE *out, const struct page_opt
 		fprintf(out, "No AMD GPU incident found in this evidence.\n");
 	if (n) {
 		const struct incident *i = d->ledger->incidents.data[0];
-		put_answer(&r, i);
-		put_remedies(&r, i);
+		_cleanup_text_ struct text line = { 0 };
+		prose_title(i, &line);
+		markdown_put_between(&r, "### ", text_str(&line), "\n\n| | |\n|---|---|\n");
+		text_clear(&line);
+		prose_summary(&r.words, i, &line);
+		markdown_put_row(&r, "GPU", text_str(&line));
+		markdown_put_row(&r, "Now", i->action_text);
+		text_clear(&line);
+		prose_fault(i, &line);
+		markdown_put_row(&r, "Whose fault", text_str(&line));
+		markdown_put_row(&r, "Machine", str_z(prose_fitness(i)));
+		text_clear(&line);
+		text_printf(&line, "%s: " STR_FMT ".", prose_confidence(i->confidence), STR_ARG(i->sure));
+		markdown_put_row(&r, "Confidence", text_str(&line));
+		markdown_put_row(&r, "Why", i->explanation);
+		fputc('\n', r.page.out);
+		markdown_put_remedies(&r, i);
 		put_events(&r, i);
-		put_lines(&r, i);
+		markdown_put_lines(&r, i);
 	}
 	if (n > 1)
 		fprintf(out, "%zu more incident%s in this evidence.\n", n - 1, n == 2 ? " is" : "s are");

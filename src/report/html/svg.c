@@ -1,7 +1,7 @@
 // Draws pictures as SVG. Places are percentages, so that a picture is as wide as its screen and its letters stay readable; what does not
 // fit on a phone is in the table below it.
 #include "base/print.h"
-#include "report/html/parts.h"
+#include "report/html/html.h"
 
 enum { TRACK = 34, BAR = 18, AXIS = 18, TOP = 6, CELL = 22, PHONE = 320, LETTER = 7 };
 
@@ -24,15 +24,12 @@ static void open_shape(struct html *p, const char *shape, enum picture_look look
 	page_markup(p, S("\" "));
 }
 
-static void put_title(struct html *p, struct str label)
+static void svg_put_title(struct html *p, struct str label)
 {
 	page_put(p, "><title>");
 	page_clipped(p, label, 200);
 	page_put(p, "</title></");
 }
-
-/** Whether a label fits into a part of a phone's width. */
-static bool fits(struct str label, double part) { return (double)(print_columns(label) * LETTER) <= part * PHONE; }
 
 static void put_label(struct html *p, double at, double y, struct str label)
 {
@@ -53,15 +50,15 @@ static void put_mark(struct html *p, const struct picture_mark *m, double top, b
 	if (wide > 0) {
 		open_shape(p, "rect", m->look);
 		page_numbers(p, "x=\"%.3f%%\" y=\"%.0f\" width=\"%.3f%%\" height=\"%d\"", m->from * 100, y, wide * 100, BAR);
-		put_title(p, m->label);
+		svg_put_title(p, m->label);
 		page_put(p, "rect>");
 	} else {
 		open_shape(p, "circle", m->look);
 		page_numbers(p, "cx=\"%.3f%%\" cy=\"%.0f\" r=\"6\"", point_at(m) * 100, y + BAR / 2.0);
-		put_title(p, m->label);
+		svg_put_title(p, m->label);
 		page_put(p, "circle>");
 	}
-	if (wide > 0 && fits(m->label, wide))
+	if (wide > 0 && (double)(print_columns(m->label) * LETTER) <= wide * PHONE)
 		page_numbers(p, "<text x=\"%.2f%%\" y=\"%.0f\" text-anchor=\"middle\">", (m->from + wide / 2) * 100, y + 13);
 	else if (wide > 0 && beside && m->to < RIGHT)
 		page_numbers(p, "<text x=\"%.2f%%\" dx=\"6\" y=\"%.0f\">", m->to * 100, y + 13);
@@ -69,21 +66,13 @@ static void put_mark(struct html *p, const struct picture_mark *m, double top, b
 		page_numbers(p, "<text x=\"%.2f%%\" dx=\"-6\" y=\"%.0f\" text-anchor=\"end\">", m->from * 100, y + 13);
 	else
 		return;
-	page_text(p, m->label);
-	page_put(p, "</text>");
+	page_fill(p, "@</text>", m->label);
 }
 
 /** Where a label on a phone begins and ends, as parts of its width. */
 struct label_room {
 	double begin, end;
 };
-
-static struct label_room room_of(const struct picture_tick *t)
-{
-	const double wide = (double)(print_columns(t->label) * LETTER) / PHONE;
-	const double begin = t->at < LEFT ? t->at : t->at > RIGHT ? t->at - wide : t->at - wide / 2;
-	return (struct label_room){ begin, begin + wide + 0.03 };
-}
 
 enum { LABELS = 12 };
 
@@ -96,7 +85,9 @@ struct label_line {
 
 static void put_free(struct html *p, struct label_line *l, struct picture_tick t)
 {
-	const struct label_room room = room_of(&t);
+	const double wide = (double)(print_columns(t.label) * LETTER) / PHONE;
+	const double begin = t.at < LEFT ? t.at : t.at > RIGHT ? t.at - wide : t.at - wide / 2;
+	const struct label_room room = (struct label_room){ begin, begin + wide + 0.03 };
 	bool fits_here = t.label.n && l->n < LABELS;
 	for (size_t m = 0; m < l->n && fits_here; m++)
 		fits_here = room.begin >= l->taken[m].end || room.end <= l->taken[m].begin;
@@ -104,13 +95,6 @@ static void put_free(struct html *p, struct label_line *l, struct picture_tick t
 		return;
 	l->taken[l->n++] = room;
 	put_label(p, t.at, l->y, t.label);
-}
-
-static void put_ticks(struct html *p, const struct picture *g, double y)
-{
-	struct label_line line = { .y = y };
-	for (size_t k = 0; k < g->ticks.len; k++)
-		put_free(p, &line, g->ticks.data[k]);
 }
 
 /** The points of a track without a name of its own bear theirs above them: the causes first, the others as far as there is room. */
@@ -134,6 +118,7 @@ static bool alone(const struct picture *g, size_t n)
 	return true;
 }
 
+/** Widths are in percent and heights in pixels, so that the picture fits a phone without a script. */
 static void put_tracks(struct html *p, const struct picture *g)
 {
 	const double height = TOP + (double)g->tracks.len * TRACK + AXIS;
@@ -149,7 +134,9 @@ static void put_tracks(struct html *p, const struct picture *g)
 		put_mark(p, &g->marks.data[n], TOP + (double)g->marks.data[n].track * TRACK, alone(g, n));
 	for (size_t n = 0; n < g->folds.len; n++)
 		put_label(p, g->folds.data[n], TOP + 14 + 13, S("//"));
-	put_ticks(p, g, height - 4);
+	struct label_line line = { .y = height - 4 };
+	for (size_t k = 0; k < g->ticks.len; k++)
+		put_free(p, &line, g->ticks.data[k]);
 }
 
 /** Where rows have names, these stand before them and cells bear their labels; else cells are counted. */
@@ -167,7 +154,7 @@ static void put_cells(struct html *p, const struct picture *g)
 		const double at = left + (named ? m->from : (double)(n % PICTURE_CELLS_WIDE)) * part;
 		open_shape(p, "rect", m->look);
 		page_numbers(p, "x=\"%.2f%%\" y=\"%zu\" width=\"%.2f%%\" height=\"%d\"", at, row * CELL, part * 0.9, CELL - 4);
-		put_title(p, m->label);
+		svg_put_title(p, m->label);
 		page_numbers(p, "rect><text class=\"small\" x=\"%.2f%%\" y=\"%zu\" text-anchor=\"middle\">", at + part * 0.45,
 			     row * CELL + 13);
 		if (named)
@@ -178,53 +165,51 @@ static void put_cells(struct html *p, const struct picture *g)
 	}
 }
 
-/** A list: its lines have to wrap, which those of SVG do not. */
-static void put_chain(struct html *p, const struct picture *g)
+void html_strip(struct html_report *h, const struct picture *g)
 {
-	page_put(p, "<ol class=\"chain\">\n");
-	for (size_t n = 0; n < g->marks.len; n++) {
-		const struct picture_mark *m = &g->marks.data[n];
-		page_put(p, "<li class=\"");
-		page_markup(p, str_z(classes[m->look]));
-		page_put(p, "\">");
-		page_clipped(p, m->label, 400);
-		page_put(p, "</li>\n");
+	page_fill(&h->page, "<svg class=\"strip\" role=\"img\" width=\"100%\" aria-label=\"@\" ", g->says);
+	put_tracks(&h->page, g);
+	page_put(&h->page, "</svg>\n");
+}
+
+void html_picture(struct html_report *h, const struct picture *g)
+{
+	struct html *p = &h->page;
+	page_fill(p, "<figure><figcaption>@</figcaption>\n", str_z(picture_title(g->kind)));
+	if (g->form == PICTURE_CHAIN) {
+		// A list: its lines have to wrap, which those of SVG do not.
+		page_put(p, "<ol class=\"chain\">\n");
+		for (size_t n = 0; n < g->marks.len; n++) {
+			const struct picture_mark *m = &g->marks.data[n];
+			page_put(p, "<li class=\"");
+			page_markup(p, str_z(classes[m->look]));
+			page_put(p, "\">");
+			page_clipped(p, m->label, 400);
+			page_put(p, "</li>\n");
+		}
+		page_put(p, "</ol>\n");
+	} else {
+		// Says the same as the line below it, for those who do not see it.
+		page_fill(p, "<svg class=\"picture\" role=\"img\" width=\"100%\" aria-label=\"@\" ", g->says);
+		if (g->form == PICTURE_CELLS)
+			put_cells(p, g);
+		else
+			put_tracks(p, g);
+		page_put(p, "</svg>\n");
 	}
-	page_put(p, "</ol>\n");
-}
-
-static void put_svg(struct html *p, const struct picture *g)
-{
-	page_put(p, "<svg class=\"picture\" role=\"img\" width=\"100%\" aria-label=\"");
-	page_text(p, g->says);
-	page_put(p, "\" ");
-	if (g->form == PICTURE_CELLS)
-		put_cells(p, g);
-	else
-		put_tracks(p, g);
-	page_put(p, "</svg>\n");
-}
-
-static void put_legend(struct html *p, const struct picture *g)
-{
+	// Only looks that this picture has.
 	page_put(p, "<p class=\"legend\">");
 	for (size_t n = 0; n < LOOKS; n++) {
 		if (!g->looks[n])
 			continue;
 		page_put(p, "<span><svg class=\"key\" width=\"12\" height=\"12\" aria-hidden=\"true\">");
 		open_shape(p, "rect", (enum picture_look)n);
-		page_put(p, "width=\"12\" height=\"12\"/></svg> ");
-		page_text(p, str_z(g->looks[n]));
-		page_put(p, "</span> ");
+		page_fill(p, "width=\"12\" height=\"12\"/></svg> @</span> ", str_z(g->looks[n]));
 	}
-	page_put(p, "</p>\n");
-}
-
-static void put_table(struct html *p, const struct picture *g)
-{
-	page_put(p, "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"");
-	page_text(p, str_z(picture_title(g->kind)));
-	page_put(p, ", as a table\"><table><thead><tr>");
+	page_fill(p, "</p>\n<p class=\"says\">@.</p>\n<details><summary>as table</summary>\n", g->says);
+	// The same as a table: for screen readers, and to copy numbers from.
+	page_fill(p, "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"@, as a table\"><table><thead><tr>",
+		  str_z(picture_title(g->kind)));
 	for (size_t n = 0; n < g->ncolumns; n++)
 		page_element(p, "th scope=\"col\"", "th", str_z(g->heads[n]));
 	page_put(p, "</tr></thead><tbody>\n");
@@ -235,40 +220,13 @@ static void put_table(struct html *p, const struct picture *g)
 		if ((n + 1) % g->ncolumns == 0)
 			page_put(p, "</tr>\n");
 	}
-	page_put(p, "</tbody></table></div>\n");
-}
-
-void html_strip(struct html_report *h, const struct picture *g)
-{
-	page_put(&h->page, "<svg class=\"strip\" role=\"img\" width=\"100%\" aria-label=\"");
-	page_text(&h->page, g->says);
-	page_put(&h->page, "\" ");
-	put_tracks(&h->page, g);
-	page_put(&h->page, "</svg>\n");
-}
-
-void html_picture(struct html_report *h, const struct picture *g)
-{
-	struct html *p = &h->page;
-	page_put(p, "<figure><figcaption>");
-	page_text(p, str_z(picture_title(g->kind)));
-	page_put(p, "</figcaption>\n");
-	if (g->form == PICTURE_CHAIN)
-		put_chain(p, g);
-	else
-		put_svg(p, g);
-	put_legend(p, g);
-	page_put(p, "<p class=\"says\">");
-	page_text(p, g->says);
-	page_put(p, ".</p>\n<details><summary>as table</summary>\n");
-	put_table(p, g);
-	page_put(p, "</details></figure>\n");
+	page_put(p, "</tbody></table></div>\n</details></figure>\n");
 }
 
 void html_pictures(struct html_report *h, const struct incident *i, enum know_picture lead)
 {
 	struct html *p = &h->page;
-	struct text lacks = { 0 };
+	_cleanup_text_ struct text lacks = { 0 };
 	html_fold(h, "pictures", "More pictures", 0);
 	for (enum know_picture kind = 0; kind < SHOWS_KINDS; kind++) {
 		struct picture g;
@@ -282,10 +240,7 @@ void html_pictures(struct html_report *h, const struct incident *i, enum know_pi
 		}
 	}
 	if (lacks.n) {
-		page_put(p, "<p class=\"missing\">Not drawn. ");
-		page_text(p, text_str(&lacks));
-		page_put(p, "</p>\n");
+		page_fill(p, "<p class=\"missing\">Not drawn. @</p>\n", text_str(&lacks));
 	}
 	html_fold_end(h);
-	text_free(&lacks);
 }

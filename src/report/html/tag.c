@@ -1,3 +1,6 @@
+// The one door through which text gets into HTML. Everything that the evidence has a part in is filtered (redaction), freed of what
+// does not show, and escaped here, so that no other file has to think of it; tests/pages.py looks that no other file of this folder
+// writes on its own.
 #include "report/html/tag.h"
 
 #include "base/print.h"
@@ -14,26 +17,15 @@ void page_filtered(const struct html *p, struct str s, struct text *ret)
 
 static void put_escaped(struct html *p, struct str s)
 {
+	static const char *const escapes[256] = {
+		['&'] = "&amp;", ['<'] = "&lt;", ['>'] = "&gt;", ['"'] = "&quot;", ['\''] = "&#39;"
+	};
 	for (size_t n = 0; n < s.n; n++) {
-		switch (s.p[n]) {
-		case '&':
-			fputs("&amp;", p->out);
-			break;
-		case '<':
-			fputs("&lt;", p->out);
-			break;
-		case '>':
-			fputs("&gt;", p->out);
-			break;
-		case '"':
-			fputs("&quot;", p->out);
-			break;
-		case '\'':
-			fputs("&#39;", p->out);
-			break;
-		default:
+		const char *escape = escapes[(unsigned char)s.p[n]];
+		if (escape)
+			fputs(escape, p->out);
+		else
 			fputc(s.p[n], p->out);
-		}
 	}
 }
 
@@ -52,7 +44,7 @@ void page_text(struct html *p, struct str s) { page_clipped(p, s, SIZE_MAX); }
 
 void page_clipped(struct html *p, struct str s, size_t most)
 {
-	struct text filtered = { 0 }, shown = { 0 };
+	_cleanup_text_ struct text filtered = { 0 }, shown = { 0 };
 	page_filtered(p, s, &filtered);
 	add_shown(&shown, text_str(&filtered));
 	size_t n = shown.n < most ? shown.n : most;
@@ -61,8 +53,15 @@ void page_clipped(struct html *p, struct str s, size_t most)
 	put_escaped(p, str_cut(text_str(&shown), n));
 	if (n < shown.n)
 		fputs("\xe2\x80\xa6", p->out);
-	text_free(&filtered);
-	text_free(&shown);
+}
+
+void page_fill_texts(struct html *p, struct str markup, const struct str *texts, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		page_markup(p, str_split(&markup, '@'));
+		page_text(p, texts[i]);
+	}
+	page_markup(p, markup);
 }
 
 void page_known(struct html *p, struct str s)

@@ -25,6 +25,11 @@ void page_clipped(struct html *p, struct str s, size_t most);
 		page_text(p, s);                                                                                               \
 		page_put(p, "</" tag ">");                                                                                     \
 	} while (0)
+/** Markup with texts in it: each `@` of the literal stands for the next of them. A text goes through page_text() like any other. */
+#define page_fill(p, literal, ...)                                                                                             \
+	page_fill_texts((p), S("" literal ""), (const struct str[]){ __VA_ARGS__ },                                            \
+			ARRAY_SIZE(((const struct str[]){ __VA_ARGS__ })))
+void page_fill_texts(struct html *p, struct str markup, const struct str *texts, size_t n);
 /** A text of knowledge: what stands there between backticks is code. Never one that the evidence has a part in. */
 void page_known(struct html *p, struct str s);
 /** A step: what can be run as it stands is code. */

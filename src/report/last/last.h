@@ -2,6 +2,7 @@
 #pragma once
 
 #include "evidence/recording/recording.h"
+#include "report/sheet.h"
 #include "unhang/unhang.h"
 
 /** A recording that was read, and where. */
@@ -35,9 +36,28 @@ struct last_seen {
 	struct ranks_seen ranks;
 	const struct uh_last_options *options;
 };
-/** A part of it: "ranks". */
-struct sheet;
-void walk_ranks(struct sheet *s, const struct last_seen *seen);
 void report_last(const struct last_seen *seen, FILE *out);
 /** A timeline for Perfetto and chrome://tracing. */
 void report_perfetto(const struct last_seen *seen, FILE *out);
+
+// --- for those who write it ---
+
+/** One recording while it is written. */
+struct recording_sheet {
+	struct sheet sheet;
+	struct arena arena;
+	const struct uh_last_options *options;
+	const struct flight_recording *r;
+};
+
+/** A number of seconds in JSON; its words for the text. */
+struct sheet_value v_seconds(struct recording_sheet *w, double seconds);
+/** A time in JSON; null where it is 0. */
+struct sheet_value v_time(const struct recording_sheet *w, uint64_t ticks);
+void put_thread(struct recording_sheet *w, const char *key, uint16_t slot);
+/** "arguments": null where there are none. */
+void walk_packet_arguments(struct recording_sheet *w, const struct recorded_packet *p);
+/** "operation": null where it is NULL. */
+void walk_operation(struct recording_sheet *w, const struct recorded_operation *o);
+/** "operations": the last that began; a text has those that have not ended. */
+void walk_operations(struct recording_sheet *w);

@@ -1,33 +1,23 @@
-// What frameworks were doing.
-#include "report/last/parts.h"
+// What a packet is part of and works on: the operations of frameworks, and the arguments of a kernel.
+#include "report/last/last.h"
 
 enum { OPERATIONS_LISTED = 16 };
 
 static void put_operation(struct recording_sheet *w, const struct recorded_operation *o)
 {
 	struct sheet *s = &w->sheet;
-	sheet_put(s, "number", v_number(o->raw.id));
-	sheet_put(s, "name", v_known(o->name));
-	sheet_note(s, "chain", v_known(operation_say(&w->arena, w->r, o)));
-	sheet_note(s, "tensors", v_known(tensors_say(&w->arena, o)));
-	sheet_put(s, "inside", v_if(o->raw.parent, v_number(o->raw.parent)));
-	sheet_open(s, "tensors", '[');
-	for (size_t i = 0; s->as_json && i < o->raw.ntensors; i++) {
+	sheet_fields(s, { "number", v_number(o->raw.id) }, { "name", v_known(o->name) },
+		     { "chain", v_known(operation_say(&w->arena, w->r, o)), TEXT_ONLY },
+		     { "tensors", v_known(tensors_say(&w->arena, o)), TEXT_ONLY },
+		     { "inside", v_if(o->raw.parent, v_number(o->raw.parent)) });
+	sheet_each (i, s, "tensors", s->as_json ? o->raw.ntensors : 0) {
 		const struct rec_tensor *t = &o->raw.tensors[i];
-		sheet_open(s, NULL, '{');
-		sheet_put(s, "address", v_hex(t->address));
-		sheet_put(s, "dtype", v_word(dtype_name(t->dtype)));
-		sheet_open(s, "shape", '[');
-		for (unsigned d = 0; d < t->ndim && d < REC_DIMENSIONS; d++)
+		sheet_fields(s, { "address", v_hex(t->address) }, { "dtype", v_word(dtype_name(t->dtype)) });
+		sheet_values (d, s, "shape", t->ndim < REC_DIMENSIONS ? t->ndim : REC_DIMENSIONS)
 			jw_unsigned(&s->json, t->shape[d]);
-		sheet_close(s, ']');
-		sheet_open(s, "strides", '[');
-		for (unsigned d = 0; d < t->ndim && d < REC_DIMENSIONS; d++)
+		sheet_values (d, s, "strides", t->ndim < REC_DIMENSIONS ? t->ndim : REC_DIMENSIONS)
 			jw_int(&s->json, t->strides[d]);
-		sheet_close(s, ']');
-		sheet_close(s, '}');
 	}
-	sheet_close(s, ']');
 }
 
 void walk_operation(struct recording_sheet *w, const struct recorded_operation *o)
@@ -53,11 +43,6 @@ static const bool *outer_ones(struct recording_sheet *w)
 
 void walk_operations(struct recording_sheet *w)
 {
-	static const struct column line[] = { { "thread.tid", "  thread " },
-					      { "thread.name", " (", .after = ")" },
-					      { "chain", " is in " },
-					      { "age", " for " },
-					      { "tensors", ", with " } };
 	struct sheet *s = &w->sheet;
 	const struct flight_recording *r = w->r;
 	const size_t most = w->options->all ? r->noperations : OPERATIONS_LISTED;
@@ -71,13 +56,50 @@ void walk_operations(struct recording_sheet *w)
 		sheet_open(s, NULL, '{');
 		put_operation(w, o);
 		put_thread(w, "thread", o->raw.thread);
-		put_time(w, "began", o->raw.begin);
-		put_time(w, "ended", o->raw.end);
-		put_seconds(w, "age", recording_age(r, o->raw.begin));
+		sheet_fields(s, { "began", v_time(w, o->raw.begin) }, { "ended", v_time(w, o->raw.end) },
+			     { "age", v_seconds(w, recording_age(r, o->raw.begin)) });
 		sheet_say(s, any ? "" : "Operations that have not ended:\n");
-		sheet_line(s, 0, COLUMNS(line));
+		sheet_line(s, 0,
+			   COLUMNS_OF({ "thread.tid", "  thread " }, { "thread.name", " (", .after = ")" },
+				      { "chain", " is in " }, { "age", " for " }, { "tensors", ", with " }));
 		any = true;
 		sheet_close(s, '}');
 	}
 	sheet_close(s, ']');
+}
+
+// --- the arguments of a kernel ---
+
+static void walk_values(struct recording_sheet *w, const struct recorded_packet *p)
+{
+	struct sheet *s = &w->sheet;
+	struct packet_argument *list = NULL;
+	const size_t n = s->as_json ? packet_takes(&w->arena, p, &list) : 0;
+	sheet_open(s, "values", '[');
+	for (size_t i = 0; i < n; i++) {
+		const struct packet_argument *x = &list[i];
+		sheet_record(s, NULL, { "name", v_known(x->what->name) }, { "type", v_known(x->type) },
+			     { "offset", v_number(x->what->offset) }, { "size", v_number(x->what->size) },
+			     { "pointer", v_bool(argument_is_pointer(x)) },
+			     { "text", v_if(x->bytes, v_text(argument_say(&w->arena, w->r, p, x))) });
+	}
+	sheet_close(s, ']');
+}
+
+void walk_packet_arguments(struct recording_sheet *w, const struct recorded_packet *p)
+{
+	struct sheet *s = &w->sheet;
+	const struct rec_arguments *a = p->arguments;
+	static const char *const states[] = { "unknown", "copied", "in-vram", "unknown", "left-out" };
+	if (!sheet_object(s, "arguments", a))
+		return;
+	sheet_fields(s, { "state", v_word(states[a->state <= REC_ARGUMENTS_LEFT_OUT ? a->state : 0]) },
+		     { "size", v_number(a->size) }, { "text", v_known(packet_arguments_say(&w->arena, w->r, p)) });
+	walk_values(w, p);
+	sheet_values (i, s, "words", a->copied / 8) {
+		uint64_t v;
+		memcpy(&v, p->argument_bytes + 8 * i, sizeof(v));
+		jw_hex(&s->json, v);
+	}
+	sheet_close(s, '}');
 }

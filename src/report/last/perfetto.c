@@ -1,11 +1,10 @@
 // A recording as a timeline in Chrome's trace format. When a dispatch ended is not recorded, so that its launch is an instant; one that is
 // still in flight lasts until the end.
-#include "base/json.h"
 #include "report/last/last.h"
 
 /** One of several processes while it is written. */
 struct timeline {
-	struct json json;
+	struct sheet sheet;
 	struct arena arena;
 	const struct flight_recording *r;
 	double begin; // of all
@@ -14,39 +13,27 @@ struct timeline {
 
 static void event_open(struct timeline *t, struct str name, const char *phase, uint64_t ticks, int64_t thread)
 {
-	struct json *j = &t->json;
-	jw_open(j, '{');
-	jw_field(j, "name", name);
-	jw_field(j, "ph", str_z(phase));
-	jw_key(j, "ts");
-	jw_decimal(j, (recording_time(t->r, ticks) - t->begin) * 1e6, 3);
-	jw_key(j, "pid");
-	jw_int(j, t->process);
-	jw_key(j, "tid");
-	jw_int(j, thread);
+	sheet_open(&t->sheet, NULL, '{');
+	sheet_fields(&t->sheet, { "name", v_text(name) }, { "ph", v_word(phase) },
+		     { "ts", v_decimal((recording_time(t->r, ticks) - t->begin) * 1e6, 3) }, { "pid", v_int(t->process) },
+		     { "tid", v_int(thread) });
 }
 
-static void put_duration(struct timeline *t, double microseconds)
+/** One that lasts. */
+static void put_lasting(struct timeline *t, struct str name, uint64_t ticks, int64_t thread, double microseconds)
 {
-	jw_key(&t->json, "dur");
-	jw_decimal(&t->json, microseconds, 3);
+	event_open(t, name, "X", ticks, thread);
+	sheet_put(&t->sheet, "dur", v_decimal(microseconds, 3));
+	sheet_close(&t->sheet, '}');
 }
 
 static void put_name(struct timeline *t, const char *what, int64_t thread, struct str name)
 {
-	struct json *j = &t->json;
-	jw_open(j, '{');
-	jw_field(j, "name", str_z(what));
-	jw_field(j, "ph", S("M"));
-	jw_key(j, "pid");
-	jw_int(j, t->process);
-	jw_key(j, "tid");
-	jw_int(j, thread);
-	jw_key(j, "args");
-	jw_open(j, '{');
-	jw_field(j, "name", name);
-	jw_close(j, '}');
-	jw_close(j, '}');
+	sheet_open(&t->sheet, NULL, '{');
+	sheet_fields(&t->sheet, { "name", v_word(what) }, { "ph", v_word("M") }, { "pid", v_int(t->process) },
+		     { "tid", v_int(thread) });
+	sheet_record(&t->sheet, "args", { "name", v_text(name) });
+	sheet_close(&t->sheet, '}');
 }
 
 /** Queues are threads with numbers that no thread has. */
@@ -57,18 +44,15 @@ static void put_packet(struct timeline *t, const struct recorded_queue *q, const
 	const bool flying = p->progress >= PROGRESS_RUNNING;
 	event_open(t, packet_say(&t->arena, p), flying ? "X" : "i", p->raw.time, track_of(q));
 	if (flying)
-		put_duration(t, recording_age(t->r, p->raw.time) * 1e6);
+		sheet_put(&t->sheet, "dur", v_decimal(recording_age(t->r, p->raw.time) * 1e6, 3));
 	else
-		jw_field(&t->json, "s", S("t"));
-	jw_key(&t->json, "args");
-	jw_open(&t->json, '{');
-	jw_key(&t->json, "packet");
-	jw_unsigned(&t->json, p->id);
-	jw_field(&t->json, "progress", str_z(progress_name(p->progress)));
+		sheet_put(&t->sheet, "s", v_word("t"));
+	sheet_open(&t->sheet, "args", '{');
+	sheet_fields(&t->sheet, { "packet", v_number(p->id) }, { "progress", v_word(progress_name(p->progress)) });
 	if (p->operation)
-		jw_field(&t->json, "operation", p->operation->name);
-	jw_close(&t->json, '}');
-	jw_close(&t->json, '}');
+		sheet_put(&t->sheet, "operation", v_text(p->operation->name));
+	sheet_close(&t->sheet, '}');
+	sheet_close(&t->sheet, '}');
 }
 
 static int64_t tid_of(const struct flight_recording *r, uint16_t slot)
@@ -81,29 +65,15 @@ static void put_calls(struct timeline *t)
 {
 	for (size_t i = 0; i < t->r->nevents; i++) {
 		const struct rec_event *e = &t->r->events[i].raw;
-		event_open(t, call_say(&t->arena, e->call, e->a), "X", e->time, tid_of(t->r, e->thread));
-		put_duration(t, e->took);
-		jw_close(&t->json, '}');
+		put_lasting(t, call_say(&t->arena, e->call, e->a), e->time, tid_of(t->r, e->thread), e->took);
 	}
 	for (size_t i = 0; i < t->r->nthreads; i++) {
 		const struct recorded_thread *h = &t->r->threads[i];
 		put_name(t, "thread_name", h->raw.tid, h->name);
 		if (!h->raw.call || h->raw.ended)
 			continue;
-		event_open(t, call_say(&t->arena, h->raw.call, h->raw.a), "X", h->raw.since, h->raw.tid);
-		put_duration(t, recording_age(t->r, h->raw.since) * 1e6);
-		jw_close(&t->json, '}');
-	}
-}
-
-static void put_operations(struct timeline *t)
-{
-	for (size_t i = 0; i < t->r->noperations; i++) {
-		const struct rec_operation *o = &t->r->operations[i].raw;
-		event_open(t, t->r->operations[i].name, "X", o->begin, tid_of(t->r, o->thread));
-		put_duration(t, o->end > o->begin ? (double)(o->end - o->begin) / t->r->rate * 1e6 :
-						    recording_age(t->r, o->begin) * 1e6);
-		jw_close(&t->json, '}');
+		put_lasting(t, call_say(&t->arena, h->raw.call, h->raw.a), h->raw.since, h->raw.tid,
+			    recording_age(t->r, h->raw.since) * 1e6);
 	}
 }
 
@@ -118,31 +88,32 @@ static void put_recording(struct timeline *t)
 			put_packet(t, q, &q->packets[k]);
 	}
 	put_calls(t);
-	put_operations(t);
+	for (size_t i = 0; i < t->r->noperations; i++) {
+		const struct rec_operation *o = &r->operations[i].raw;
+		put_lasting(t, t->r->operations[i].name, o->begin, tid_of(t->r, o->thread),
+			    o->end > o->begin ? (double)(o->end - o->begin) / t->r->rate * 1e6 :
+						recording_age(t->r, o->begin) * 1e6);
+	}
 }
 
 void report_perfetto(const struct last_seen *seen, FILE *out)
 {
-	struct timeline t = { .json.out = out };
+	struct timeline t = { .sheet = sheet_on(true, out) };
 	for (size_t i = 0; i < seen->n; i++) {
 		const double begin = recording_time(seen->list[i].recording, seen->list[i].recording->header.start.ticks);
 		t.begin = !i || begin < t.begin ? begin : t.begin;
 	}
-	jw_open(&t.json, '{');
-	jw_key(&t.json, "otherData"); // first: by this a later --perfetto knows a file that it may replace
-	jw_open(&t.json, '{');
-	jw_field(&t.json, "generator", S("unhang"));
-	jw_close(&t.json, '}');
-	jw_field(&t.json, "displayTimeUnit", S("ns"));
-	jw_key(&t.json, "traceEvents");
-	jw_open(&t.json, '[');
+	sheet_open(&t.sheet, NULL, '{');
+	sheet_record(&t.sheet, "otherData",
+		     { "generator", v_word("unhang") }); // first: by this a later --perfetto knows a file that it may replace
+	sheet_put(&t.sheet, "displayTimeUnit", v_word("ns"));
+	sheet_open(&t.sheet, "traceEvents", '[');
 	for (size_t i = 0; i < seen->n; i++) {
 		t.r = seen->list[i].recording;
 		t.process = t.r->header.pid;
 		put_recording(&t);
 		arena_free(&t.arena);
 	}
-	jw_close(&t.json, ']');
-	jw_close(&t.json, '}');
+	sheet_end(&t.sheet);
 	fputc('\n', out);
 }

@@ -2,9 +2,10 @@
 #pragma once
 
 #include "code/meaning.h"
-#include "gpu/arguments.h"
-#include "gpu/layout.h"
+#include "gpu/packet.h"
+#include "gpu/register_names.h"
 #include "gpu/target_code.h"
+#include "gpu/layout.h"
 #include "report/sheet.h"
 #include "unhang/unhang.h"
 
@@ -54,7 +55,6 @@ struct runlists {
 /** Those of all processes of this machine. */
 void report_queues_of_all(const struct queues_seen *seen, size_t n, const struct runlists *r, const struct uh_look_options *o,
 			  FILE *out);
-void walk_runlists(struct sheet *s, const struct runlists *r);
 /** "fields" of a packet. @texts: a text also shows what their values mean. */
 struct packet;
 void walk_packet_fields(struct sheet *s, const struct packet *p, struct wrapping *w, bool texts);
@@ -79,3 +79,35 @@ void report_kernels(struct code_set *set, bool as_json, FILE *out);
 void walk_source(struct sheet *s, const struct where *w);
 /** A dispatch with its kernel's arguments. */
 void walk_dispatch(struct sheet *s, const char *key, struct look *l, const struct dispatch *d);
+
+// Registers that are written about, as text or as JSON.
+enum row_state { ROW_LISTED, ROW_GIVEN, ROW_READ, ROW_REFUSED, ROW_ABSENT, ROW_TIMED_OUT };
+
+struct row {
+	struct named_register r;
+	enum row_state state;
+	struct str why_not;
+	uint32_t value;
+};
+
+struct regs {
+	const struct uh_look_options *options;
+	FILE *out;
+	struct arena arena;
+	struct str target, gfx, title; // target: empty where no GPU was looked at
+	VEC(struct row) rows;
+};
+
+void report_regs(const struct regs *g);
+
+// The driver's rings, of each GPU or of a device core.
+struct rings_seen {
+	struct str target, gfx, title;
+	struct str why_not;  // its rings could not be read; empty
+	unsigned watched_ms; // between two looks; 0: there was one
+	const struct ring_view *views;
+	size_t n;
+};
+
+/** @named: rings were asked for by name. */
+void report_rings(const struct rings_seen *seen, size_t n, bool named, const struct uh_look_options *o, FILE *out);

@@ -1,6 +1,79 @@
 // The queues of a target: where each of them stands, and what it was told to run.
+#include "gpu/find/kfd.h"
 #include "gpu/packet.h"
 #include "report/live/look.h"
+
+// A dispatch and its kernel's arguments.
+
+enum { ARGUMENTS_SHOWN = 64, ARGUMENTS_INDENT = 25 };
+
+void walk_dispatch(struct sheet *s, const char *key, struct look *l, const struct dispatch *d)
+{
+	static const struct column told[] = { { "told" } };
+	const struct code_kernel *k = target_code_kernel(&l->code, d->kernel_object);
+	const struct str name = k ? code_set_name(&l->code.set, k->name) : (struct str){ 0 };
+	struct kernel_argument args[ARGUMENTS_SHOWN];
+	_cleanup_arena_ struct arena a = { 0 };
+	size_t n = dispatch_arguments(l->target, k, d, args, ARGUMENTS_SHOWN);
+	sheet_open(s, key, '{');
+	sheet_fields(s, { "packet", v_number(d->packet) }, { "kernel_name", v_text(name) },
+		     { "kernel_object", v_hex(d->kernel_object) },
+		     { "unnamed", v_if(!name.n, v_hex(d->kernel_object)), TEXT_ONLY }, { "kernarg", v_hex(d->kernarg) });
+	sheet_three(s, "grid", d->grid, true);
+	sheet_three(s, "workgroup_size", d->workgroup, true);
+	sheet_fields(s, { "lds_bytes", v_number(d->lds) }, { "scratch_bytes", v_number(d->scratch) });
+	sheet_part(s, COLUMNS_OF({ "packet", "         packet ", -8, .after = " " }, { "kernel_name" },
+				 { "unnamed", "kernel at " }));
+	sheet_say(s, "   grid %u,%u,%u of %u,%u,%u\n", d->grid[0], d->grid[1], d->grid[2], d->workgroup[0], d->workgroup[1],
+		  d->workgroup[2]);
+	sheet_each (i, s, "arguments", n) {
+		const struct kernel_argument *x = &args[i];
+		sheet_fields(s, { "name", v_text(x->what->name) }, { "type", v_text(x->what->type_name) },
+			     { "kind", v_text(x->what->value_kind) }, { "offset", v_number(x->what->offset) },
+			     { "size", v_number(x->what->size) },
+			     { "value", v_if(x->known && x->what->size <= 8, v_hex(x->value)) });
+	}
+	sheet_note(s, "told", s->as_json || !n ? v_null() : v_text(arguments_say(&a, args, n, NULL, 0)));
+	sheet_line(s, ARGUMENTS_INDENT, COLUMNS(told));
+	sheet_close(s, '}');
+}
+
+// What the schedulers of GPUs without MES were told to run: packets that name processes and queues.
+
+enum { RUNLIST_PACKETS_MOST = 256, RUNLIST_INDENT = 9 };
+
+static void walk_list(struct sheet *s, const struct runlists *r, const struct kfd_runlist *list)
+{
+	const struct device *d = NULL;
+	for (size_t i = 0; i < r->devices->n && !d; i++)
+		d = r->devices->list[i].gpu_id == list->gpu_id ? &r->devices->list[i] : NULL;
+	const struct packet_stream stream = { r->know, PACKETS_PM4, d ? d->gfx : (struct str){ 0 }, list->words, list->n };
+	_cleanup_arena_ struct arena a = { 0 };
+	struct packet p = { 0 };
+	sheet_open(s, NULL, '{');
+	sheet_fields(s, { "gpu_id", v_number(list->gpu_id) }, { "pci", v_text(d ? d->pci : (struct str){ 0 }) });
+	sheet_say(s, "\n");
+	sheet_line(s, 0,
+		   COLUMNS_OF({ "gpu_id", "GPU " },
+			      { "pci", " at ", .none = "an unknown place", .after = ": what its scheduler was told to run" }));
+	sheet_open(s, "packets", '[');
+	// What is behind the last that is known is not one of the list.
+	for (size_t at = 0, n = 0; at < list->n && n < RUNLIST_PACKETS_MOST; at += p.words, n++) {
+		if (!packet_decode(&stream, &a, at, &p) || !p.known)
+			break;
+		struct wrapping w = { .out = s->json.out, .margin = RUNLIST_INDENT + 1 };
+		sheet_open(s, NULL, '{');
+		sheet_put(s, "name", v_text(p.name));
+		w.column = sheet_say(s, "%*s", RUNLIST_INDENT, "") + sheet_part(s, COLUMNS_OF({ "name" }));
+		walk_packet_fields(s, &p, &w, false);
+		sheet_say(s, "\n");
+		sheet_close(s, '}');
+	}
+	sheet_close(s, ']');
+	sheet_close(s, '}');
+}
+
+// --- queues and what waits in them ---
 
 enum { PACKETS_SHOWN = 16, PACKETS_MOST = 4096, INDENT = 9 };
 
@@ -35,127 +108,72 @@ static void walk_exceptions(struct queues_sheet *g, uint64_t status, struct str 
 	sheet_note(g->sheet, "errors", v_known(shown));
 }
 
+/** A GPU of the core or process. Firmware and XCCs are 0 where the note does not have them. */
 static void walk_agent(struct queues_sheet *g, const struct agent *a)
 {
-	static const struct column line[] = { { "gpu_id", "GPU " },
-					      { "gfx", ": ", .none = "unknown part" },
-					      { "place", " at " },
-					      { "xccs", ", ", .after = " XCC", .least = 1, .plural = true },
-					      { "firmware", ", firmware ", .least = 1 },
-					      { "errors", ", " } };
 	struct sheet *s = g->sheet;
 	char room[24];
 	const struct str pci = agent_pci(a, room);
-	sheet_open(s, NULL, '{');
-	sheet_put(s, "gpu_id", v_number(a->gpu_id));
-	sheet_put(s, "gfx", v_text(a->gfx));
-	sheet_put(s, "pci", v_if(a->location || a->domain_known, v_text(pci)));
-	sheet_note(s, "place", v_text(pci));
-	sheet_put(s, "vendor", v_hex(a->vendor));
-	sheet_put(s, "device", v_hex(a->device));
-	sheet_put(s, "revision", v_hex(a->revision));
-	sheet_put(s, "firmware", v_number(a->firmware));
-	sheet_put(s, "xccs", v_number(a->xccs));
-	sheet_put(s, "simds", v_number(a->simds));
-	sheet_put(s, "waves_per_simd", v_number(a->waves_per_simd));
+	sheet_fields(s, { "gpu_id", v_number(a->gpu_id) }, { "gfx", v_text(a->gfx) },
+		     { "pci", v_if(a->location || a->domain_known, v_text(pci)) }, { "place", v_text(pci), TEXT_ONLY },
+		     { "vendor", v_hex(a->vendor) }, { "device", v_hex(a->device) }, { "revision", v_hex(a->revision) },
+		     { "firmware", v_number(a->firmware) }, { "xccs", v_number(a->xccs) }, { "simds", v_number(a->simds) },
+		     { "waves_per_simd", v_number(a->waves_per_simd) });
 	walk_exceptions(g, a->exceptions, S("_NEW"));
-	sheet_line(s, 0, COLUMNS(line));
-	sheet_close(s, '}');
+	sheet_line(s, 0,
+		   COLUMNS_OF({ "gpu_id", "GPU " }, { "gfx", ": ", .none = "unknown part" }, { "place", " at " },
+			      { "xccs", ", ", .after = " XCC", .least = 1, .plural = true },
+			      { "firmware", ", firmware ", .least = 1 }, { "errors", ", " }));
 }
 
 static void walk_runtime(struct queues_sheet *g, const struct target *t)
 {
 	struct sheet *s = g->sheet;
 	bool said = t->kfd_major || t->kfd_minor;
-	sheet_open(s, "runtime", '{');
-	sheet_put(s, "kfd_version", v_if(said, v_text(arena_printf(&g->arena, "%u.%u", t->kfd_major, t->kfd_minor))));
-	sheet_put(s, "debug_version", v_if(t->runtime_version > 0, v_int(t->runtime_version)));
-	sheet_put(s, "enabled", v_if(said, v_bool(t->runtime_enabled)));
-	sheet_close(s, '}');
-}
-
-static void walk_place(struct sheet *s, const struct queue_slot *slot)
-{
-	if (!sheet_object(s, "place", slot->known))
-		return;
-	sheet_put(s, "xcc", v_number(slot->xcc));
-	sheet_put(s, "me", v_number(slot->me));
-	sheet_put(s, "pipe", v_number(slot->pipe));
-	sheet_put(s, "queue", v_number(slot->queue));
-	sheet_put(s, "vmid", v_number(slot->vmid));
-	sheet_close(s, '}');
+	sheet_record(s, "runtime",
+		     { "kfd_version", v_if(said, v_text(arena_printf(&g->arena, "%u.%u", t->kfd_major, t->kfd_minor))) },
+		     { "debug_version", v_if(t->runtime_version > 0, v_int(t->runtime_version)) },
+		     { "enabled", v_if(said, v_bool(t->runtime_enabled)) });
 }
 
 static void walk_signals(struct sheet *s, const struct aql_packet *p)
 {
 	const char *joint = p->type == AQL_BARRIER_OR ? " or the signal at " : " and the signal at ";
-	sheet_open(s, "signals", '[');
-	for (size_t i = 0; i < p->nsignals; i++) {
-		const struct column part[] = { { "signal", i ? joint : "   waits for the signal at " },
-					       { "value", " (", .after = ")" } };
-		sheet_open(s, NULL, '{');
-		sheet_put(s, "signal", v_hex(p->signals[i].address));
-		sheet_put(s, "value", v_if(p->signals[i].known, v_int(p->signals[i].value)));
-		sheet_part(s, COLUMNS(part));
-		sheet_close(s, '}');
+	sheet_each (i, s, "signals", p->nsignals) {
+		sheet_fields(s, { "signal", v_hex(p->signals[i].address) },
+			     { "value", v_if(p->signals[i].known, v_int(p->signals[i].value)) });
+		sheet_part(s, COLUMNS_OF({ "signal", i ? joint : "   waits for the signal at " },
+					 { "value", " (", .after = ")" }));
 	}
-	sheet_close(s, ']');
 }
 
 /** What a packet is called and waits for. @d: NULL, unless it is a dispatch. */
-static void walk_packet(struct queues_sheet *g, const struct queue *q, const struct aql_packet *p, const struct dispatch *d)
+static void live_queues_walk_packet(struct queues_sheet *g, const struct queue *q, const struct aql_packet *p,
+				    const struct dispatch *d)
 {
-	static const struct column part[] = { { "packet", "         packet ", -8, .after = " " },
-					      { "type" },
-					      { "waits_alone", "   waits for " } };
 	struct look *l = g->look;
 	struct sheet *s = g->sheet;
-	struct arena a = { 0 };
+	_cleanup_arena_ struct arena a = { 0 };
 	struct packet is = { 0 };
 	const struct packet_stream stream = { l->know, PACKETS_AQL, q->agent ? q->agent->gfx : (struct str){ 0 }, p->words,
-					      sizeof(p->words) / sizeof(p->words[0]) };
+					      ARRAY_SIZE(p->words) };
 	packet_decode(&stream, &a, 0, &is);
 	const struct code_kernel *k = d ? target_code_kernel(&l->code, d->kernel_object) : NULL;
 	sheet_open(s, s->as_json ? "head" : NULL, '{');
-	sheet_put(s, "packet", v_number(p->index));
-	sheet_put(s, "type", v_text(d ? S("kernel_dispatch") : is.name));
-	sheet_put(s, "kernel_name", v_text(k ? code_set_name(&l->code.set, k->name) : (struct str){ 0 }));
-	sheet_put(s, "waits", v_known(is.waits_for));
-	sheet_note(s, "waits_alone", v_if(!p->nsignals, v_known(is.waits_for)));
-	sheet_part(s, COLUMNS(part));
+	sheet_fields(s, { "packet", v_number(p->index) }, { "type", v_text(d ? S("kernel_dispatch") : is.name) },
+		     { "kernel_name", v_text(k ? code_set_name(&l->code.set, k->name) : (struct str){ 0 }) },
+		     { "waits", v_known(is.waits_for) },
+		     { "waits_alone", v_if(!p->nsignals, v_known(is.waits_for)), TEXT_ONLY });
+	sheet_part(s, COLUMNS_OF({ "packet", "         packet ", -8, .after = " " }, { "type" },
+				 { "waits_alone", "   waits for " }));
 	walk_signals(s, p);
 	sheet_say(s, "\n");
-	sheet_put(s, "watched_ms", v_if(q->watched_ms, v_int(q->watched_ms)));
-	sheet_put(s, "moved", v_if(q->watched_ms, v_bool(q->moved)));
+	sheet_fields(s, { "watched_ms", v_if(q->watched_ms, v_int(q->watched_ms)) },
+		     { "moved", v_if(q->watched_ms, v_bool(q->moved)) });
 	sheet_close(s, '}');
-	arena_free(&a);
 }
 
-/** In JSON the packet that the queue is at, and the dispatches; as text all packets of either kind, but only some. */
-static void walk_packets(struct queues_sheet *g, const struct queue *q)
-{
-	struct sheet *s = g->sheet;
-	struct target *t = g->look->target;
-	const uint64_t n = pending(q), most = s->as_json ? PACKETS_MOST : PACKETS_SHOWN;
-	struct aql_packet p;
-	struct dispatch d;
-	if (s->as_json && n && queue_packet(t, q, q->read_index, &p))
-		walk_packet(g, q, &p, queue_dispatch(t, q, q->read_index, &d) ? &d : NULL);
-	else
-		sheet_put(s, "head", v_null());
-	sheet_open(s, "packets", '[');
-	for (uint64_t i = 0; i < n && i < most; i++) {
-		if (queue_dispatch(t, q, q->read_index + i, &d))
-			walk_dispatch(s, NULL, g->look, &d);
-		else if (!s->as_json && queue_packet(t, q, q->read_index + i, &p) && p.type != AQL_INVALID)
-			walk_packet(g, q, &p, NULL);
-	}
-	sheet_close(s, ']');
-	if (n > PACKETS_SHOWN)
-		sheet_say(s, "         and %llu more\n", (unsigned long long)(n - PACKETS_SHOWN));
-}
-
-static const char *state_of(const struct queue *q)
+static const char *live_queues_state_of(const struct queue *q)
 {
 	if (!q->indexes_known || !q->watched_ms)
 		return "not known";
@@ -177,31 +195,25 @@ static struct sheet_value waiting(struct queues_sheet *g, const struct queue *q)
 }
 
 /** The rows of a core, and of a process that runs: of several GPUs alike the address tells which. */
-static void text_row(struct queues_sheet *g, const struct queue *q)
+static void live_queues_text_row(struct queues_sheet *g, const struct queue *q)
 {
 	static const struct column core[] = { { "id", .width = 6 }, { "gfx", "  ", -8, .none = "?" },
 					      { "type", "  ", -9 }, { "waiting", "  ", 8, .none = "?" },
 					      { "waves", "  ", 6 }, { "errors", "  ", .none = "-" } };
-	static const struct column running[] = { { "id", .width = 6 },
-						 { "gpu", "  ", -12, .none = "?" },
-						 { "type", "  ", -9 },
-						 { "waiting", "  ", 8, .none = "?" },
-						 { "state", "  " } };
 	static const struct column core_problem[] = { { "problem", "its waves: " } }, problem[] = { { "problem" } };
-	static const struct column place[] = { { "place.xcc", "on the GPU: XCC " },
-					       { "place.me", ", ME " },
-					       { "place.pipe", ", pipe " },
-					       { "place.queue", ", queue " },
-					       { "place.vmid", ", VMID " } };
 	struct sheet *s = g->sheet;
 	if (!is_live(g->look->target)) {
 		sheet_line(s, 0, COLUMNS(core));
 		sheet_line(s, INDENT, COLUMNS(core_problem));
 		return;
 	}
-	sheet_line(s, 0, COLUMNS(running));
+	sheet_line(s, 0,
+		   COLUMNS_OF({ "id", .width = 6 }, { "gpu", "  ", -12, .none = "?" }, { "type", "  ", -9 },
+			      { "waiting", "  ", 8, .none = "?" }, { "state", "  " }));
 	sheet_line(s, INDENT, COLUMNS(problem));
-	sheet_line(s, INDENT, COLUMNS(place));
+	sheet_line(s, INDENT,
+		   COLUMNS_OF({ "place.xcc", "on the GPU: XCC " }, { "place.me", ", ME " }, { "place.pipe", ", pipe " },
+			      { "place.queue", ", queue " }, { "place.vmid", ", VMID " }));
 	if (!q->slot.known && q->active_known && pending(q))
 		sheet_say(s, "         not on the GPU at this moment\n");
 	if (q->watched_ms && !q->moved && pending(q))
@@ -211,60 +223,70 @@ static void text_row(struct queues_sheet *g, const struct queue *q)
 			  (unsigned long long)q->read_index, (long long)q->watched_ms);
 }
 
-static void walk_queue(struct queues_sheet *g, const struct queue *q)
+/** One queue: where it is, what waits in it, and whether it moves. JSON has all of it, a text a row. */
+static void live_queues_walk_queue(struct queues_sheet *g, const struct queue *q)
 {
 	struct sheet *s = g->sheet;
 	char room[24];
-	sheet_open(s, NULL, '{');
-	sheet_put(s, "id", v_number(q->id));
-	sheet_put(s, "gpu_id", q->agent ? v_number(q->agent->gpu_id) : v_null());
-	sheet_put(s, "gfx", q->agent ? v_text(q->agent->gfx) : v_null());
-	sheet_note(s, "gpu", q->agent && q->agent->domain_known ? v_text(agent_pci(q->agent, room)) : v_null());
-	sheet_put(s, "type", v_text(know_name(g->look->know, S("queue-type"), q->type)));
+	sheet_fields(s, { "id", v_number(q->id) }, { "gpu_id", q->agent ? v_number(q->agent->gpu_id) : v_null() },
+		     { "gfx", q->agent ? v_text(q->agent->gfx) : v_null() },
+		     { "gpu", q->agent && q->agent->domain_known ? v_text(agent_pci(q->agent, room)) : v_null(), TEXT_ONLY },
+		     { "type", v_text(know_name(g->look->know, S("queue-type"), q->type)) });
 	walk_exceptions(g, q->exceptions, S("QUEUE_NEW"));
-	sheet_put(s, "ring", v_hex(q->ring));
-	sheet_put(s, "ring_bytes", v_number(q->ring_size));
-	sheet_put(s, "read_index", v_if(q->indexes_known, v_number(q->read_index)));
-	sheet_put(s, "write_index", v_if(q->indexes_known, v_number(q->write_index)));
-	sheet_note(s, "waiting", waiting(g, q));
-	sheet_put(s, "save_area", v_hex(q->save_area));
-	sheet_put(s, "save_area_bytes", v_number(q->save_area_size));
-	sheet_put(s, "waves", v_number(q->nwaves));
-	sheet_put(s, "active", v_if(q->active_known, v_bool(q->active)));
-	sheet_note(s, "state", v_word(state_of(q)));
-	walk_place(s, &q->slot);
+	sheet_fields(s, { "ring", v_hex(q->ring) }, { "ring_bytes", v_number(q->ring_size) },
+		     { "read_index", v_if(q->indexes_known, v_number(q->read_index)) },
+		     { "write_index", v_if(q->indexes_known, v_number(q->write_index)) },
+		     { "waiting", waiting(g, q), TEXT_ONLY }, { "save_area", v_hex(q->save_area) },
+		     { "save_area_bytes", v_number(q->save_area_size) }, { "waves", v_number(q->nwaves) },
+		     { "active", v_if(q->active_known, v_bool(q->active)) },
+		     { "state", v_word(live_queues_state_of(q)), TEXT_ONLY });
+	if (sheet_object(s, "place", q->slot.known)) {
+		sheet_fields(s, { "xcc", v_number(q->slot.xcc) }, { "me", v_number(q->slot.me) },
+			     { "pipe", v_number(q->slot.pipe) }, { "queue", v_number(q->slot.queue) },
+			     { "vmid", v_number(q->slot.vmid) });
+		sheet_close(s, '}');
+	}
 	sheet_put(s, "problem", v_text(q->problem));
-	text_row(g, q);
-	walk_packets(g, q);
-	sheet_close(s, '}');
+	live_queues_text_row(g, q);
+	// In JSON the packet that the queue is at, and the dispatches; as text all packets of either kind, but only some.
+	struct target *t = g->look->target;
+	const uint64_t n = pending(q), most = s->as_json ? PACKETS_MOST : PACKETS_SHOWN;
+	struct aql_packet p;
+	struct dispatch d;
+	if (s->as_json && n && queue_packet(t, q, q->read_index, &p))
+		live_queues_walk_packet(g, q, &p, queue_dispatch(t, q, q->read_index, &d) ? &d : NULL);
+	else
+		sheet_put(s, "head", v_null());
+	sheet_open(s, "packets", '[');
+	for (uint64_t i = 0; i < n && i < most; i++) {
+		if (queue_dispatch(t, q, q->read_index + i, &d))
+			walk_dispatch(s, NULL, g->look, &d);
+		else if (!s->as_json && queue_packet(t, q, q->read_index + i, &p) && p.type != AQL_INVALID)
+			live_queues_walk_packet(g, q, &p, NULL);
+	}
+	sheet_close(s, ']');
+	if (n > PACKETS_SHOWN)
+		sheet_say(s, "         and %llu more\n", (unsigned long long)(n - PACKETS_SHOWN));
 }
 
 static void walk_target(struct sheet *s, const struct queues_seen *seen)
 {
-	static const struct column head[] = { { "target", .after = ": " },
-					      { "process" },
-					      { "process_pid", " (", .after = "); " },
-					      { "nqueues", .after = " queue", .plural = true } };
 	struct queues_sheet g = { s, seen->look, { 0 } };
 	const struct target *t = seen->look->target;
-	sheet_put(s, "target", v_text(t->name));
-	sheet_put(s, "process", v_text(t->process));
-	sheet_put(s, "pid", v_if(t->pid, v_int(t->pid)));
-	sheet_note(s, "process_pid", v_if(t->process.n, v_int(t->pid)));
-	sheet_note(s, "nqueues", v_number(seen->nqueues));
-	sheet_line(s, 0, COLUMNS(head));
+	sheet_fields(s, { "target", v_text(t->name) }, { "process", v_text(t->process) },
+		     { "pid", v_if(t->pid, v_int(t->pid)) }, { "process_pid", v_if(t->process.n, v_int(t->pid)), TEXT_ONLY },
+		     { "nqueues", v_number(seen->nqueues), TEXT_ONLY });
+	sheet_line(s, 0,
+		   COLUMNS_OF({ "target", .after = ": " }, { "process" }, { "process_pid", " (", .after = "); " },
+			      { "nqueues", .after = " queue", .plural = true }));
 	walk_runtime(&g, t);
-	sheet_open(s, "agents", '[');
-	for (size_t i = 0; i < seen->nagents; i++)
+	sheet_each (i, s, "agents", seen->nagents)
 		walk_agent(&g, &seen->agents[i]);
-	sheet_close(s, ']');
 	sheet_say(s, "%s",
 		  is_live(t) ? "\n queue  GPU           type        waiting  state\n" :
 			       "\n queue  GPU       type        waiting   waves  errors\n");
-	sheet_open(s, "queues", '[');
-	for (size_t i = 0; i < seen->nqueues; i++)
-		walk_queue(&g, &seen->queues[i]);
-	sheet_close(s, ']');
+	sheet_each (i, s, "queues", seen->nqueues)
+		live_queues_walk_queue(&g, &seen->queues[i]);
 	arena_free(&g.arena);
 }
 
@@ -280,17 +302,18 @@ void report_queues_of_all(const struct queues_seen *seen, size_t n, const struct
 			  FILE *out)
 {
 	struct sheet s = sheet_on(o->json, out);
-	sheet_begin(&s, "unhang/queues/1", "targets");
-	for (size_t i = 0; i < n; i++) {
-		if (i)
-			sheet_say(&s, "\n");
-		sheet_open(&s, NULL, '{');
+	sheet_begin(&s, "unhang/queues/1", NULL);
+	sheet_each (i, &s, "targets", n) {
+		sheet_say(&s, i ? "\n" : "");
 		walk_target(&s, &seen[i]);
-		sheet_close(&s, '}');
 	}
-	sheet_close(&s, ']');
 	if (!n)
 		sheet_say(&s, "no process computes on a GPU of this machine\n");
-	walk_runlists(&s, r);
+	// What the schedulers were told to run, which tells queues that are not mapped.
+	sheet_open(&s, "runlists", '[');
+	for (size_t i = 0; i < r->kfd->nrunlists; i++)
+		if (r->kfd->runlists[i].n)
+			walk_list(&s, r, &r->kfd->runlists[i]);
+	sheet_close(&s, ']');
 	sheet_close(&s, '}');
 }

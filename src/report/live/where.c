@@ -1,38 +1,30 @@
-// What is at an address of code: kernel, instruction with its neighbours, source line and inline chain.
+// What is at an address of code: kernel, instruction with its neighbours, source line and inline chain; and the kernels that code
+// objects hold.
 #include "report/live/look.h"
 
 void walk_source(struct sheet *s, const struct where *w)
 {
 	if (!sheet_object(s, "source", w->nframes))
 		return;
-	sheet_put(s, "file", v_known(w->frames[0].file));
-	sheet_put(s, "line", v_int(w->frames[0].line));
+	sheet_fields(s, { "file", v_known(w->frames[0].file) }, { "line", v_int(w->frames[0].line) });
 	sheet_close(s, '}');
 }
 
+/** Innermost first, as debuggers do: the line that runs, then who inlined it. */
 static void walk_frames(struct sheet *s, const struct where *w, const struct str *texts)
 {
-	static const struct column at[] = { { "file" }, { "line", ":" }, { "column", ":", .least = 1 } };
-	static const struct column text[] = { { "text", "             | " } };
-	sheet_open(s, "frames", '[');
-	for (size_t i = 0; i < w->nframes; i++) {
+	sheet_each (i, s, "frames", w->nframes) {
 		const struct code_frame *f = &w->frames[i];
-		sheet_open(s, NULL, '{');
-		sheet_put(s, "function", v_known(f->function));
-		sheet_put(s, "file", v_known(f->file));
-		sheet_put(s, "line", v_int(f->line));
-		sheet_put(s, "column", v_int(f->column));
-		sheet_put(s, "inlined", v_bool(f->inlined));
-		sheet_put(s, "text", texts ? v_known(texts[i]) : v_null());
+		sheet_fields(s, { "function", v_known(f->function) }, { "file", v_known(f->file) }, { "line", v_int(f->line) },
+			     { "column", v_int(f->column) }, { "inlined", v_bool(f->inlined) },
+			     { "text", texts ? v_known(texts[i]) : v_null() });
 		sheet_say(s, "     %s ", i ? "from" : "  at");
-		sheet_part(s, COLUMNS(at));
+		sheet_part(s, COLUMNS_OF({ "file" }, { "line", ":" }, { "column", ":", .least = 1 }));
 		if (w->nframes > 1)
 			sheet_say_safe(s, "  in ", f->function, f->inlined ? ", inlined" : "");
 		sheet_say(s, "\n");
-		sheet_line(s, 0, COLUMNS(text));
-		sheet_close(s, '}');
+		sheet_line(s, 0, COLUMNS_OF({ "text", "             | " }));
 	}
-	sheet_close(s, ']');
 	if (!w->nframes && w->function)
 		sheet_say(s, "     no source line: %s\n",
 			  w->in->of_memory ? "only the code in memory is available, not its file" :
@@ -43,22 +35,16 @@ static void walk_frames(struct sheet *s, const struct where *w, const struct str
 static void walk_instructions(struct sheet *s, const struct where *w, struct str meaning, bool colour)
 {
 	sheet_put(s, "meaning", v_text(meaning));
-	sheet_open(s, "instructions", '[');
-	for (size_t i = 0; i < w->ninstructions; i++) {
+	sheet_each (i, s, "instructions", w->ninstructions) {
 		const bool here = i == w->here;
-		const struct column line[] = { { "address", here ? "       => " : "          " }, { "text", "  " } };
-		sheet_open(s, NULL, '{');
-		sheet_put(s, "address", v_hex(w->instructions[i].address + w->in->base));
-		sheet_put(s, "text", v_text(w->instructions[i].text));
-		sheet_put(s, "here", v_bool(here));
+		sheet_fields(s, { "address", v_hex(w->instructions[i].address + w->in->base) },
+			     { "text", v_text(w->instructions[i].text) }, { "here", v_bool(here) });
 		sheet_say(s, "%s", here && colour ? "\033[1m" : "");
-		sheet_part(s, COLUMNS(line));
+		sheet_part(s, COLUMNS_OF({ "address", here ? "       => " : "          " }, { "text", "  " }));
 		sheet_say(s, "%s\n", here && colour ? "\033[0m" : "");
 		if (here && meaning.n)
 			sheet_say_safe(s, "                ", meaning, "\n");
-		sheet_close(s, '}');
 	}
-	sheet_close(s, ']');
 	if (w->here < w->ninstructions && w->instructions[w->here].address != w->address)
 		sheet_say(s, "         The address is inside this instruction; no instruction begins there.\n");
 }
@@ -83,10 +69,22 @@ static void add_missed(struct text *to, const struct found_address *f)
 					    S("in none of the code objects"));
 }
 
-static void text_head(struct sheet *s, const struct found_address *f)
+/** All about one address. */
+static void walk_address(struct sheet *s, const struct know *k, const struct found_address *f, bool colour)
 {
 	const struct where *w = f->where;
-	struct text head = { 0 };
+	const struct code_symbol *function = w->function;
+	const struct str here = w->here < w->ninstructions ? w->instructions[w->here].text : (struct str){ 0 };
+	_cleanup_arena_ struct arena a = { 0 };
+	struct meaning m;
+	sheet_open(s, NULL, '{');
+	sheet_fields(s, { "asked", v_word(f->asked) }, { "address", v_if(!f->by_name, v_hex(w->pc)) },
+		     { "code_object", w->in ? v_text(w->in->name) : v_null() },
+		     { "target", w->in ? v_text(w->in->object->target_id) : v_null() },
+		     { "kernel_name", v_if(function && function->kernel, v_text(w->name)) }, { "function", v_text(w->name) },
+		     { "symbol", function ? v_text(function->name) : v_null() },
+		     { "offset", v_if(function, v_hex(w->offset)) });
+	_cleanup_text_ struct text head = { 0 };
 	add_asked(&head, f);
 	if (w->function)
 		text_printf(&head, STR_FMT " +0x%llx", STR_ARG(w->name), (unsigned long long)w->offset);
@@ -95,27 +93,6 @@ static void text_head(struct sheet *s, const struct found_address *f)
 	if (w->in)
 		text_printf(&head, "   (" STR_FMT ", " STR_FMT ")", STR_ARG(w->in->object->target_id), STR_ARG(w->in->name));
 	sheet_say_safe(s, "", text_str(&head), "\n");
-	text_free(&head);
-}
-
-/** All about one address. */
-static void walk_address(struct sheet *s, const struct know *k, const struct found_address *f, bool colour)
-{
-	const struct where *w = f->where;
-	const struct code_symbol *function = w->function;
-	const struct str here = w->here < w->ninstructions ? w->instructions[w->here].text : (struct str){ 0 };
-	struct arena a = { 0 };
-	struct meaning m;
-	sheet_open(s, NULL, '{');
-	sheet_put(s, "asked", v_word(f->asked));
-	sheet_put(s, "address", v_if(!f->by_name, v_hex(w->pc)));
-	sheet_put(s, "code_object", w->in ? v_text(w->in->name) : v_null());
-	sheet_put(s, "target", w->in ? v_text(w->in->object->target_id) : v_null());
-	sheet_put(s, "kernel_name", v_if(function && function->kernel, v_text(w->name)));
-	sheet_put(s, "function", v_text(w->name));
-	sheet_put(s, "symbol", function ? v_text(function->name) : v_null());
-	sheet_put(s, "offset", v_if(function, v_hex(w->offset)));
-	text_head(s, f);
 	walk_source(s, w);
 	walk_frames(s, w, f->texts);
 	sheet_put(s, "instruction", v_text(here));
@@ -124,7 +101,6 @@ static void walk_address(struct sheet *s, const struct know *k, const struct fou
 	if (w->in && w->no_instructions.n)
 		sheet_say_safe(s, "     no instructions: ", w->no_instructions, "\n");
 	sheet_close(s, '}');
-	arena_free(&a);
 }
 
 void report_where(const struct know *k, const struct found_address *found, size_t n, const struct uh_look_options *o, FILE *out)
@@ -132,8 +108,7 @@ void report_where(const struct know *k, const struct found_address *found, size_
 	struct sheet s = sheet_on(o->json, out);
 	sheet_begin(&s, "unhang/where/1", "addresses");
 	for (size_t i = 0; i < n; i++) {
-		if (i)
-			sheet_say(&s, "\n");
+		sheet_say(&s, i ? "\n" : "");
 		walk_address(&s, k, &found[i], o->colour);
 	}
 	sheet_end(&s);
@@ -143,7 +118,7 @@ void report_where(const struct know *k, const struct found_address *found, size_
 
 enum { NUMBERS_MOST = 64 }; // bytes of the numbers behind a name, and what stands between them
 
-static char *add(char *p, struct str s)
+static char *live_where_add(char *p, struct str s)
 {
 	memcpy(p, s.p, s.n);
 	return p + s.n;
@@ -176,13 +151,13 @@ static void compose_line(struct text *to, const struct where *w)
 	for (size_t i = 0; i < n; i++)
 		most += frames[i].file.n + NUMBERS_MOST;
 	char *p = text_room(to, most);
-	p = add_hex(add(p, S("0x")), w->pc);
-	p = add(add(p, S("  ")), w->name);
-	p = add_hex(add(p, S(" +0x")), w->offset);
+	p = add_hex(live_where_add(p, S("0x")), w->pc);
+	p = live_where_add(live_where_add(p, S("  ")), w->name);
+	p = add_hex(live_where_add(p, S(" +0x")), w->offset);
 	for (size_t i = 0; i < n; i++) {
-		p = add(p, i ? S(" < ") : S("   "));
+		p = live_where_add(p, i ? S(" < ") : S("   "));
 		if (frames[i].file.n)
-			p = add(p, frames[i].file);
+			p = live_where_add(p, frames[i].file);
 		*p++ = ':';
 		p = add_decimal(p, frames[i].line);
 		if (!frames[i].column)
@@ -201,4 +176,50 @@ void report_where_line(const struct found_address *f, struct text *to)
 		add_asked(to, f);
 		add_missed(to, f);
 	}
+}
+
+// The kernels in code: what they need and which arguments they take.
+
+/** What a kernel needs decides how many of its waves fit, which is why registers and LDS stand beside its name. */
+static void walk_kernel(struct sheet *s, struct code_set *set, const struct code_kernel *k)
+{
+	sheet_fields(s, { "kernel_name", v_text(code_set_name(set, k->name)) }, { "symbol", v_text(k->name) },
+		     { "address", v_hex(k->entry) }, { "size", v_number(k->size) }, { "descriptor", v_hex(k->descriptor) },
+		     { "vgprs", v_number(k->vgprs) }, { "vgprs_allocated", v_number(k->vgprs_allocated) },
+		     { "agprs", v_number(k->agprs) }, { "accum_offset", v_number(k->accum_offset) },
+		     { "sgprs", v_number(k->sgprs) }, { "vgpr_spills", v_number(k->vgpr_spills) },
+		     { "sgpr_spills", v_number(k->sgpr_spills) }, { "lds_bytes", v_number(k->lds) },
+		     { "scratch_bytes", v_number(k->scratch) }, { "kernarg_bytes", v_number(k->kernarg_size) },
+		     { "wave_size", v_number(k->wave_size) }, { "max_workgroup", v_number(k->max_workgroup) },
+		     { "dynamic_stack", v_bool(k->dynamic_stack) });
+	sheet_line(s, 0,
+		   COLUMNS_OF({ "address", .width = 8, .none = "0", .least = 1 }, { "wave_size", "  ", 4 },
+			      { "vgprs", "  ", 5 }, { "agprs", "  ", 5 }, { "sgprs", "  ", 5 }, { "lds_bytes", "  ", 6 },
+			      { "scratch_bytes", "  ", 7, .after = "  " }, { "kernel_name" }));
+	sheet_each (i, s, "arguments", k->narguments) {
+		const struct code_argument *a = &k->arguments[i];
+		sheet_fields(s, { "name", v_text(a->name) }, { "type", v_text(a->type_name) },
+			     { "kind", v_text(a->value_kind) }, { "address_space", v_text(a->address_space) },
+			     { "offset", v_number(a->offset) }, { "size", v_number(a->size) });
+	}
+}
+
+void report_kernels(struct code_set *set, bool as_json, FILE *out)
+{
+	struct sheet s = sheet_on(as_json, out);
+	sheet_begin(&s, "unhang/code/1", NULL);
+	sheet_each (i, &s, "objects", set->objects.len) {
+		const struct code_object *o = set->objects.data[i]->object;
+		sheet_fields(&s, { "code_object", v_text(set->objects.data[i]->name) }, { "target", v_text(o->target_id) },
+			     { "kernels", v_number(o->nkernels), TEXT_ONLY });
+		sheet_say(&s, i ? "\n" : "");
+		sheet_line(&s, 0,
+			   COLUMNS_OF({ "code_object" }, { "kernels", ": ", .after = " kernel", .plural = true },
+				      { "target", " for ", .none = "an unknown GPU" }));
+		if (o->nkernels)
+			sheet_say(&s, " address  wave  VGPRs  AGPRs  SGPRs     LDS  scratch  kernel\n");
+		sheet_each (k, &s, "kernels", o->nkernels)
+			walk_kernel(&s, set, &o->kernels[k]);
+	}
+	sheet_close(&s, '}');
 }

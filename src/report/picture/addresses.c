@@ -1,7 +1,7 @@
 // The memory around a faulting access: the buffers on both sides, those that were freed too, and which lanes went where.
 #include <stdlib.h>
 
-#include "evidence/waves/lanes.h"
+#include "evidence/waves/wave_code.h"
 #include "report/picture/picture.h"
 
 enum { NEAR = 2, PAGE = 4096 }; // buffers on each side
@@ -23,23 +23,10 @@ static const struct dump *find_map(const struct incident *i)
 	return NULL;
 }
 
-/** Of a recording, which knows what was freed. */
-static void find_rows(const struct incident *i, uint64_t address, struct area *a)
-{
-	for (size_t n = 0; n < i->events.len && !a->n; n++) {
-		uint64_t at;
-		const struct diag_event *e = i->events.data[n];
-		if (e->dump.nmemory && str_hex(diag_value(e, "fault_address"), &at) && at == address) {
-			a->rows = e->dump.memory;
-			a->n = e->dump.nmemory;
-		}
-	}
-}
-
 static bool first_address(const struct incident *i, uint64_t *ret)
 {
 	static const char *const names[] = { "effective_address", "fault_address" };
-	for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++)
+	for (size_t k = 0; k < ARRAY_SIZE(names); k++)
 		for (size_t n = 0; n < i->events.len; n++)
 			if (str_hex(diag_value(i->events.data[n], names[k]), ret))
 				return true;
@@ -78,33 +65,12 @@ static void find_access(const struct incident *i, uint64_t address, struct area 
 	a->high = address + 1;
 }
 
-/** The buffers next to the access. */
-static void take_near(struct picture *p, struct area *a)
-{
-	size_t first = 0, last;
-	while (first < a->map->nmap && a->map->map[first].end <= a->low)
-		first++;
-	last = first;
-	while (last < a->map->nmap && a->map->map[last].begin < a->high)
-		last++;
-	first = first > NEAR ? first - NEAR : 0;
-	last = last + NEAR < a->map->nmap ? last + NEAR : a->map->nmap;
-	struct memory_row *rows = arena_alloc(&p->arena, (last - first) * sizeof(*rows) + 1);
-	for (size_t n = first; n < last; n++)
-		rows[n - first] = (struct memory_row){ a->map->map[n].begin, a->map->map[n].end, false };
-	a->rows = rows;
-	a->n = last - first;
-}
-
 static struct str size_of(struct picture *p, uint64_t begin, uint64_t end) { return map_size_say(&p->arena, end - begin); }
 
-static void add_row(struct picture *p, const char *what, uint64_t begin, uint64_t end)
+static void picture_addresses_add_row(struct picture *p, const char *what, uint64_t begin, uint64_t end)
 {
-	char room[24];
-	picture_cell(p, str_z(what));
-	picture_cell(p, code_text(begin, room));
-	picture_cell(p, code_text(end, room));
-	picture_cell(p, size_of(p, begin, end));
+	char room[24], to[24];
+	picture_cells(p, str_z(what), code_text(begin, room), code_text(end, to), size_of(p, begin, end));
 }
 
 /** Lanes that lie outside of all memory. */
@@ -126,19 +92,18 @@ static void add_lanes(struct picture *p, const struct area *a)
 		if (at == UINT64_MAX)
 			continue;
 		const struct map_place place = map_locate(a->map->map, a->map->nmap, at);
-		picture_cell(p, arena_printf(&p->arena, "lane %u", lane));
-		picture_cell(p, code_text(at, room));
-		picture_cell(p, S(""));
-		picture_cell(p, map_say(&p->arena, &place));
+		picture_cells(p, arena_printf(&p->arena, "lane %u", lane), code_text(at, room), S(""),
+			      map_say(&p->arena, &place));
 	}
 }
 
+/** Buffers to scale, with the gaps between them folded: a fault may be terabytes away from the nearest one. */
 static void draw(struct picture *p, const struct area *a)
 {
 	const struct memory_row *ranges = a->rows;
 	const size_t n = a->n;
-	struct scale s = { 0 };
-	struct scale_span *spans_of = mem_alloc((n + 1) * sizeof(*spans_of));
+	_cleanup_(scale_free) struct scale s = { 0 };
+	_cleanup_free_ struct scale_span *spans_of = mem_alloc((n + 1) * sizeof(*spans_of));
 	const double high = (double)a->high;
 	char room[24];
 	for (size_t i = 0; i < n; i++) {
@@ -168,15 +133,13 @@ static void draw(struct picture *p, const struct area *a)
 	picture_tick(p, scale_at(&s, (double)a->low), code_text(a->low, room)); // the first ones have the room
 	for (size_t i = 0; i < n; i++)
 		picture_tick(p, scale_at(&s, spans_of[i].begin), code_text(ranges[i].begin, room));
-	scale_free(&s);
-	free(spans_of);
 }
 
 /** Where the access is, in words. */
-static struct str place_of(const struct incident *i, const struct area *a, struct picture *p)
+static struct str picture_addresses_place_of(const struct incident *i, const struct area *a, struct picture *p)
 {
 	static const char *const names[] = { "use_after_free", "fault_place" };
-	for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++)
+	for (size_t k = 0; k < ARRAY_SIZE(names); k++)
 		for (size_t n = 0; n < i->events.len; n++)
 			if (diag_fact(i->events.data[n], names[k]))
 				return diag_value(i->events.data[n], names[k]);
@@ -186,29 +149,50 @@ static struct str place_of(const struct incident *i, const struct area *a, struc
 
 bool picture_of_addresses(const struct diagnosis *d, const struct incident *i, struct picture *p)
 {
-	static const char *const heads[] = { "What", "From", "To", "Size or place" };
 	struct area a = { .map = find_map(i) };
 	uint64_t address;
 	(void)d;
 	if (!first_address(i, &address))
 		return false;
 	find_access(i, address, &a);
-	find_rows(i, address, &a);
-	if (!a.n && a.map)
-		take_near(p, &a);
+	// Of a recording, which knows what was freed.
+	for (size_t n = 0; n < i->events.len && !a.n; n++) {
+		uint64_t at;
+		const struct diag_event *e = i->events.data[n];
+		if (e->dump.nmemory && str_hex(diag_value(e, "fault_address"), &at) && at == address) {
+			a.rows = e->dump.memory;
+			a.n = e->dump.nmemory;
+		}
+	}
+	if (!a.n && a.map) {
+		// The buffers next to the access.
+		size_t first = 0, last;
+		while (first < a.map->nmap && a.map->map[first].end <= a.low)
+			first++;
+		last = first;
+		while (last < a.map->nmap && a.map->map[last].begin < a.high)
+			last++;
+		first = first > NEAR ? first - NEAR : 0;
+		last = last + NEAR < a.map->nmap ? last + NEAR : a.map->nmap;
+		struct memory_row *rows = arena_alloc(&p->arena, (last - first) * sizeof(*rows) + 1);
+		for (size_t n = first; n < last; n++)
+			rows[n - first] = (struct memory_row){ a.map->map[n].begin, a.map->map[n].end, false };
+		a.rows = rows;
+		a.n = last - first;
+	}
 	if (!a.n)
 		return false;
 	p->looks[LOOK_BAD] = "accessed";
-	picture_heads(p, heads, sizeof(heads) / sizeof(heads[0]));
+	picture_heads(p, "What", "From", "To", "Size or place");
 	draw(p, &a);
 	for (size_t k = 0; k < a.n; k++) {
 		p->looks[a.rows[k].freed ? LOOK_EFFECT : LOOK_GOOD] = a.rows[k].freed ? "freed" : "memory that exists";
-		add_row(p, a.rows[k].freed ? "freed buffer" : "buffer", a.rows[k].begin, a.rows[k].end);
+		picture_addresses_add_row(p, a.rows[k].freed ? "freed buffer" : "buffer", a.rows[k].begin, a.rows[k].end);
 	}
 	p->looks[LOOK_QUIET] = a.n > 1 ? "not mapped" : NULL;
-	add_row(p, "access", a.low, a.high);
+	picture_addresses_add_row(p, "access", a.low, a.high);
 	add_lanes(p, &a);
-	const struct str place = place_of(i, &a, p);
+	const struct str place = picture_addresses_place_of(i, &a, p);
 	p->says = arena_printf(&p->arena, "The access at 0x%llx is " STR_FMT, (unsigned long long)a.low, STR_ARG(place));
 	return true;
 }

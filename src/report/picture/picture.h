@@ -62,10 +62,17 @@ bool picture_of_ranks(const struct diagnosis *d, const struct incident *i, struc
 bool picture_of_queues(const struct diagnosis *d, const struct incident *i, struct picture *p);
 bool picture_of_chip(const struct diagnosis *d, const struct incident *i, struct picture *p);
 
-void picture_heads(struct picture *p, const char *const *heads, size_t n);
-/** The next cell of the table, copied; and a number, which is empty where it is negative. */
-void picture_cell(struct picture *p, struct str s);
-void picture_count(struct picture *p, int64_t n);
+/** The heads of the table's columns; and the next cells of it, which are copied. */
+#define picture_heads(p, ...)                                                                                                  \
+	picture_set_heads((p), (const char *const[]){ __VA_ARGS__ },                                                           \
+			  sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
+#define picture_cells(p, ...)                                                                                                  \
+	picture_add_cells((p), (const struct str[]){ __VA_ARGS__ },                                                            \
+			  sizeof((const struct str[]){ __VA_ARGS__ }) / sizeof(struct str))
+void picture_set_heads(struct picture *p, const char *const *heads, size_t n);
+void picture_add_cells(struct picture *p, const struct str *list, size_t n);
+/** A number for a cell; empty where it is negative. */
+struct str picture_count(struct picture *p, int64_t n);
 void picture_track(struct picture *p, struct str label);
 void picture_mark(struct picture *p, struct picture_mark m);
 void picture_tick(struct picture *p, double at, struct str label);
@@ -86,3 +93,7 @@ struct scale_span {
 void scale_ready(struct scale *s, const struct scale_span *spans, size_t n, struct picture *p);
 double scale_at(const struct scale *s, double value);
 void scale_free(struct scale *s);
+
+// A picture in letters, for a terminal.
+/** Writes it into lines of at most @width columns. @ascii: in ASCII, else with block characters. */
+void picture_draw(const struct picture *p, bool ascii, size_t width, struct text *to);

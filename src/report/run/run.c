@@ -1,58 +1,58 @@
 // A run, for people and for machines.
-#include "report/run/run.h"
-
 #include <signal.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/command.h"
+#include "base/json.h"
 #include "base/print.h"
+#include "report/run/run.h"
 #include "report/sheet.h"
 
-enum { TIME_ROOM = 32 };
-
-static struct str stamp(char room[static TIME_ROOM], int64_t ms)
-{
-	const time_t t = (time_t)(ms / 1000);
-	struct tm tm;
-	if (ms <= 0 || !gmtime_r(&t, &tm))
-		return (struct str){ 0 };
-	return (struct str){ room, strftime(room, TIME_ROOM, "%Y-%m-%dT%H:%M:%SZ", &tm) };
-}
-
-/** How it ended, in words. */
-struct ended_words {
-	const char *word, *say;
+const char *const run_ended_words[] = {
+	[RUN_RUNS] = "",
+	[RUN_DONE] = "done",
+	[RUN_NO_LAUNCH] = "no-launch",
+	[RUN_EXIT] = "exit",
+	[RUN_SIGNAL] = "signal",
+	[RUN_OOM] = "oom",
+	[RUN_GPU_FAULT] = "gpu-fault",
+	[RUN_GPU_HANG] = "gpu-hang",
+	[RUN_RUNTIME_HANG] = "runtime-hang",
+	[RUN_SILENT] = "silent",
+	[RUN_DEADLINE] = "deadline",
+	[RUN_STOPPED] = "stopped",
+	[RUN_KILLED] = "killed",
+	[RUN_OTHER] = NULL,
 };
-static const struct ended_words words[] = {
-	{ "done", "ended well" },
-	{ "no-launch", "ended with status 0; no launch on a GPU was recorded" },
-	{ "exit", "failed" },
-	{ "signal", "was ended by a signal" },
-	{ "oom", "was killed because the host's memory ran out" },
-	{ "gpu-fault", "was ended by a fault on the GPU" },
-	{ "gpu-hang", "hung on the GPU, and was ended" },
-	{ "runtime-hang", "hung inside a call into ROCm's runtime, and was ended" },
-	{ "silent", "was silent for too long, and was ended" },
-	{ "deadline", "ran into the deadline, and was ended" },
-	{ "stopped", "was stopped by the user or the scheduler" },
-	{ "killed", "was running when unhang was killed" },
+const char *const run_act_words[] = { [RUN_UNDECIDED] = "", [RUN_RESTART] = "restart", [RUN_STOP] = "stop", NULL };
+const char *const run_changes_words[] = {
+	[RUN_SAME] = "", [RUN_WITH_AGENT] = "debug-agent", [RUN_ON_REPEAT] = "on-repeat", NULL
 };
 
-static const char *ended_say(struct str ended)
-{
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (str_is(ended, words[i].word))
-			return words[i].say;
-	return "runs";
-}
+/** Behind "the job". */
+static const char *const ended_say[] = {
+	[RUN_RUNS] = "runs",
+	[RUN_DONE] = "ended well",
+	[RUN_NO_LAUNCH] = "ended with status 0; no launch on a GPU was recorded",
+	[RUN_EXIT] = "failed",
+	[RUN_SIGNAL] = "was ended by a signal",
+	[RUN_OOM] = "was killed because the host's memory ran out",
+	[RUN_GPU_FAULT] = "was ended by a fault on the GPU",
+	[RUN_GPU_HANG] = "hung on the GPU, and was ended",
+	[RUN_RUNTIME_HANG] = "hung inside a call into ROCm's runtime, and was ended",
+	[RUN_SILENT] = "was silent for too long, and was ended",
+	[RUN_DEADLINE] = "ran into the deadline, and was ended",
+	[RUN_STOPPED] = "was stopped by the user or the scheduler",
+	[RUN_KILLED] = "was running when unhang was killed",
+	[RUN_OTHER] = "ended",
+};
 
 struct str run_failure(const struct run_try *t, struct arena *a)
 {
-	if (!t || !t->ended.n || str_is(t->ended, "done"))
+	if (!t || t->ended == RUN_RUNS || t->ended == RUN_DONE)
 		return (struct str){ 0 };
-	struct text said = { 0 };
-	text_printf(&said, "The job %s.", ended_say(t->ended));
+	_cleanup_text_ struct text said = { 0 };
+	text_printf(&said, "The job %s.", ended_say[t->ended]);
 	if (t->title.n)
 		text_printf(&said, " " STR_FMT "%s", STR_ARG(t->title), str_ends(t->title, S(".")) ? "" : ".");
 	if (t->words.n)
@@ -62,84 +62,37 @@ struct str run_failure(const struct run_try *t, struct arena *a)
 	const char *signal = t->signal > 0      ? sigabbrev_np((int)t->signal) :
 			     t->exit_code > 128 ? sigabbrev_np((int)t->exit_code - 128) :
 						  NULL;
-	if (str_is(t->ended, "runtime-hang"))
+	if (t->ended == RUN_RUNTIME_HANG)
 		text_printf(&said, " " STR_FMT, STR_ARG(t->because));
 	if (signal && t->signal > 0)
 		text_printf(&said, " SIG%s ended it.", signal);
 	if (t->exit_code > 0)
 		text_printf(&said, signal ? " Status %lld: SIG%s ended what it started." : " Status %lld.",
 			    (long long)t->exit_code, signal);
-	struct str kept = arena_str(a, text_str(&said));
-	text_free(&said);
-	return kept;
-}
-
-static void put_end(struct sheet *s, const struct run_try *t)
-{
-	sheet_put(s, "ended", v_known(t->ended));
-	sheet_put(s, "exit_code", v_count(t->exit_code));
-	sheet_put(s, "signal", v_count(t->signal));
-	sheet_put(s, "because", v_known(t->because));
-	sheet_put(s, "class", v_known(t->class));
-	sheet_put(s, "title", v_known(t->title));
-	sheet_put(s, "fault", v_known(t->fault));
-	sheet_put(s, "action", v_known(t->action));
-	sheet_put(s, "fit", v_known(t->fit));
-	sheet_put(s, "gpu", v_known(t->gpu));
-	sheet_put(s, "beside", v_known(t->beside));
-	sheet_put(s, "kernel", v_known(t->kernel));
-	sheet_put(s, "launch", v_count(t->launch));
-	sheet_put(s, "packet", v_count(t->packet));
-	sheet_put(s, "place", v_known(t->place));
-	sheet_put(s, "offset", v_known(t->offset));
-	sheet_put(s, "rank", v_count(t->rank));
-	sheet_put(s, "pid", v_count(t->pid));
-	sheet_put(s, "fingerprint", v_known(t->fingerprint));
-	sheet_put(s, "memory_peak", v_count(t->memory_peak));
-	sheet_put(s, "memory_limit", v_count(t->memory_limit));
-	sheet_put(s, "oom_kills", v_count(t->oom_kills));
-}
-
-static void put_saved(struct sheet *s, const struct run_try *t)
-{
-	sheet_put(s, "recordings", v_count(t->recordings));
-	sheet_put(s, "packets", v_count(t->launches));
-	sheet_put(s, "output", v_known(t->output));
-	sheet_put(s, "words", v_known(t->words));
-	sheet_put(s, "bundle", v_known(t->bundle));
-	sheet_put(s, "diagnosis", v_known(t->diagnosis));
-	sheet_put(s, "lacking", v_known(t->lacking));
-	sheet_put(s, "left", v_known(t->left));
-	sheet_put(s, "holders", v_known(t->holders));
-	sheet_put(s, "checkpoint", v_known(t->checkpoint));
-	sheet_put(s, "lost_ms", v_count(t->lost_ms));
+	return arena_str(a, text_str(&said));
 }
 
 static void put_decision(struct sheet *s, const struct run_try *t)
 {
-	if (!sheet_object(s, "decision", t->act.n))
+	if (!sheet_object(s, "decision", t->act))
 		return;
-	sheet_put(s, "row", v_known(t->row));
-	sheet_put(s, "do", v_known(t->act));
-	sheet_put(s, "level", v_count(t->next_level));
-	sheet_put(s, "reason", v_known(t->reason));
-	sheet_put(s, "propose", v_known(t->propose));
+	sheet_fields(s, { "row", v_known(t->row) }, { "do", v_known(str_of_list(run_act_words, t->act)) },
+		     { "level", v_count(t->next_level) }, { "reason", v_known(t->reason) }, { "propose", v_known(t->propose) });
 	sheet_close(s, '}');
 }
 
 /** The ranks of a job write to one place: each says which it is. */
 static void say_headline(FILE *out, const struct run_told *r, const struct run_try *t, size_t width)
 {
-	struct text said = { 0 };
+	_cleanup_text_ struct text said = { 0 };
 	text_printf(&said, "Try %lld, level %lld", (long long)t->number, (long long)t->level);
 	if (r->rank >= 0 && r->world > 1)
 		text_printf(&said, ", rank %lld of %lld", (long long)r->rank, (long long)r->world);
 	text_add(&said, S(": "));
 	if (t->ran_ms >= 0)
 		text_printf(&said, "after %lld.%lld s ", (long long)t->ran_ms / 1000, (long long)(t->ran_ms % 1000) / 100);
-	text_printf(&said, "the job %s.", ended_say(t->ended));
+	text_printf(&said, "the job %s.", ended_say[t->ended]);
 	print_wrapped(out, text_str(&said), 2, 0, width);
-	text_free(&said);
 }
 
 static void say_try(struct sheet *s, const struct run_told *r, const struct run_try *t, size_t width)
@@ -155,11 +108,11 @@ static void say_try(struct sheet *s, const struct run_told *r, const struct run_
 	if (s->as_json)
 		return;
 	say_headline(s->json.out, r, t, width);
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		if (!rows[i].value.n)
 			continue;
 		sheet_say(s, "  %-10s  ", rows[i].label);
-		struct text safe = { 0 };
+		_cleanup_text_ struct text safe = { 0 };
 		text_add_safe(&safe, rows[i].value);
 		if (rows[i].value.p == t->kernel.p && t->launch >= 0)
 			text_printf(&safe, ", launch %lld of it", (long long)t->launch);
@@ -168,62 +121,46 @@ static void say_try(struct sheet *s, const struct run_told *r, const struct run_
 		if (rows[i].value.p == t->checkpoint.p && t->lost_ms >= 0)
 			text_printf(&safe, ", %lld s of work lost", (long long)t->lost_ms / 1000);
 		print_wrapped(s->json.out, text_str(&safe), 14, 14, width);
-		text_free(&safe);
 	}
 }
 
 static void put_try(struct sheet *s, const struct run_told *r, const struct run_try *t, size_t width)
 {
-	char began[TIME_ROOM];
 	sheet_open(s, NULL, '{');
-	sheet_put(s, "number", v_count(t->number));
-	sheet_put(s, "level", v_count(t->level));
-	sheet_put(s, "filter", v_known(t->filter));
-	sheet_put(s, "changes", v_known(t->changes));
-	sheet_put(s, "began", v_known(stamp(began, t->began)));
-	sheet_put(s, "ran_ms", v_count(t->ran_ms));
-	put_end(s, t);
-	put_saved(s, t);
+	sheet_fields(s, { "number", v_count(t->number) }, { "level", v_count(t->level) }, { "filter", v_known(t->filter) },
+		     { "changes", v_known(str_of_list(run_changes_words, t->changes)) }, { "began", v_date(t->began / 1000) },
+		     { "ran_ms", v_count(t->ran_ms) });
+	sheet_fields(s, { "ended", v_known(str_of_list(run_ended_words, t->ended)) }, { "exit_code", v_count(t->exit_code) },
+		     { "signal", v_count(t->signal) }, { "because", v_known(t->because) }, { "class", v_known(t->class) },
+		     { "title", v_known(t->title) }, { "fault", v_known(t->fault) }, { "action", v_known(t->action) },
+		     { "fit", v_known(t->fit) }, { "gpu", v_known(t->gpu) }, { "beside", v_known(t->beside) },
+		     { "kernel", v_known(t->kernel) }, { "launch", v_count(t->launch) }, { "packet", v_count(t->packet) },
+		     { "place", v_known(t->place) }, { "offset", v_known(t->offset) }, { "rank", v_count(t->rank) },
+		     { "pid", v_count(t->pid) }, { "fingerprint", v_known(t->fingerprint) },
+		     { "memory_peak", v_count(t->memory_peak) }, { "memory_limit", v_count(t->memory_limit) },
+		     { "oom_kills", v_count(t->oom_kills) });
+	sheet_fields(s, { "recordings", v_count(t->recordings) }, { "packets", v_count(t->launches) },
+		     { "output", v_known(t->output) }, { "words", v_known(t->words) }, { "bundle", v_known(t->bundle) },
+		     { "diagnosis", v_known(t->diagnosis) }, { "lacking", v_known(t->lacking) }, { "left", v_known(t->left) },
+		     { "holders", v_known(t->holders) }, { "checkpoint", v_known(t->checkpoint) },
+		     { "lost_ms", v_count(t->lost_ms) });
 	put_decision(s, t);
 	say_try(s, r, t, width);
 	sheet_close(s, '}');
 }
 
-/** All that is known of the last failure, remedies too. */
-static void say_explain(struct sheet *s, const struct run_told *r)
-{
-	const struct run_try *last = r->ntries ? r->tries[r->ntries - 1] : NULL;
-	struct text path = { 0 };
-	if (last && last->bundle.n) {
-		shell_quote(&path, last->bundle);
-		sheet_say_safe(s, "All of it, with remedies: unhang explain ", text_str(&path), "\n");
-	}
-	text_free(&path);
-}
-
 void report_run(const struct run_told *r, bool json, size_t width, FILE *out)
 {
 	struct sheet s = sheet_on(json, out);
-	char began[TIME_ROOM];
 	sheet_open(&s, NULL, '{');
-	sheet_put(&s, "schema", v_word("unhang/run/1"));
-	sheet_put(&s, "id", v_text(r->id));
-	sheet_put(&s, "state", v_word(r->status < 0 ? "running" : "ended"));
-	sheet_put(&s, "status", v_count(r->status));
-	sheet_put(&s, "command", v_text(r->command));
-	sheet_put(&s, "host", v_known(r->host));
-	sheet_put(&s, "boot_id", v_known(r->boot_id));
-	sheet_put(&s, "pid", v_count(r->pid));
-	sheet_put(&s, "began", v_known(stamp(began, r->began)));
-	sheet_put(&s, "launcher", v_known(r->launcher));
-	sheet_put(&s, "job", v_known(r->job));
-	sheet_put(&s, "rank", v_count(r->rank));
-	sheet_put(&s, "world", v_count(r->world));
-	sheet_put(&s, "requeues", v_count(r->restarts));
-	sheet_put(&s, "recorder", v_known(r->recorder));
-	sheet_put(&s, "directory", v_known(r->directory));
-	sheet_put(&s, "holders_before", v_known(r->before));
-	sheet_put(&s, "notes", v_known(r->notes));
+	sheet_fields(&s, { "schema", v_word("unhang/run/1") }, { "id", v_text(r->id) },
+		     { "state", v_word(r->status < 0 ? "running" : "ended") }, { "status", v_count(r->status) },
+		     { "command", v_text(r->command) }, { "host", v_known(r->host) }, { "boot_id", v_known(r->boot_id) },
+		     { "pid", v_count(r->pid) }, { "began", v_date(r->began / 1000) }, { "launcher", v_known(r->launcher) },
+		     { "job", v_known(r->job) }, { "rank", v_count(r->rank) }, { "world", v_count(r->world) },
+		     { "requeues", v_count(r->restarts) }, { "recorder", v_known(r->recorder) },
+		     { "directory", v_known(r->directory) }, { "holders_before", v_known(r->before) },
+		     { "notes", v_known(r->notes) });
 	sheet_open(&s, "tries", '[');
 	for (size_t i = 0; i < r->ntries; i++)
 		put_try(&s, r, r->tries[i], width ? width : WRAP_WIDTH);
@@ -232,7 +169,41 @@ void report_run(const struct run_told *r, bool json, size_t width, FILE *out)
 		print_wrapped(out, r->notes, 0, 0, width ? width : WRAP_WIDTH);
 	if (!json)
 		sheet_say_safe(&s, "Files: ", r->directory, "\n");
-	if (!json)
-		say_explain(&s, r);
+	if (!json) {
+		// All that is known of the last failure, remedies too.
+		const struct run_try *last = r->ntries ? r->tries[r->ntries - 1] : NULL;
+		_cleanup_text_ struct text path = { 0 };
+		if (last && last->bundle.n) {
+			shell_quote(&path, last->bundle);
+			sheet_say_safe(&s, "All of it, with remedies: unhang explain ", text_str(&path), "\n");
+		}
+	}
 	sheet_close(&s, '}');
+}
+
+// --- for agents: crash_diagnostics.json ---
+
+void report_crash_diagnostics(const struct crash_diagnostics *d, FILE *out)
+{
+	_cleanup_arena_ struct arena a = { 0 };
+	struct sheet s = sheet_on(true, out);
+	const struct run_told *r = d->run;
+	const struct run_try *last = r->ntries ? r->tries[r->ntries - 1] : NULL;
+	const struct str failure = run_failure(last, &a), none = S("");
+	sheet_open(&s, NULL, '{');
+	sheet_fields(&s, { "kernel_api_log", v_text(d->log.n ? d->log : none) },
+		     { "last_kernel_boundary", v_text(d->boundary.n ? d->boundary : none) });
+	sheet_texts(&s, "crash_dumps", d->dumps, d->ndumps);
+	sheet_fields(&s, { "gpu_arch", v_text(d->gfx.n ? d->gfx : none) }, { "exit_code", v_int(r->status) },
+		     { "failure_reason", v_text(failure.n ? failure : none) }, { "run", v_text(r->id) },
+		     { "directory", v_text(r->directory) });
+	if (last)
+		sheet_fields(&s, { "ended", v_text(str_of_list(run_ended_words, last->ended)) },
+			     { "class", v_text(last->class) }, { "fault", v_text(last->fault) },
+			     { "kernel", v_text(last->kernel) }, { "fingerprint", v_text(last->fingerprint) },
+			     { "words", v_text(last->words) }, { "output", v_text(last->output) },
+			     { "last_output", v_text(d->output) }, { "bundle", v_text(last->bundle) },
+			     { "diagnosis", v_text(last->diagnosis) });
+	sheet_close(&s, '}');
+	fputc('\n', out);
 }

@@ -5,17 +5,41 @@
 
 #include "base/arena.h"
 
+/** How a try ended. Files, JSON and knowledge say it by a word. */
+enum run_end {
+	RUN_RUNS, // not yet
+	RUN_DONE,
+	RUN_NO_LAUNCH,
+	RUN_EXIT,
+	RUN_SIGNAL,
+	RUN_OOM,
+	RUN_GPU_FAULT,
+	RUN_GPU_HANG,
+	RUN_RUNTIME_HANG,
+	RUN_SILENT,
+	RUN_DEADLINE,
+	RUN_STOPPED,
+	RUN_KILLED, // unhang was, while the job ran
+	RUN_OTHER,  // a newer unhang has a word for it
+};
+/** What follows. */
+enum run_act { RUN_UNDECIDED, RUN_RESTART, RUN_STOP };
+/** How a try differs from the one before it. */
+enum run_change { RUN_SAME, RUN_WITH_AGENT, RUN_ON_REPEAT };
+/** The words for them, as the record of a run has them; the first is empty. */
+extern const char *const run_ended_words[], *const run_act_words[], *const run_changes_words[];
+
 /** One start of the job. Numbers are -1 and texts empty where they are not known. */
 struct run_try {
 	int64_t number, level;
 	int64_t began, ran_ms; // milliseconds: since 1970, and of its life
 	struct str filter;     // globs of kernels: of these more was recorded
-	struct str changes;    // how it differs from the try before: `on-repeat`, `debug-agent`
-	struct str ended;      // how, in a word; empty while it runs
+	enum run_change changes;
+	enum run_end ended;
 	int64_t exit_code, signal;
 	struct str because; // the evidence for that, in a sentence
 	struct str class, title, fault, gpu;
-	struct str action, fit; // what the machine needs; whether it can take the next job
+	struct str action, fit;           // what the machine needs; whether it can take the next job
 	struct str beside;                // what the machine shows, though the job used no GPU: not its cause
 	struct str kernel, symbol, place; // of the failure: where the address lies, in words
 	struct str offset;                // the same without what changes from try to try: past+0/4194304
@@ -34,9 +58,11 @@ struct run_try {
 	struct str checkpoint;
 	int64_t lost_ms; // of work since that checkpoint
 	// The decision:
-	struct str row, act, reason, propose;
+	enum run_act act;
+	struct str row, reason, propose;
 	int64_t next_level;
-	struct str next_filter, next_changes;
+	struct str next_filter;
+	enum run_change next_changes;
 };
 
 /** One job under unhang run. */

@@ -2,7 +2,7 @@
 #include <time.h>
 
 #include "base/print.h"
-#include "report/text/parts.h"
+#include "report/text/prose.h"
 
 const char *prose_paint(const struct text_report *t, const char *code) { return t->options->colour ? code : ""; }
 
@@ -34,22 +34,6 @@ void prose_clock(struct text *to, struct stamp time)
 		text_printf(to, ".%03d", (int)ms);
 }
 
-/** The civil date of a day since 1970. */
-static void add_date(struct text *to, int64_t days, bool with_year)
-{
-	static const char *const months[] = {
-		"Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"
-	};
-	const time_t at = days * 86400;
-	struct tm tm;
-	if (!gmtime_r(&at, &tm))
-		return;
-	if (with_year)
-		text_printf(to, "%04d-%02d-%02d", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday);
-	else
-		text_printf(to, "%d %s", tm.tm_mday, months[tm.tm_mon]);
-}
-
 struct stamp prose_stamp(const struct diagnosis *d, const struct diag_event *e)
 {
 	return evidence_wall(evidence_at(d->evidence, e->at.source), e->time);
@@ -62,7 +46,18 @@ void prose_date(struct text *to, struct stamp time)
 	const bool calendar = time.clock == TIME_WALL || time.clock == TIME_LOCAL;
 	if (!(time.seconds >= 86400) || time.seconds > 4e11 || (!calendar && time.clock != TIME_YEARLESS))
 		return; // the day is not known, or is that of a clock that was not set
-	add_date(to, calendar ? day : LEAP_YEAR + day, calendar);
+	// The civil date of a day since 1970.
+	static const char *const months[] = {
+		"Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"
+	};
+	const time_t at = (calendar ? day : LEAP_YEAR + day) * 86400;
+	struct tm tm;
+	if (gmtime_r(&at, &tm)) {
+		if (calendar)
+			text_printf(to, "%04d-%02d-%02d", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday);
+		else
+			text_printf(to, "%d %s", tm.tm_mday, months[tm.tm_mon]);
+	}
 	text_printf(to, "%s%02d:%02d:%02d%s", time.clock == TIME_WALL ? "T" : " ", (int)(clock / 3600), (int)(clock / 60 % 60),
 		    (int)(clock % 60), time.clock == TIME_WALL ? "Z" : " local time");
 }
@@ -93,10 +88,25 @@ bool prose_between(struct text *to, struct stamp begin, struct stamp time)
 
 void prose_elapsed(struct text *to, struct stamp begin, struct stamp time)
 {
-	struct text apart = { 0 };
+	_cleanup_text_ struct text apart = { 0 };
 	if (prose_between(&apart, begin, time))
 		text_printf(to, "+" STR_FMT, STR_ARG(text_str(&apart)));
-	text_free(&apart);
+}
+
+int by_place(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+	if (x->source != y->source)
+		return x->source < y->source ? -1 : 1;
+	return x->line < y->line ? -1 : x->line > y->line;
+}
+
+const char *prose_fitness(const struct incident *i)
+{
+	static const char *const fits[] = {
+		[FIT_UNKNOWN] = "unknown", [FIT_YES] = "fit for the next job", [FIT_NO] = "not fit for the next job"
+	};
+	return fits[i->fit];
 }
 
 const char *prose_confidence(int percent)

@@ -6,12 +6,17 @@
 #include "base/arena.h"
 #include "unhang/unhang.h"
 
+/** What the record says of an incident's state; the words stand in files and JSON. */
+enum stored_state { STORED_NONE, STORED_SUSPECTED, STORED_HUNG, STORED_OPEN, STORED_CLOSED };
+extern const char *const stored_states[]; // by their values, NULL behind the last
+struct str stored_state_word(enum stored_state s);
+
 /** What is kept of an incident beside its bundle and its diagnosis. Empty: not known. */
 struct stored {
-	struct str id;    // from its first sign to its close, over restarts
-	struct str state; // suspected, hung, open, closed
+	struct str id; // from its first sign to its close, over restarts
+	enum stored_state state;
 	struct str class, title, fault, action, fit; // fit: yes, no, unknown: for the next job
-	struct str fingerprint; // by the log: the same for faults that are alike
+	struct str fingerprint;                      // by the log: the same for faults that are alike
 	struct str host, boot_id;
 	struct str gpu, unique_id, serial; // gpu: its PCI address
 	struct str origin;                 // log, kfd, look, ...: who told of it first

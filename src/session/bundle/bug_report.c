@@ -1,24 +1,46 @@
-#include "session/bundle/bug_report.h"
+// What a child without rights does with a bundle, which holds what strangers wrote: how it begins, and the text of a bug report.
+#include "session/bundle/bundle.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/child.h"
 #include "base/cleanup.h"
 #include "base/door/door.h"
+#include "base/lower.h"
+#include "base/print.h"
 #include "base/save.h"
 #include "host/host.h"
-#include "report/bug_report.h"
-#include "session/bundle/apart.h"
+#include "report/manifest.h"
 #include "session/machine.h"
 #include "session/session.h"
+#include "session/run/run.h"
+
+struct uh_session *apart_begin(int out, int bundle)
+{
+	prctl(PR_SET_NAME, "unhang-explain");
+	child_keep_two(out, bundle);
+	hold_descriptors();
+	door_leave();
+	struct uh_session *s = uh_session_new(tell_nobody, NULL);
+	door_end(); // what read the knowledge has rights
+	return s;
+}
+
+struct uh_machine *apart_open(int bundle, const char *name)
+{
+	struct uh_machine *m = NULL;
+	if (!lower_privileges(LOWER_NOGROUP) || machine_of_bundle(bundle, name, &m) || !m)
+		_exit(1);
+	return m;
+}
 
 #define LOG_MEMBER "kernel-log.txt"
 
 /** Whether a line is about a GPU: knowledge has it, or the driver wrote it. */
-static bool matters(const void *ctx, struct str line)
+static bool report_keeps(const void *ctx, struct str line)
 {
 	struct match m;
 	struct str text = line;
@@ -28,27 +50,18 @@ static bool matters(const void *ctx, struct str line)
 }
 
 /** What explain says of the bundle, as on a terminal. */
-static struct str explain(struct uh_session *s, struct arena *a, struct uh_machine *m, bool *ret_incident)
+static struct str explain_bundle(struct uh_session *s, struct arena *a, struct uh_machine *m, bool *ret_incident)
 {
-	const struct uh_report_options options = { .width = 100 };
-	char *text = NULL;
-	size_t n = 0;
-	FILE *out = open_memstream(&text, &n);
-	if (!out)
-		return (struct str){ 0 };
+	enum { WIDTH = 100 };
 	uh_session_on_machine(s, m);
 	uh_error_free(uh_session_add_machine(s, NULL));
 	uh_session_add_newest(s, NULL);
 	uh_session_end(s);
-	uh_session_report(s, out, &options);
 	*ret_incident = uh_session_incidents(s) > 0;
-	fclose(out);
-	struct str kept = arena_str(a, (struct str){ text, n });
-	free(text);
-	return kept;
+	return session_report_text(s, false, WIDTH, a);
 }
 
-static struct str join(struct arena *a, struct str x, const char *between, struct str y)
+static struct str join_texts(struct arena *a, struct str x, const char *between, struct str y)
 {
 	return x.n && y.n ? arena_printf(a, STR_FMT "%s" STR_FMT, STR_ARG(x), between, STR_ARG(y)) : x.n ? x : y;
 }
@@ -67,34 +80,36 @@ struct str bug_report_cpu(struct arena *a, struct devices *d)
 	return (struct str){ 0 };
 }
 
-static void facts(struct arena *a, struct uh_machine *m, const struct know *k, struct bug_report *b)
+/** What the form of a bug report asks for, from the answers that the doctor got on that machine. */
+static void bug_report_add_facts(struct arena *a, struct uh_machine *m, const struct know *k, struct bug_report *b)
 {
-	struct host h;
+	_cleanup_(host_free) struct host h;
 	host_look(k, (struct machine_at){ .tape = machine_tape(m, "doctor") }, &h);
 	const struct host_item *i = host_machine(&h);
-	b->system = arena_str(a, join(a, host_value(&h, i, "distribution"), " ", host_value(&h, i, "distribution_version")));
+	b->system =
+		arena_str(a, join_texts(a, host_value(&h, i, "distribution"), " ", host_value(&h, i, "distribution_version")));
 	b->cpu = bug_report_cpu(a, &h.devices);
 	b->rocm = arena_str(a, host_value(&h, i, "rocm"));
-	b->kernel = arena_str(a, join(a, host_value(&h, i, "kernel"), ", amdgpu ", host_value(&h, i, "driver_kind")));
+	b->kernel = arena_str(a, join_texts(a, host_value(&h, i, "kernel"), ", amdgpu ", host_value(&h, i, "driver_kind")));
 	for (size_t d = 0; d < h.devices.n; d++) {
 		const struct device *g = &h.devices.list[d];
 		b->gpus = arena_printf(a, STR_FMT "%s" STR_FMT " (" STR_FMT ") at " STR_FMT, STR_ARG(b->gpus), d ? "\n" : "",
 				       STR_ARG(g->name), STR_ARG(g->gfx), STR_ARG(g->pci));
 	}
-	host_free(&h);
 }
 
 // --- the child: a bundle holds what strangers wrote ---
 
-struct to_report {
+struct bug_report_work {
 	const char *bundle;
 	int fd;
 	const struct know *know;
 };
 
+/** Its output is the report. Knowledge is read before the rights go, the bundle is taken apart behind that. */
 static void report_child(int fd, const void *ctx)
 {
-	const struct to_report *given = ctx;
+	const struct bug_report_work *given = ctx;
 	struct arena a = { 0 };
 	struct uh_session *s = apart_begin(fd, given->fd);
 	struct uh_machine *m = apart_open(given->fd, given->bundle);
@@ -103,12 +118,12 @@ static void report_child(int fd, const void *ctx)
 		_exit(1);
 	const struct bundle_member *log = bundle_member(m->bundle, S(LOG_MEMBER));
 	struct bug_report b = {
-		.bundle = str_base(str_z(given->bundle)), .log_name = LOG_MEMBER, .matters = matters, .ctx = given->know
+		.bundle = str_base(str_z(given->bundle)), .log_name = LOG_MEMBER, .matters = report_keeps, .ctx = given->know
 	};
-	b.diagnosis = explain(s, &a, m, &b.incident);
+	b.diagnosis = explain_bundle(s, &a, m, &b.incident);
 	if (log)
 		b.log = (struct str){ log->bytes, log->n };
-	facts(&a, m, given->know, &b);
+	bug_report_add_facts(&a, m, given->know, &b);
 	report_bug(&b, out);
 	const bool bad = fclose(out);
 	uh_session_free(s);
@@ -122,21 +137,16 @@ const char *bug_report_name(struct arena *a, const char *bundle) { return arena_
 
 struct uh_error *bug_report_write(const char *bundle, const struct know *k)
 {
-	enum { MODE = 0640, REPORT_MS = 60000, MOST = 1 << 20, KILL_MS = 200 };
-	struct arena a = { 0 };
-	struct child c;
-	struct text text = { 0 };
+	enum { MODE = 0640, REPORT_MS = 60000 };
+	_cleanup_arena_ struct arena a = { 0 };
+	_cleanup_text_ struct text text = { 0 };
 	_cleanup_close_ int fd = open(bundle, O_RDONLY | O_CLOEXEC);
-	const struct to_report given = { bundle, fd, k };
-	if (fd < 0 || !child_begin_free(report_child, &given, &c))
+	const struct bug_report_work given = { bundle, fd, k };
+	const struct child_task task = { .name = CHILD_REPORT, .deadline = now_ms() + REPORT_MS };
+	const enum child_end end = fd < 0 ? CHILD_REFUSED : child_collect(&task, report_child, &given, &text);
+	if (end == CHILD_REFUSED)
 		return uh_error_os(errno, "%s", bundle);
-	const enum child_end end = child_wait(&c, now_ms() + REPORT_MS, MOST, &text);
-	child_kill(&c, KILL_MS);
-	struct uh_error *err = end == CHILD_GOOD && text.n ?
-				       save_new_file(AT_FDCWD, bug_report_name(&a, bundle), text_str(&text), MODE) :
-				       uh_error_new("%s: the text for a bug report could not be written%s", bundle,
-						    end == CHILD_LATE ? " in time" : "");
-	text_free(&text);
-	arena_free(&a);
-	return err;
+	return end == CHILD_GOOD && text.n ? save_new_file(AT_FDCWD, bug_report_name(&a, bundle), text_str(&text), MODE) :
+					     uh_error_new("%s: the text for a bug report could not be written%s", bundle,
+							  end == CHILD_LATE ? " in time" : "");
 }

@@ -3,7 +3,6 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <time.h>
@@ -14,9 +13,7 @@
 #include "gpu/target.h"
 #include "host/host.h"
 #include "session/look.h"
-#include "session/bundle/bug_report.h"
-#include "session/bundle/capture.h"
-#include "session/machine.h"
+#include "session/bundle/bundle.h"
 #include "session/session.h"
 
 /** What the looks of a capture share. They run in one process, one after the other. */
@@ -35,7 +32,7 @@ struct recording {
 static void ask_the_harmless(struct recording *r)
 {
 	enum { SIZE = 1 << 16, ASK_MS = 700 };
-	struct arena a = { 0 };
+	_cleanup_arena_ struct arena a = { 0 };
 	for (size_t i = 0; i < r->devices.n; i++) {
 		const struct device *d = &r->devices.list[i];
 		struct probe p = { .path = arena_printf(&a, STR_FMT "/amdgpu_firmware_info", STR_ARG(d->debugfs)).p,
@@ -43,7 +40,6 @@ static void ask_the_harmless(struct recording *r)
 		if (d->debugfs.n && device_awake(d))
 			probe_run(&a, &p, 1, ASK_MS, NULL, &r->devices.count);
 	}
-	arena_free(&a);
 }
 
 /** Hands the machine over to the next look. The first finds the GPUs for all. */
@@ -63,17 +59,7 @@ static struct recording *record_on(struct tape *tape, void *ctx)
 	return r;
 }
 
-static void look_for_gpus(struct tape *tape, void *ctx) { record_on(tape, ctx); }
-
-static bool is_calm(const struct uh_session *s)
-{
-	bool calm = s->seen && s->seen->n;
-	for (size_t i = 0; calm && i < s->seen->n; i++) {
-		const struct gpu_observation *g = &s->seen->gpus[i];
-		calm = g->known && !g->unwell && device_awake(g->device);
-	}
-	return calm;
-}
+static void record_gpus(struct tape *tape, void *ctx) { record_on(tape, ctx); }
 
 static bool was_calm(void *ctx)
 {
@@ -81,29 +67,34 @@ static bool was_calm(void *ctx)
 	return r->calm && *r->calm;
 }
 
-static void look_at_machine(struct tape *tape, void *ctx)
+/** The look that explain makes. What it finds tells, too, whether programs of others may be run that open every GPU. */
+static void record_machine(struct tape *tape, void *ctx)
 {
 	struct recording *r = record_on(tape, ctx);
-	struct host host;
+	_cleanup_(host_free) struct host host;
 	struct uh_session *s = uh_session_new(tell_nobody, NULL);
 	uh_session_on_machine(s, &r->machine);
 	uh_error_free(uh_session_add_machine(s, NULL));
+	bool calm = s->seen && s->seen->n;
+	for (size_t i = 0; calm && i < s->seen->n; i++) {
+		const struct gpu_observation *g = &s->seen->gpus[i];
+		calm = g->known && !g->unwell && device_awake(g->device);
+	}
 	if (r->calm)
-		*r->calm = is_calm(s);
+		*r->calm = calm;
 	uh_session_free(s);
 	host_look_beside(r->know, tape, &host); // what an incident's advice is held against
-	host_free(&host);
 }
 
 /** Text and JSON ask for different things. */
-static void look_at_waves(struct tape *tape, void *ctx)
+static void record_waves(struct tape *tape, void *ctx)
 {
 	struct recording *r = record_on(tape, ctx);
 	struct uh_look_options o = { .machine = &r->machine, .registers = r->user_data != USER_DATA_NONE, .all = true };
 	uh_error_free(uh_look_waves(&o, r->nowhere, tell_nobody, NULL));
 }
 
-static void look_at_queues(struct tape *tape, void *ctx)
+static void record_queues(struct tape *tape, void *ctx)
 {
 	struct recording *r = record_on(tape, ctx);
 	struct uh_look_options o = { .machine = &r->machine };
@@ -113,7 +104,7 @@ static void look_at_queues(struct tape *tape, void *ctx)
 	}
 }
 
-static void look_at_rings(struct tape *tape, void *ctx)
+static void record_rings(struct tape *tape, void *ctx)
 {
 	enum { PACKETS = 64 }; // on each side of where a ring stands
 	struct recording *r = record_on(tape, ctx);
@@ -121,36 +112,36 @@ static void look_at_rings(struct tape *tape, void *ctx)
 	uh_error_free(uh_look_rings(&o, NULL, 0, r->nowhere, tell_nobody, NULL));
 }
 
-static void look_at_registers(struct tape *tape, void *ctx)
+/** Registers are asked of one GPU at a time. */
+static void record_registers(struct tape *tape, void *ctx)
 {
 	static const char *const names[] = { "*STATUS*", "*FAULT*" };
 	struct recording *r = record_on(tape, ctx);
 	for (size_t i = 0; i < r->devices.n; i++) {
 		unsigned read;
-		struct arena a = { 0 };
+		_cleanup_arena_ struct arena a = { 0 };
 		struct uh_look_options o = { .machine = &r->machine,
 					     .gpu = arena_z(&a, r->devices.list[i].pci),
 					     .all = true,
 					     .bank = { -1, -1, -1, -1, -1, -1, -1, -1 } };
-		uh_error_free(uh_look_regs(&o, names, sizeof(names) / sizeof(names[0]), r->nowhere, tell_nobody, NULL, &read));
-		arena_free(&a);
+		uh_error_free(uh_look_regs(&o, names, ARRAY_SIZE(names), r->nowhere, tell_nobody, NULL, &read));
 	}
 }
 
-static void look_as_doctor(struct tape *tape, void *ctx)
+static void record_doctor(struct tape *tape, void *ctx)
 {
 	struct recording *r = record_on(tape, ctx);
 	struct uh_doctor_options o = { .machine = &r->machine };
-	struct arena a = { 0 };
+	_cleanup_arena_ struct arena a = { 0 };
 	unsigned wrong;
 	bug_report_cpu(&a, &r->devices); // which the doctor does not ask for
-	arena_free(&a);
 	uh_error_free(uh_doctor(&o, r->nowhere, tell_nobody, NULL, &wrong));
 }
 
 static const struct devices *devices_of(struct tape *tape, void *ctx) { return &record_on(tape, ctx)->devices; }
 
-static void look_at_fences(struct tape *tape, void *ctx)
+/** Reading them makes the driver look for finished work, which may end a hang: so nothing is looked at behind it. */
+static void record_fences(struct tape *tape, void *ctx)
 {
 	struct recording *r = record_on(tape, ctx);
 	for (size_t i = 0; i < r->devices.n; i++) {
@@ -163,41 +154,27 @@ static void look_at_fences(struct tape *tape, void *ctx)
 
 /** The silicon first: the state of a hung GPU may be gone soon. Fences last: reading them may end a hang. */
 static const struct capture_look looks[] = {
-	{ "gpus", "which GPUs there are", look_for_gpus, NULL, false, false },
-	{ "machine", "the GPUs: registers, waves, rings, queues", look_at_machine, NULL, false, true },
-	{ "waves", "waves on the GPUs", look_at_waves, NULL, false, true },
-	{ "rings", "the driver's rings", look_at_rings, NULL, false, true },
-	{ "queues", "queues of programs that compute", look_at_queues, NULL, false, true },
-	{ "regs", "status registers", look_at_registers, NULL, false, true },
-	{ "doctor", "the machine around the GPUs", look_as_doctor, NULL, false, false },
-	{ "fences", "fences of the rings", look_at_fences, NULL, true, true },
+	{ "gpus", "which GPUs there are", record_gpus, NULL, false, false },
+	{ "machine", "the GPUs: registers, waves, rings, queues", record_machine, NULL, false, true },
+	{ "waves", "waves on the GPUs", record_waves, NULL, false, true },
+	{ "rings", "the driver's rings", record_rings, NULL, false, true },
+	{ "queues", "queues of programs that compute", record_queues, NULL, false, true },
+	{ "regs", "status registers", record_registers, NULL, false, true },
+	{ "doctor", "the machine around the GPUs", record_doctor, NULL, false, false },
+	{ "fences", "fences of the rings", record_fences, NULL, true, true },
 };
-enum { LOOKS = sizeof(looks) / sizeof(looks[0]) };
-
-/** unhang-HOST-20261116-031500.tar.zst; without the host where that is not to be told. */
-static const char *usual_name(struct arena *a, bool redact)
-{
-	struct utsname host = { 0 };
-	char stamp[32] = "", name[65] = "";
-	time_t now = time(NULL);
-	struct tm tm;
-	uname(&host);
-	for (size_t i = 0; !redact && i + 1 < sizeof(name) && host.nodename[i] && host.nodename[i] != '.'; i++)
-		name[i] = char_word(host.nodename[i]) || host.nodename[i] == '-' ? host.nodename[i] : '-';
-	if (gmtime_r(&now, &tm))
-		strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", &tm);
-	return arena_printf(a, "unhang-%s-%s.tar.zst", *name ? name : "machine", stamp).p;
-}
+enum { LOOKS = ARRAY_SIZE(looks) };
 
 struct uh_error *bundle_take(const struct capture_options *o, struct captured *ret)
 {
 	struct capture_options all = *o;
 	struct capture_look list[LOOKS];
-	struct teller teller = { tell_nobody, NULL };
-	struct recording recording = { .user_data = o->user_data, .job_began = o->job_began, .know = o->know ? NULL : look_knowledge(&teller) };
-	struct know *own = recording.know;
-	if (o->know)
-		recording.know = (struct know *)o->know;
+	_cleanup_know_ struct know *own = o->know ? NULL : look_knowledge((struct teller){ 0 });
+	_cleanup_map_ struct map calm = { 0 };
+	map_shared(&calm, sizeof(_Atomic bool));
+	struct recording recording = {
+		.user_data = o->user_data, .job_began = o->job_began, .know = own ? own : (struct know *)o->know, .calm = calm.p
+	};
 	for (size_t i = 0; i < LOOKS; i++) {
 		list[i] = looks[i];
 		list[i].ctx = &recording;
@@ -208,14 +185,7 @@ struct uh_error *bundle_take(const struct capture_options *o, struct captured *r
 	all.devices = devices_of;
 	all.devices_ctx = &recording;
 	all.calm = was_calm;
-	void *calm = mmap(NULL, sizeof(*recording.calm), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	recording.calm = calm == MAP_FAILED ? NULL : calm;
-	struct uh_error *err = capture_take(&all, ret);
-	if (recording.calm)
-		munmap(calm, sizeof(*recording.calm));
-	if (own)
-		know_free(own);
-	return err;
+	return capture_take(&all, ret);
 }
 
 bool uh_user_data_named(const char *word, enum uh_user_data *ret)
@@ -228,41 +198,43 @@ bool uh_user_data_named(const char *word, enum uh_user_data *ret)
 	return false;
 }
 
-/** A directory gets a bundle of the usual name. */
+/** The file that is named; in a directory, or where none is, unhang-HOST-20261116-031500.tar.zst: without the host where that is not to be
+ * told. */
 static const char *file_of(struct arena *a, const struct uh_capture_options *o)
 {
+	struct utsname host = { 0 };
+	char stamp[32] = "", name[65] = "";
+	const time_t now = time(NULL);
+	struct tm tm;
 	struct stat st;
-	const char *given = o->file, *usual = usual_name(a, o->redact || o->bug_report);
-	if (!given)
-		return usual;
-	if (stat(given, &st) || !S_ISDIR(st.st_mode))
-		return given;
-	return arena_printf(a, "%s%s%s", given, str_ends(str_z(given), S("/")) ? "" : "/", usual).p;
+	if (o->file && (stat(o->file, &st) || !S_ISDIR(st.st_mode)))
+		return o->file;
+	uname(&host);
+	for (size_t i = 0; !o->redact && !o->bug_report && i + 1 < sizeof(name) && host.nodename[i] && host.nodename[i] != '.';
+	     i++)
+		name[i] = char_word(host.nodename[i]) || host.nodename[i] == '-' ? host.nodename[i] : '-';
+	if (gmtime_r(&now, &tm))
+		strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", &tm);
+	return arena_printf(a, "%s%sunhang-%s-%s.tar.zst", o->file ? o->file : "",
+			    !o->file || str_ends(str_z(o->file), S("/")) ? "" : "/", *name ? name : "machine", stamp)
+		.p;
 }
 
-static struct uh_error *check_processes(const struct uh_capture_options *o)
+/** Before there is a bundle. */
+static struct uh_error *check_options(const struct uh_capture_options *o, const char *report)
 {
+	struct stat st;
 	for (size_t i = 0; i < o->npids; i++)
 		if (o->pids[i] > INT_MAX || (kill((pid_t)o->pids[i], 0) && errno == ESRCH))
 			return uh_error_new("--pid %lld: there is no such process", o->pids[i]);
-	return NULL;
-}
-
-/** Before there is a bundle: what has the name of the text is not written over. */
-static struct uh_error *check_report(const struct uh_capture_options *o, const char *file)
-{
-	struct arena a = { 0 };
-	struct stat st;
-	const char *name = bug_report_name(&a, file);
-	struct uh_error *err = o->bug_report && !lstat(name, &st) ? uh_error_os(EEXIST, "%s", name) : NULL;
-	arena_free(&a);
-	return err;
+	// What has the name of the text is not written over.
+	return o->bug_report && !lstat(report, &st) ? uh_error_os(EEXIST, "%s", report) : NULL;
 }
 
 /** What root would have saved: one line. */
-static void tell_refused(const struct manifest *m, const struct teller *to)
+static void tell_refused_items(const struct manifest *m, const struct teller *to)
 {
-	struct text t = { 0 };
+	_cleanup_text_ struct text t = { 0 };
 	for (size_t i = 0; i < m->items.len; i++) {
 		const struct manifest_item *item = &m->items.data[i];
 		struct str name = str_base(item->name);
@@ -274,35 +246,18 @@ static void tell_refused(const struct manifest *m, const struct teller *to)
 		text_add(&t, S(": run sudo unhang capture"));
 		look_tell(to, text_str(&t));
 	}
-	text_free(&t);
-}
-
-static void say_captured(const struct captured *done, const char *file, bool bug_report, FILE *out)
-{
-	struct arena a = { 0 };
-	report_captured(&done->manifest, file, done->bytes, out);
-	if (bug_report)
-		fprintf(out, "The text for a bug report is in %s: read it before you send it.\n", bug_report_name(&a, file));
-	struct str next = command_str(COMMAND_OF(&a, "unhang explain ", PIECE_PATH, str_z(file)));
-	if (next.n)
-		fprintf(out, STR_FMT "\n", STR_ARG(next));
-	arena_free(&a);
 }
 
 struct uh_error *uh_capture(const struct uh_capture_options *o, FILE *out, uh_problem_fn *problem, void *ctx)
 {
 	struct teller teller = { problem, ctx };
-	struct arena a = { 0 };
-	struct captured done;
-	const char *file = file_of(&a, o);
-	struct uh_error *err = check_processes(o);
-	if (!err)
-		err = check_report(o, file);
-	if (err) {
-		arena_free(&a);
+	_cleanup_arena_ struct arena a = { 0 };
+	_cleanup_(captured_free) struct captured done = { 0 };
+	const char *file = file_of(&a, o), *report = bug_report_name(&a, file);
+	struct uh_error *err = check_options(o, report);
+	if (err)
 		return err;
-	}
-	struct know *k = look_knowledge(&teller);
+	_cleanup_know_ struct know *k = look_knowledge(teller);
 	const struct capture_options c = {
 		.file = file,
 		.know = k,
@@ -323,17 +278,20 @@ struct uh_error *uh_capture(const struct uh_capture_options *o, FILE *out, uh_pr
 		.stopped_ctx = o->stopped_ctx,
 	};
 	err = bundle_take(&c, &done);
-	const bool taken = !err;
-	if (taken && o->bug_report)
-		err = bug_report_write(c.file, k);
-	if (taken && o->json)
+	if (err)
+		return err;
+	if (o->bug_report)
+		err = bug_report_write(file, k);
+	if (o->json) {
 		report_manifest(&done.manifest, out);
-	else if (taken)
-		say_captured(&done, c.file, o->bug_report && !err, out);
-	if (taken)
-		tell_refused(&done.manifest, &teller);
-	captured_free(&done);
-	know_free(k);
-	arena_free(&a);
+	} else {
+		report_captured(&done.manifest, file, done.bytes, out);
+		if (o->bug_report && !err)
+			fprintf(out, "The text for a bug report is in %s: read it before you send it.\n", report);
+		struct str next = command_str(COMMAND_OF(&a, "unhang explain ", PIECE_PATH, str_z(file)));
+		if (next.n)
+			fprintf(out, STR_FMT "\n", STR_ARG(next));
+	}
+	tell_refused_items(&done.manifest, &teller);
 	return err;
 }

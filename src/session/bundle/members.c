@@ -7,19 +7,13 @@
 
 bool session_plays(const struct uh_session *s) { return s->asked && tape_plays(s->asked->tape); }
 
-/** A member of a bundle that is evidence by itself. */
-struct member_left {
-	struct str left;
-};
-
-static ssize_t read_member(struct source *source, void *buffer, size_t size, struct uh_error **ret_err)
+/** Of a member that is evidence by itself, what is left is the source's ctx. */
+static ssize_t read_rest(struct source *source, void *buffer, size_t size, struct uh_error **)
 {
-	struct member_left *m = source->ctx;
-	struct str part = str_cut(m->left, size);
-	(void)ret_err;
+	struct str *left = source->ctx, part = str_cut(*left, size);
 	if (part.n)
 		memcpy(buffer, part.p, part.n);
-	m->left = str_from(m->left, part.n);
+	*left = str_from(*left, part.n);
 	return (ssize_t)part.n;
 }
 
@@ -29,11 +23,11 @@ static void add_members(struct uh_session *s, struct str directory)
 	const struct bundle *b = s->asked->bundle;
 	for (size_t i = 0; b && i < b->members.len; i++) {
 		const struct bundle_member *m = &b->members.data[i];
-		struct member_left left = { { m->bytes, m->n } };
+		struct str left = { m->bytes, m->n };
 		if (!str_starts(m->name, directory) || !m->n)
 			continue;
 		struct str name = arena_printf(&s->arena, "%s:" STR_FMT, s->asked->path, STR_ARG(m->name));
-		struct source source = { .name = name.p, .size = m->n, .read = read_member, .ctx = &left, .bytes = m->bytes };
+		struct source source = { .name = name.p, .size = m->n, .read = read_rest, .ctx = &left, .bytes = m->bytes };
 		session_visit(s, &source);
 	}
 }
@@ -43,7 +37,7 @@ static void note_job(struct uh_session *s)
 {
 	const struct bundle *b = s->asked->bundle;
 	struct job_pids *job = &s->told.job;
-	for (size_t i = 0; i < b->members.len && job->n < sizeof(job->list) / sizeof(job->list[0]); i++) {
+	for (size_t i = 0; i < b->members.len && job->n < ARRAY_SIZE(job->list); i++) {
 		const struct bundle_member *m = &b->members.data[i];
 		struct rec_header h;
 		if (!str_starts(m->name, S(BUNDLE_RECORDINGS)) || m->n < sizeof(h))
@@ -63,7 +57,7 @@ void session_add_bundle(struct uh_session *s, struct uh_machine *m)
 	if (err)
 		session_error(s, err);
 	uh_session_add_newest(s, NULL);
-	for (size_t i = 0; i < sizeof(evidence) / sizeof(evidence[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(evidence); i++)
 		add_members(s, str_z(evidence[i]));
 }
 

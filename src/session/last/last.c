@@ -15,25 +15,17 @@
 
 enum { RECORDINGS_MOST = 4096 };
 
-static int by_rank(const void *a, const void *b)
+static int last_by_rank(const void *a, const void *b)
 {
 	const struct recording_seen *x = a, *y = b;
 	const int32_t p = x->recording->header.rank, q = y->recording->header.rank;
 	return p != q ? (p < q ? -1 : 1) : str_cmp(x->path, y->path);
 }
 
-static uint64_t ended_of(const struct flight_recording *r)
-{
-	uint64_t n = 0;
-	for (size_t i = 0; i < r->nqueues; i++)
-		n += r->queues[i].read;
-	return n;
-}
-
-static struct str kernel_of(const struct recorded_packet *p) { return p->kernel ? p->kernel->name : (struct str){ 0 }; }
+static struct str last_kernel_of(const struct recorded_packet *p) { return p->kernel ? p->kernel->name : (struct str){ 0 }; }
 
 /** The first packet that both have and that has different kernels: of queues with the same number. */
-static void part_find(const struct recording_seen *list, size_t one, size_t other, struct ranks_part *ret)
+static void last_part_find(const struct recording_seen *list, size_t one, size_t other, struct ranks_part *ret)
 {
 	const struct flight_recording *a = list[one].recording, *b = list[other].recording;
 	for (size_t q = 0; q < a->nqueues && q < b->nqueues; q++) {
@@ -44,9 +36,9 @@ static void part_find(const struct recording_seen *list, size_t one, size_t othe
 				p->id < o->id ? i++ : k++;
 				continue;
 			}
-			if (p->kernel && o->kernel && !str_eq(kernel_of(p), kernel_of(o)) &&
+			if (p->kernel && o->kernel && !str_eq(last_kernel_of(p), last_kernel_of(o)) &&
 			    (!ret->known || p->id < ret->packet))
-				*ret = (struct ranks_part){ true, p->id, one, other, kernel_of(p), kernel_of(o) };
+				*ret = (struct ranks_part){ true, p->id, one, other, last_kernel_of(p), last_kernel_of(o) };
 			i++;
 			k++;
 		}
@@ -57,14 +49,16 @@ static struct ranks_seen ranks_compare(const struct recording_seen *list, size_t
 {
 	struct ranks_seen k = { .known = n > 1 };
 	for (size_t i = 0; i < n; i++) {
-		const uint64_t ended = ended_of(list[i].recording);
+		uint64_t ended = 0;
+		for (size_t q = 0; q < list[i].recording->nqueues; q++)
+			ended += list[i].recording->queues[q].read;
 		if (!i || ended < k.ended) {
 			k.ended = ended;
 			k.behind = i;
 		}
 		k.most = ended > k.most ? ended : k.most;
 		if (i)
-			part_find(list, 0, i, &k.part);
+			last_part_find(list, 0, i, &k.part);
 	}
 	return k;
 }
@@ -83,8 +77,8 @@ static struct uh_error *write_perfetto(const struct last_seen *seen)
 	return err;
 }
 
-static void read_all(const struct recording_paths *paths, struct last_seen *seen, const struct teller *teller,
-		     struct uh_error **ret_err)
+static void last_read_all(const struct recording_paths *paths, struct last_seen *seen, const struct teller *teller,
+			  struct uh_error **ret_err)
 {
 	struct recording_seen *list = mem_alloc((paths->list.len + 1) * sizeof(*list));
 	size_t passed = 0;
@@ -115,7 +109,7 @@ static void read_all(const struct recording_paths *paths, struct last_seen *seen
 					passed == 1 ? "" : "s");
 		uh_error_free(first);
 	}
-	qsort(list, seen->n, sizeof(*list), by_rank);
+	qsort(list, seen->n, sizeof(*list), last_by_rank);
 	seen->list = list;
 }
 
@@ -130,7 +124,7 @@ struct uh_error *uh_last(const struct uh_last_options *o, FILE *out, uh_problem_
 	if (!err && !o->ntargets)
 		err = recordings_find(NULL, &paths);
 	if (!err)
-		read_all(&paths, &seen, &teller, &err);
+		last_read_all(&paths, &seen, &teller, &err);
 	if (seen.n) {
 		if (err)
 			problem(ctx, uh_error_message(err));

@@ -10,9 +10,10 @@
 #include "evidence/recording/places.h"
 #include "evidence/recording/process.h"
 #include "session/last/last.h"
+#include "session/session.h"
 #include "source/file.h"
 
-static void add(struct recording_paths *p, struct str path, int64_t owner)
+static void last_recordings_add(struct recording_paths *p, struct str path, int64_t owner)
 {
 	vec_push(&p->list, ((struct recording_path){ .path = arena_z(&p->arena, path), .owner = owner }));
 }
@@ -21,7 +22,7 @@ static void add_places(struct recording_paths *p, struct recording_places *place
 {
 	for (size_t i = 0; i < places->list.len; i++) {
 		const struct recording_place *r = &places->list.data[i];
-		add(p, arena_printf(&p->arena, "%s/%s", r->directory, r->name), r->owner);
+		last_recordings_add(p, arena_printf(&p->arena, "%s/%s", r->directory, r->name), r->owner);
 	}
 	vec_free(&places->list);
 }
@@ -54,32 +55,24 @@ static bool add_mapped(struct recording_paths *p, int64_t pid, int64_t user)
 		struct str path =
 			arena_printf(&p->arena, "/proc/%lld/root" STR_FMT, (long long)pid, STR_ARG(str_from(line, (size_t)at)));
 		struct uh_error *err = door_look(&(struct named){ .path = arena_z(&p->arena, path) }, &found);
-		add(p, err ? str_from(line, (size_t)at) : path, user);
+		last_recordings_add(p, err ? str_from(line, (size_t)at) : path, user);
 		uh_error_free(err);
 		return true;
 	}
 	return false;
 }
 
-/** HOST.PID.recording */
-static bool of_process(struct str path, int64_t pid)
-{
-	char room[40];
-	const int n = snprintf(room, sizeof(room), ".%lld.recording", (long long)pid);
-	return str_ends(path, (struct str){ room, (size_t)n });
-}
-
 /** Of a process that lives only recordings of its user count. If it is gone, nobody can say which of two users' it was. */
-static struct uh_error *add_named(struct recording_paths *p, int64_t pid, int64_t user)
+static struct uh_error *last_recordings_add_named(struct recording_paths *p, int64_t pid, int64_t user)
 {
 	struct recording_paths all = { 0 };
 	const struct recording_path *first = NULL, *other = NULL;
 	add_default(&all);
 	for (size_t i = 0; i < all.list.len; i++) {
 		const struct recording_path *r = &all.list.data[i];
-		if (!of_process(str_z(r->path), pid) || (user >= 0 && r->owner != user))
+		if (recording_pid(str_z(r->path)) != pid || (user >= 0 && r->owner != user))
 			continue;
-		add(p, str_z(r->path), r->owner);
+		last_recordings_add(p, str_z(r->path), r->owner);
 		first = first ? first : r;
 		other = r->owner != first->owner ? r : other;
 	}
@@ -99,7 +92,7 @@ static struct uh_error *find_process(struct recording_paths *p, int64_t pid)
 	const size_t before = p->list.len;
 	if (add_mapped(p, pid, user))
 		return NULL;
-	struct uh_error *err = add_named(p, pid, user);
+	struct uh_error *err = last_recordings_add_named(p, pid, user);
 	if (err || p->list.len > before)
 		return err;
 	const bool runtime = str_find(process_maps(&p->arena, pid), S("libhsa-runtime64")) >= 0;
@@ -162,8 +155,19 @@ struct uh_error *recordings_find(const char *target, struct recording_paths *ret
 		return err || ret->list.len > before ? err : uh_error_new("%s: there is no recording in it", target);
 	}
 	if (!err)
-		add(ret, str_z(target), -1);
+		last_recordings_add(ret, str_z(target), -1);
 	return err;
+}
+
+void recordings_add(struct uh_session *s, const char *target)
+{
+	struct recording_paths paths = { 0 };
+	const struct source_visitor v = session_visitor(s);
+	uh_error_free(recordings_find(target, &paths));
+	for (size_t i = 0; i < paths.list.len; i++)
+		source_path(paths.list.data[i].path, &v);
+	engine_end(s->engine);
+	recording_paths_free(&paths);
 }
 
 void recording_paths_free(struct recording_paths *p)

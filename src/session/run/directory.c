@@ -1,5 +1,5 @@
 // The directory of a run, or of one of its tries, as evidence: that try alone, from its beginning on. What unhang wrote about it is no evidence.
-#include "session/run/directory.h"
+#include "session/run/run.h"
 
 #include "base/cleanup.h"
 #include "base/door/door.h"
@@ -34,7 +34,7 @@ static bool is_evidence(struct str name)
 	       str_is(name, JOB_AGENT_FILE) || str_is(name, JOB_OUTPUT) || str_is(name, JOB_CONTAINER);
 }
 
-static void add_file(struct uh_session *s, const char *directory, const char *name, struct arena *a)
+static void directory_add_file(struct uh_session *s, const char *directory, const char *name, struct arena *a)
 {
 	if (is_there(directory, name, S_IFREG))
 		uh_session_add_path(s, arena_printf(a, "%s/%s", directory, name).p);
@@ -48,17 +48,9 @@ void try_add_files(struct uh_session *s, const char *directory, struct arena *a)
 	for (size_t i = 0; i < names.n && n < FILES_MOST; i++) {
 		if (!is_evidence(str_z(names.list[i])))
 			continue;
-		add_file(s, directory, names.list[i], a);
+		directory_add_file(s, directory, names.list[i], a);
 		n++;
 	}
-}
-
-static void add_try(struct uh_session *s, const char *directory, const struct noted_try *t, struct arena *a)
-{
-	s->job_ended = t->ended.n;
-	session_since_job(s, (double)t->began / 1000);
-	add_file(s, directory, STORE_BUNDLE, a);
-	try_add_files(s, directory, a);
 }
 
 /** The newest try of @run that has a directory; with @only, that one. false: there is none. */
@@ -80,7 +72,7 @@ static bool find_try(struct str run, const char *path, int64_t only, struct aren
 	return found;
 }
 
-static bool read_run(const char *path, struct arena *a, struct str *ret)
+static bool directory_read_run(const char *path, struct arena *a, struct str *ret)
 {
 	_cleanup_error_ struct uh_error *err = named_read(&(struct named){ .path = path }, RUN_MOST, a, ret, NULL);
 	return !err && str_starts(*ret, S("id "));
@@ -88,7 +80,7 @@ static bool read_run(const char *path, struct arena *a, struct str *ret)
 
 bool session_add_run(struct uh_session *s, const char *path)
 {
-	struct arena a = { 0 };
+	_cleanup_arena_ struct arena a = { 0 };
 	struct str run, name = str_z(path);
 	struct noted_try t;
 	int64_t number;
@@ -97,15 +89,18 @@ bool session_add_run(struct uh_session *s, const char *path)
 		name.n--;
 	if (!is_there(path, NULL, S_IFDIR)) {
 		found = false;
-	} else if (read_run(arena_printf(&a, "%s/run", path).p, &a, &run)) {
+	} else if (directory_read_run(arena_printf(&a, "%s/run", path).p, &a, &run)) {
 		found = find_try(run, path, 0, &a, &t);
 		path = found ? arena_printf(&a, "%s/%lld", path, (long long)t.number).p : path;
 	} else if (str_number(str_base(name), &number) && number > 0 &&
-		   read_run(arena_printf(&a, "%s/../run", path).p, &a, &run)) {
+		   directory_read_run(arena_printf(&a, "%s/../run", path).p, &a, &run)) {
 		found = find_try(run, path, number, &a, &t);
 	}
-	if (found)
-		add_try(s, path, &t, &a);
-	arena_free(&a);
+	if (found) {
+		s->job_ended = t.ended.n;
+		session_since_job(s, (double)t.began / 1000);
+		directory_add_file(s, path, STORE_BUNDLE, &a);
+		try_add_files(s, path, &a);
+	}
 	return found;
 }

@@ -2,12 +2,9 @@
 #include "source/archive/archive.h"
 
 #include <errno.h>
-#include <sys/mman.h>
 
 #include "source/source.h"
 #include "source/tape/bundle.h"
-
-enum { PROCESSOR_MS = 600000 };
 
 /** A source that comes from the child. */
 struct member {
@@ -44,7 +41,7 @@ static void visit_bundle(struct source *s, const struct source_visitor *v)
 	enum { PIECE = 64 << 10 };
 	struct uh_error *err = NULL;
 	struct bundle *b = NULL;
-	struct text tar = { 0 }; // without the holes of its members
+	_cleanup_text_ struct text tar = { 0 }; // without the holes of its members
 	ssize_t n;
 	while ((n = read_member(s, text_room(&tar, PIECE), PIECE, &err)) > 0)
 		tar.n += (size_t)n;
@@ -60,7 +57,6 @@ static void visit_bundle(struct source *s, const struct source_visitor *v)
 		};
 		source_archive_bytes(text_str(&tar), s->name, &any);
 	}
-	text_free(&tar);
 }
 
 /** false: the child has ended with this source. */
@@ -85,52 +81,48 @@ static bool visit_member(struct feed *feed, struct source s, unsigned number, _A
 	return !m.broken;
 }
 
-static void take_all(struct feed *feed, _Atomic unsigned *unwanted, const struct source_visitor *v)
+static void archive_take_all(struct feed *feed, _Atomic unsigned *unwanted, const struct source_visitor *v)
 {
 	struct str piece;
 	struct uh_error *err = NULL;
 	unsigned number = 0;
 	bool goes_on = true;
 	for (int kind; goes_on && (kind = feed_next(feed, &piece, &err)) > 0;) {
-		struct text text = { 0 };
+		_cleanup_text_ struct text text = { 0 };
 		text_printf(&text, STR_FMT, STR_ARG(piece));
 		const struct source s = { .name = text.p, .read = read_member };
 		if (kind == ARCHIVE_SOURCE || kind == ARCHIVE_BUNDLE)
 			goes_on = visit_member(feed, s, ++number, unwanted, kind == ARCHIVE_BUNDLE, v);
 		else if (kind == ARCHIVE_PROBLEM)
 			v->problem(v->ctx, uh_error_new("%s", text.p));
-		text_free(&text);
 	}
 	if (err)
 		v->problem(v->ctx, err);
 }
 
-static void unpack(struct archive_work work, const struct source_visitor *v)
+static void archive_unpack(struct archive_work work, const struct source_visitor *v)
 {
 	struct feed feed;
-	_Atomic unsigned *unwanted = mmap(NULL, sizeof(*unwanted), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (unwanted == MAP_FAILED) {
-		v->problem(v->ctx, uh_error_os(errno, "%s", work.name));
-		return;
-	}
-	work.unwanted = unwanted;
+	_cleanup_map_ struct map shared;
+	struct uh_error *err = map_shared(&shared, sizeof(*work.unwanted)) ? NULL : uh_error_os(errno, "%s", work.name);
+	work.unwanted = shared.p;
 	work.bundles = v->bundle;
-	struct uh_error *err = feed_begin(&feed, work.name, archive_child, &work, PROCESSOR_MS);
+	if (!err)
+		err = feed_begin(&feed, CHILD_ARCHIVE, work.name, archive_child, &work);
 	if (err) {
 		v->problem(v->ctx, err);
-	} else {
-		take_all(&feed, unwanted, v);
-		feed_end(&feed);
+		return;
 	}
-	munmap(unwanted, sizeof(*unwanted));
+	archive_take_all(&feed, work.unwanted, v);
+	feed_end(&feed);
 }
 
 void source_archive(const struct named *n, int fd, const char *name, const struct source_visitor *v)
 {
-	unpack((struct archive_work){ .named = n, .fd = fd, .name = name }, v);
+	archive_unpack((struct archive_work){ .named = n, .fd = fd, .name = name }, v);
 }
 
 void source_archive_bytes(struct str bytes, const char *name, const struct source_visitor *v)
 {
-	unpack((struct archive_work){ .fd = -1, .bytes = bytes, .name = name }, v);
+	archive_unpack((struct archive_work){ .fd = -1, .bytes = bytes, .name = name }, v);
 }

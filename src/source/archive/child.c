@@ -24,8 +24,6 @@ enum {
 };
 static const uint64_t unpacked_most = 16ull << 30;
 
-static bool is_gzip(struct str head) { return str_starts(head, S("\x1f\x8b")); }
-
 // --- layers ---
 
 struct unpacker {
@@ -63,7 +61,7 @@ static void layer_end(struct layer *l)
 	text_free(&l->kept);
 }
 
-static void refuse(struct layer *l, const char *why)
+static void archive_child_refuse(struct layer *l, const char *why)
 {
 	if (!l->why.n)
 		text_printf(&l->why, "%s", why);
@@ -78,12 +76,10 @@ static void account(struct layer *l)
 	if (!u->packs || u->full || u->unpacked <= UNPACKED_FREE)
 		return;
 	u->full = u->unpacked > unpacked_most || u->unpacked / RATIO_MOST > u->packed;
-	if (!u->full)
-		return;
-	char why[160];
-	snprintf(why, sizeof(why), "unpacks to more than %s; the rest was not read",
-		 u->unpacked > unpacked_most ? "16 GB" : "1,000 times its size");
-	refuse(l, why);
+	if (u->full)
+		archive_child_refuse(l, u->unpacked > unpacked_most ?
+						"unpacks to more than 16 GB; the rest was not read" :
+						"unpacks to more than 1,000 times its size; the rest was not read");
 }
 
 /** Makes sure that there is a block, unless it has ended. */
@@ -98,10 +94,9 @@ static void next_block(struct layer *l)
 }
 
 /** The next bytes, out of the front or of a block. Empty: the end. */
-static struct str take(struct layer *l)
+static struct str archive_child_take(struct layer *l)
 {
-	static const struct str nothing;
-	struct str s = nothing;
+	struct str s;
 	if (l->front.n) {
 		s = text_str(&l->front);
 		l->front.n = 0;
@@ -118,7 +113,7 @@ static struct str take(struct layer *l)
 }
 
 /** Its first bytes, which stay there. */
-static struct str head_of(struct layer *l)
+static struct str archive_child_head_of(struct layer *l)
 {
 	while (l->front.n < HEAD) {
 		next_block(l);
@@ -130,22 +125,16 @@ static struct str head_of(struct layer *l)
 	return text_str(&l->front);
 }
 
-static void send_text(struct unpacker *u, enum archive_piece kind, struct str text)
-{
-	feed_send(u->to, kind, str_cut(text, FEED_MOST), S(""));
-}
-
 /** Sends what is wrong, once for the whole archive. */
-static void send_problem(struct unpacker *u, enum archive_piece kind, const char *name, const char *why)
+static void archive_child_send_problem(struct unpacker *u, enum archive_piece kind, const char *name, const char *why)
 {
-	struct text line = { 0 };
+	_cleanup_text_ struct text line = { 0 };
 	if (why && *why && !u->said) {
 		text_printf(&line, "%s: %s", name, why);
 		u->said = true;
 	}
 	if (line.n || kind == ARCHIVE_ENDS)
-		send_text(u, kind, text_str(&line));
-	text_free(&line);
+		feed_send(u->to, kind, str_cut(text_str(&line), FEED_MOST), S(""));
 }
 
 /** What is no archive is a source. */
@@ -154,11 +143,11 @@ static void send_source(struct layer *l, enum archive_piece kind)
 	struct unpacker *u = l->u;
 	struct str s;
 	unsigned number = ++u->sources;
-	send_text(u, kind, str_z(l->name));
-	while (*u->unwanted < number && (s = take(l)).n)
+	feed_send(u->to, kind, str_cut(str_z(l->name), FEED_MOST), S(""));
+	while (*u->unwanted < number && (s = archive_child_take(l)).n)
 		for (; s.n; s = str_from(s, str_cut(s, FEED_MOST).n))
 			feed_send(u->to, ARCHIVE_DATA, str_cut(s, FEED_MOST), S(""));
-	send_problem(u, ARCHIVE_ENDS, l->name, l->why.p);
+	archive_child_send_problem(u, ARCHIVE_ENDS, l->name, l->why.p);
 }
 
 static void unpack_layer(struct layer *l, int layers);
@@ -178,14 +167,11 @@ static bool text_after_all(struct layer *l)
 /** Hands on what was taken for an archive as it is. */
 static void send_as_text(struct layer *l, const char *why)
 {
-	struct text line = { 0 };
+	_cleanup_text_ struct text line = { 0 }, rest = l->front;
 	text_printf(&line, "begins like an archive but is not one (%s); it was read as text", why);
-	send_problem(l->u, ARCHIVE_PROBLEM, l->name, line.p);
-	text_free(&line);
-	struct text rest = l->front;
+	archive_child_send_problem(l->u, ARCHIVE_PROBLEM, l->name, line.p);
 	l->front = l->kept;
 	text_add(&l->front, text_str(&rest));
-	text_free(&rest);
 	l->keeps = false;
 	l->kept = (struct text){ 0 };
 	send_source(l, ARCHIVE_SOURCE);
@@ -204,20 +190,10 @@ struct gzip {
 static void gzip_ends(struct layer *l, struct gzip *g, const char *why)
 {
 	if (why)
-		refuse(l, why);
+		archive_child_refuse(l, why);
 	l->ended = true;
 	l->block = (struct str){ g->room, BLOCK - g->z.avail_out };
 	account(l);
-}
-
-/** Whether another member follows the one that has ended. What else follows is padding. */
-static bool gzip_follows(struct gzip *g)
-{
-	if (!g->in.n)
-		g->in = take(g->below);
-	if (!g->in.n || (unsigned char)g->in.p[0] != 0x1f)
-		return false;
-	return inflateReset(&g->z) == Z_OK;
 }
 
 static void gzip_fill(struct layer *l)
@@ -226,12 +202,13 @@ static void gzip_fill(struct layer *l)
 	g->z.next_out = (Bytef *)g->room;
 	g->z.avail_out = BLOCK;
 	while (g->z.avail_out) {
-		if (g->between && !gzip_follows(g)) {
+		if (!g->in.n)
+			g->in = archive_child_take(g->below);
+		// Another member may follow the one that has ended. What else follows is padding.
+		if (g->between && (!g->in.n || (unsigned char)g->in.p[0] != 0x1f || inflateReset(&g->z) != Z_OK)) {
 			gzip_ends(l, g, NULL);
 			return;
 		}
-		if (!g->in.n)
-			g->in = take(g->below);
 		if (!g->in.n) {
 			gzip_ends(l, g, g->below->why.n ? g->below->why.p : "is cut off; what is there was read");
 			return;
@@ -258,7 +235,7 @@ static void unpack_gzip(struct layer *below, int layers)
 	below->u->packs = true;
 	below->keeps = true;
 	inflateInit2(&g.z, GZIP_WINDOW);
-	head_of(&l);
+	archive_child_head_of(&l);
 	below->keeps &= !l.seen;
 	if (l.seen || !text_after_all(below))
 		unpack_layer(&l, layers + 1);
@@ -277,8 +254,8 @@ struct packed {
 
 static const char *why_of(const struct archive_api *api, struct archive *a)
 {
-	const char *why = api->error_string(a);
-	if (api->error_number(a) == ENOMEM)
+	const char *why = api->archive_error_string(a);
+	if (api->archive_errno(a) == ENOMEM)
 		return "unpacking it needs more than 1 GB of memory, so it was not";
 	return why ? why : "damaged";
 }
@@ -289,13 +266,13 @@ static void packed_fill(struct layer *l)
 	struct packed *p = l->ctx;
 	const void *bytes;
 	la_int64_t offset;
-	int status = l->u->api.read_data_block(p->archive, &bytes, &l->block.n, &offset);
+	int status = l->u->api.archive_read_data_block(p->archive, &bytes, &l->block.n, &offset);
 	l->block.p = bytes;
 	l->ended = status == ARCHIVE_EOF || status < ARCHIVE_WARN;
 	if (l->ended)
 		l->block.n = 0;
 	if (status < ARCHIVE_WARN)
-		refuse(l, why_of(&l->u->api, p->archive));
+		archive_child_refuse(l, why_of(&l->u->api, p->archive));
 	else
 		account(l);
 }
@@ -304,9 +281,9 @@ static void packed_fill(struct layer *l)
 static la_ssize_t feed_below(struct archive *a, void *ctx, const void **ret_bytes)
 {
 	struct layer *l = ctx;
-	struct str s = take(l);
+	struct str s = archive_child_take(l);
 	if (!s.n && l->why.n) {
-		l->u->api.set_error(a, EIO, "%s", l->why.p);
+		l->u->api.archive_set_error(a, EIO, "%s", l->why.p);
 		return ARCHIVE_FATAL;
 	}
 	*ret_bytes = s.p;
@@ -321,25 +298,24 @@ static bool unpack_members(struct layer *below, struct archive *a, bool containe
 	bool any = false, damaged = false;
 	int status = ARCHIVE_OK;
 	while (!u->full && !damaged &&
-	       ((status = u->api.read_next_header(a, &entry)) == ARCHIVE_OK || status == ARCHIVE_WARN)) {
-		if (container && u->api.entry_filetype(entry) != AE_IFREG)
+	       ((status = u->api.archive_read_next_header(a, &entry)) == ARCHIVE_OK || status == ARCHIVE_WARN)) {
+		if (container && u->api.archive_entry_filetype(entry) != AE_IFREG)
 			continue;
 		if (u->entries++ == ENTRIES_MAX) {
 			text_printf(ret_why, "more than %d members; the rest was not read", ENTRIES_MAX);
 			return any;
 		}
-		struct text name = { 0 };
-		const char *inside = container ? u->api.entry_pathname(entry) : NULL;
+		_cleanup_text_ struct text name = { 0 };
+		const char *inside = container ? u->api.archive_entry_pathname(entry) : NULL;
 		text_printf(&name, "%s", below->name);
 		if (container)
 			text_printf(&name, "(%s)", inside ? inside : "?");
 		struct packed p = { a, below };
 		_cleanup_(layer_end) struct layer l = { .u = u, .name = name.p, .fill = packed_fill, .ctx = &p };
-		head_of(&l);
+		archive_child_head_of(&l);
 		any |= l.seen;
 		if (!container && l.front.n && str_starts(text_str(&below->kept), text_str(&l.front))) {
 			text_printf(ret_why, "not compressed"); // libarchive hands on what it does not know
-			text_free(&name);
 			return false;
 		}
 		if (!any && l.why.n)
@@ -347,7 +323,6 @@ static bool unpack_members(struct layer *below, struct archive *a, bool containe
 		else
 			unpack_layer(&l, layers + 1);
 		damaged = l.refused; // what follows in the archive is lost with it
-		text_free(&name);
 	}
 	if (status < ARCHIVE_WARN && !ret_why->n)
 		text_printf(ret_why, "%s", why_of(&u->api, a));
@@ -359,41 +334,40 @@ static bool unpack_members(struct layer *below, struct archive *a, bool containe
 static void unpack_packed(struct layer *below, bool container, int layers)
 {
 	struct unpacker *u = below->u;
-	struct text why = { 0 };
+	_cleanup_text_ struct text why = { 0 };
 	const char *missing = archive_load(&u->api);
 	if (missing) {
-		send_problem(u, ARCHIVE_PROBLEM, below->name, missing);
+		archive_child_send_problem(u, ARCHIVE_PROBLEM, below->name, missing);
 		return;
 	}
 	struct archive *a = archive_new(&u->api, container);
 	below->keeps = true;
 	u->packs |= !container;
 	bool any = false;
-	if (u->api.read_open(a, below, NULL, feed_below, NULL) == ARCHIVE_OK)
+	if (u->api.archive_read_open(a, below, NULL, feed_below, NULL) == ARCHIVE_OK)
 		any = unpack_members(below, a, container, layers, &why);
 	else
 		text_printf(&why, "%s", why_of(&u->api, a));
 	if (!any && why.n && text_after_all(below))
 		send_as_text(below, why.p);
 	else
-		send_problem(u, ARCHIVE_PROBLEM, below->name, why.p);
-	u->api.read_free(a);
-	text_free(&why);
+		archive_child_send_problem(u, ARCHIVE_PROBLEM, below->name, why.p);
+	u->api.archive_read_free(a);
 }
 
 static void unpack_layer(struct layer *l, int layers)
 {
-	struct str head = head_of(l);
+	struct str head = archive_child_head_of(l);
 	bool container = archive_is_container(head), archive = container || source_is_archive(head);
 	if (layers > LAYERS_MAX || !archive)
 		send_source(l, ARCHIVE_SOURCE);
 	else if (l->u->bundles && archive_may_be_bundle(head))
 		send_source(l, ARCHIVE_BUNDLE);
-	else if (is_gzip(head))
+	else if (str_starts(head, S("\x1f\x8b"))) // gzip
 		unpack_gzip(l, layers);
 	else
 		unpack_packed(l, container, layers);
-	send_problem(l->u, ARCHIVE_PROBLEM, l->name, l->why.p);
+	archive_child_send_problem(l->u, ARCHIVE_PROBLEM, l->name, l->why.p);
 }
 
 // --- the file ---
@@ -412,7 +386,7 @@ static void raw_fill(struct layer *l)
 		n = read(r->fd, r->room, BLOCK);
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
-		refuse(l, errno == EBADF ? "standard input is closed" : strerror(errno));
+		archive_child_refuse(l, errno == EBADF ? "standard input is closed" : strerror(errno));
 	l->ended |= n <= 0;
 	l->block = (struct str){ r->room, n < 0 ? 0 : (size_t)n };
 	if (!r->file)
@@ -427,15 +401,6 @@ static void memory_fill(struct layer *l)
 	l->ended = !l->block.n;
 }
 
-static void unpack_bytes(struct unpacker *u, const struct archive_work *w)
-{
-	struct str left = w->bytes;
-	_cleanup_(layer_end) struct layer l = { .u = u, .name = w->name, .fill = memory_fill, .ctx = &left };
-	child_keep_only(u->to);
-	u->packed = w->bytes.n;
-	unpack_layer(&l, 0);
-}
-
 void archive_child(int to, const void *ctx)
 {
 	const struct archive_work *w = ctx;
@@ -443,7 +408,11 @@ void archive_child(int to, const void *ctx)
 	struct unpacker u = { .to = to, .unwanted = w->unwanted, .bundles = w->bundles };
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (w->bytes.p) {
-		unpack_bytes(&u, w);
+		struct str left = w->bytes;
+		_cleanup_(layer_end) struct layer l = { .u = &u, .name = w->name, .fill = memory_fill, .ctx = &left };
+		child_keep_only(to);
+		u.packed = w->bytes.n;
+		unpack_layer(&l, 0);
 		return;
 	}
 	if (w->named)
@@ -455,7 +424,7 @@ void archive_child(int to, const void *ctx)
 	_cleanup_(layer_end) struct layer l = { .u = &u, .name = w->name, .fill = raw_fill, .ctx = &r };
 	_cleanup_error_ struct uh_error *err = w->named ? named_open(w->named, false, &o) : NULL;
 	if (err || o.fd < 0) {
-		send_problem(&u, ARCHIVE_PROBLEM, w->name, err ? strerror(err->errnum) : "not a file");
+		archive_child_send_problem(&u, ARCHIVE_PROBLEM, w->name, err ? strerror(err->errnum) : "not a file");
 		return;
 	}
 	r.fd = o.fd;

@@ -5,22 +5,18 @@
 #include <archive_entry.h>
 #include <stdbool.h>
 
+#include "base/door/library.h"
+
+// clang-format off
+#define ARCHIVE_CALLS(call) \
+	call(archive_read_new) call(archive_read_free) call(archive_read_open) call(archive_read_open_fd) \
+	call(archive_read_next_header) call(archive_read_data_block) call(archive_error_string) call(archive_errno) \
+	call(archive_set_error) call(archive_entry_filetype) call(archive_entry_pathname) call(archive_entry_hardlink) \
+	call(archive_entry_symlink) call(archive_entry_size)
+// clang-format on
+
 struct archive_api {
-	void *library;
-	typeof(archive_read_new) *read_new;
-	typeof(archive_read_free) *read_free;
-	typeof(archive_read_open) *read_open;
-	typeof(archive_read_open_fd) *read_open_fd;
-	typeof(archive_read_next_header) *read_next_header;
-	typeof(archive_read_data_block) *read_data_block;
-	typeof(archive_error_string) *error_string;
-	typeof(archive_errno) *error_number;
-	typeof(archive_set_error) *set_error;
-	typeof(archive_entry_filetype) *entry_filetype;
-	typeof(archive_entry_pathname) *entry_pathname;
-	typeof(archive_entry_hardlink) *entry_hardlink;
-	typeof(archive_entry_symlink) *entry_symlink;
-	typeof(archive_entry_size) *entry_size;
+	LIBRARY_API(ARCHIVE_CALLS)
 };
 
 /** Loads it where it is not yet. What is wrong with it, as a phrase; NULL: nothing. */

@@ -4,7 +4,7 @@
 
 enum { NAME_MOST = 15 }; // of a thread
 
-static void take_line(struct str line, struct kfd_event *ret)
+static void events_take_line(struct str line, struct kfd_event *ret)
 {
 	uint64_t kind;
 	struct str rest = line;
@@ -30,7 +30,7 @@ bool kfd_event_take(struct kfd_lines *l, struct str *bytes, struct kfd_event *re
 		*ret = (struct kfd_event){ 0 };
 		return true;
 	}
-	take_line(line, ret);
+	events_take_line(line, ret);
 	l->may_be_name = ret->kind == KFD_PAGE_FAULT && ret->text.n < NAME_MOST ? NAME_MOST - ret->text.n : 0;
 	return true;
 }

@@ -12,7 +12,7 @@
 #include "source/archive/library.h"
 #include "source/feed.h"
 
-enum { PROCESSOR_MS = 120000, MAGIC = 4, DEPTH_MOST = 4 };
+enum { MAGIC = 4, DEPTH_MOST = 4 };
 /** Of a member and of all, holes included; of all without them. What is packed more tightly than any evidence is made to eat memory. */
 static const uint64_t member_most = 1ull << 30, logical_most = 16ull << 30, bundle_most = 2ull << 30;
 static const uint64_t tight_most = 256ull << 20, times_most = 200;
@@ -59,23 +59,11 @@ struct unbundler {
 	uint64_t packed;         // of the file
 };
 
-static void refuse(const struct unbundler *u, struct str entry, const char *why)
+static void tape_bundle_refuse(const struct unbundler *u, struct str entry, const char *why)
 {
-	struct text text = { 0 };
+	_cleanup_text_ struct text text = { 0 };
 	text_printf(&text, "entry '" STR_FMT "': %s", STR_ARG(str_cut(entry, BUNDLE_NAME_MOST)), why);
 	feed_send(u->to, BUNDLE_REFUSED, text_str(&text), S(""));
-	text_free(&text);
-}
-
-static const char *wrong(const struct unbundler *u, struct archive_entry *e, struct str name)
-{
-	if (u->entries > BUNDLE_ENTRIES_MOST)
-		return "a bundle has no more than 4096 entries";
-	if (u->api.entry_hardlink(e) || u->api.entry_symlink(e))
-		return "it is a link";
-	if (u->api.entry_filetype(e) != AE_IFREG)
-		return "it is no file";
-	return bundle_name_wrong(name);
 }
 
 /** Zeros, which need no memory. */
@@ -121,7 +109,7 @@ static bool send_data(struct unbundler *u, struct archive_entry *e, struct str n
 	uint64_t size = 0;
 	const char *why = NULL;
 	int r;
-	while (!why && (r = u->api.read_data_block(u->archive, &block, &n, &offset)) == ARCHIVE_OK) {
+	while (!why && (r = u->api.archive_read_data_block(u->archive, &block, &n, &offset)) == ARCHIVE_OK) {
 		why = too_much(u, size, (uint64_t)offset, n);
 		if (why)
 			break;
@@ -129,13 +117,13 @@ static bool send_data(struct unbundler *u, struct archive_entry *e, struct str n
 		send_block(u, (struct str){ block, n });
 		size = (uint64_t)offset + n;
 	}
-	const uint64_t whole = (uint64_t)u->api.entry_size(e); // with a hole at its end
+	const uint64_t whole = (uint64_t)u->api.archive_entry_size(e); // with a hole at its end
 	if (!why && r != ARCHIVE_EOF)
 		why = "it is damaged, or ends too early";
 	if (!why && whole > size)
 		why = too_much(u, size, whole, 0);
 	if (why)
-		refuse(u, name, why);
+		tape_bundle_refuse(u, name, why);
 	else if (whole > size)
 		send_hole(u, whole - size);
 	return !why;
@@ -145,16 +133,19 @@ static void send_members(struct unbundler *u)
 {
 	struct archive_entry *e;
 	int r;
-	while ((r = u->api.read_next_header(u->archive, &e)) == ARCHIVE_OK) {
-		struct str name = str_z(u->api.entry_pathname(e));
+	while ((r = u->api.archive_read_next_header(u->archive, &e)) == ARCHIVE_OK) {
+		struct str name = str_z(u->api.archive_entry_pathname(e));
 		bool first = !u->entries++;
 		if (first && !str_is(name, BUNDLE_MANIFEST)) {
 			feed_send(u->to, BUNDLE_OTHER, S(""), S(""));
 			return;
 		}
-		const char *why = wrong(u, e, name);
+		const char *why = u->entries > BUNDLE_ENTRIES_MOST ? "a bundle has no more than 4096 entries" :
+				  u->api.archive_entry_hardlink(e) || u->api.archive_entry_symlink(e) ? "it is a link" :
+				  u->api.archive_entry_filetype(e) != AE_IFREG                        ? "it is no file" :
+													bundle_name_wrong(name);
 		if (why) {
-			refuse(u, name, why);
+			tape_bundle_refuse(u, name, why);
 			return;
 		}
 		feed_send(u->to, BUNDLE_MEMBER, name, S(""));
@@ -164,18 +155,9 @@ static void send_members(struct unbundler *u)
 	if (r == ARCHIVE_EOF && u->entries)
 		feed_send(u->to, BUNDLE_WHOLE, S(""), S(""));
 	else if (u->entries)
-		refuse(u, S("the next one"), "it is damaged, or ends too early");
+		tape_bundle_refuse(u, S("the next one"), "it is damaged, or ends too early");
 	else
 		feed_send(u->to, BUNDLE_OTHER, S(""), S(""));
-}
-
-static void send_archive(struct unbundler *u, bool opened)
-{
-	if (opened)
-		send_members(u);
-	else
-		feed_send(u->to, BUNDLE_OTHER, S(""), S(""));
-	u->api.read_free(u->archive);
 }
 
 /** As libarchive wants to be fed: all at once, and then nothing. */
@@ -189,53 +171,41 @@ static la_ssize_t feed_bytes(struct archive *a, void *ctx, const void **ret_byte
 	return (la_ssize_t)all.n;
 }
 
-static void unbundle_bytes(int to, const void *ctx)
-{
-	struct str left = ((const struct bundle_work *)ctx)->bytes;
-	struct unbundler u = { .to = to, .packed = left.n };
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	child_keep_only(to);
-	const char *missing = archive_load(&u.api);
-	if (missing) {
-		feed_send(to, BUNDLE_REFUSED, str_z(missing), S(""));
-		return;
-	}
-	u.archive = archive_new_bundle(&u.api);
-	send_archive(&u, u.api.read_open(u.archive, &left, NULL, feed_bytes, NULL) == ARCHIVE_OK);
-}
-
 static void unbundle(int to, const void *ctx)
 {
 	const struct bundle_work *w = ctx;
-	struct unbundler u = { .to = to };
+	struct str left = w->bytes;
+	struct unbundler u = { .to = to, .packed = left.n };
 	struct opened o = { .fd = w->fd };
+	struct stat st;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (w->named)
+	if (w->named || left.p)
 		child_keep_only(to);
 	else
 		child_keep_two(to, w->fd);
 	_cleanup_error_ struct uh_error *err = w->named ? named_open(w->named, false, &o) : NULL;
 	const char *missing = archive_load(&u.api);
-	if (err || o.fd < 0 || missing) {
+	if (err || (!left.p && o.fd < 0) || missing) {
 		struct str why = str_z(err ? uh_error_message(err) : missing ? missing : "not a file");
 		feed_send(to, BUNDLE_REFUSED, why, S(""));
 		return;
 	}
-	struct stat st;
-	u.packed = fstat(o.fd, &st) ? 0 : (uint64_t)st.st_size;
+	if (!left.p)
+		u.packed = fstat(o.fd, &st) ? 0 : (uint64_t)st.st_size;
 	u.archive = archive_new_bundle(&u.api);
-	send_archive(&u, u.api.read_open_fd(u.archive, o.fd, FEED_MOST) == ARCHIVE_OK);
+	const int opened = left.p ? u.api.archive_read_open(u.archive, &left, NULL, feed_bytes, NULL) :
+				    u.api.archive_read_open_fd(u.archive, o.fd, FEED_MOST);
+	if (opened == ARCHIVE_OK)
+		send_members(&u);
+	else
+		feed_send(to, BUNDLE_OTHER, S(""), S(""));
+	u.api.archive_read_free(u.archive);
 }
 
 // --- the parent ---
 
-static void add_member(struct bundle *b, struct str name)
-{
-	vec_push(&b->members, ((struct bundle_member){ .name = arena_str(&b->arena, name) }));
-}
-
 /** Makes room for @more zeros behind a member. Nobody has touched them, so that they need no memory. false: there is none. */
-static bool grow(struct bundle_member *m, uint64_t more)
+static bool tape_bundle_grow(struct bundle_member *m, uint64_t more)
 {
 	const size_t wanted = m->n + more;
 	size_t cap = m->cap ? m->cap : FEED_MOST;
@@ -262,7 +232,7 @@ static bool add_piece(struct bundle *b, int kind, struct str piece)
 	if (kind == BUNDLE_HOLE && piece.n == sizeof(hole))
 		memcpy(&hole, piece.p, sizeof(hole));
 	const uint64_t more = kind == BUNDLE_DATA ? piece.n : hole;
-	if (more > member_most - m->n || !grow(m, more))
+	if (more > member_most - m->n || !tape_bundle_grow(m, more))
 		return false;
 	if (kind == BUNDLE_DATA)
 		mem_copy_sparse(m->bytes + m->n, piece.p, piece.n);
@@ -271,15 +241,13 @@ static bool add_piece(struct bundle *b, int kind, struct str piece)
 }
 
 /** true: it was read to its end. */
-static bool take_all(struct feed *feed, struct bundle *b, struct uh_error **ret_err, const char *path)
+static bool tape_bundle_take_all(struct feed *feed, struct bundle *b, struct uh_error **ret_err, const char *path)
 {
 	struct str piece;
 	int kind;
 	while ((kind = feed_next(feed, &piece, ret_err)) > 0) {
-		if (kind == BUNDLE_WHOLE)
-			return true;
-		if (kind == BUNDLE_OTHER)
-			return false;
+		if (kind == BUNDLE_WHOLE || kind == BUNDLE_OTHER)
+			return kind == BUNDLE_WHOLE;
 		if (kind == BUNDLE_REFUSED) {
 			*ret_err = uh_error_new("%s: " STR_FMT "; the bundle was refused", path, STR_ARG(piece));
 			return false;
@@ -290,7 +258,7 @@ static bool take_all(struct feed *feed, struct bundle *b, struct uh_error **ret_
 							STR_ARG(piece));
 				return false;
 			}
-			add_member(b, piece);
+			vec_push(&b->members, ((struct bundle_member){ .name = arena_str(&b->arena, piece) }));
 		} else if (!add_piece(b, kind, piece)) {
 			*ret_err = uh_error_os(ENOMEM, "%s", path);
 			return false;
@@ -302,7 +270,7 @@ static bool take_all(struct feed *feed, struct bundle *b, struct uh_error **ret_
 }
 
 /** Only what zstd packed can be a bundle: whatever else is left to those who read any archive. */
-static bool may_be(const struct named *named)
+static bool tape_bundle_may_be(const struct named *named)
 {
 	char head[MAGIC];
 	struct door_file *door = NULL;
@@ -320,21 +288,17 @@ static bool may_be(const struct named *named)
 	return n == MAGIC && !memcmp(head, "\x28\xb5\x2f\xfd", MAGIC);
 }
 
-static bool is_manifest(const struct bundle *b)
-{
-	const struct bundle_member *m = b->members.len ? &b->members.data[0] : NULL;
-	return m && str_find((struct str){ m->bytes, m->n }, S("\"" BUNDLE_SCHEMA "\"")) >= 0;
-}
-
 static struct uh_error *read_bundle(const struct bundle_work *work, struct bundle **ret)
 {
 	const char *path = work->name;
 	struct feed feed;
-	struct uh_error *err = feed_begin(&feed, path, work->bytes.p ? unbundle_bytes : unbundle, work, PROCESSOR_MS);
+	struct uh_error *err = feed_begin(&feed, CHILD_BUNDLE, path, unbundle, work);
 	if (err)
 		return err;
 	struct bundle *b = mem_alloc(sizeof(*b));
-	if (take_all(&feed, b, &err, path) && is_manifest(b))
+	const bool whole = tape_bundle_take_all(&feed, b, &err, path);
+	const struct bundle_member *m = whole && b->members.len ? &b->members.data[0] : NULL;
+	if (m && str_find((struct str){ m->bytes, m->n }, S("\"" BUNDLE_SCHEMA "\"")) >= 0)
 		*ret = b;
 	else
 		bundle_free(b);
@@ -345,7 +309,7 @@ static struct uh_error *read_bundle(const struct bundle_work *work, struct bundl
 struct uh_error *bundle_open(const struct named *n, const char *name, struct bundle **ret)
 {
 	*ret = NULL;
-	return may_be(n) ? read_bundle(&(struct bundle_work){ .name = name, .named = n, .fd = -1 }, ret) : NULL;
+	return tape_bundle_may_be(n) ? read_bundle(&(struct bundle_work){ .name = name, .named = n, .fd = -1 }, ret) : NULL;
 }
 
 struct uh_error *bundle_read(int fd, const char *name, struct bundle **ret)

@@ -1,9 +1,11 @@
-#include "source/tape/format.h"
-#include "source/tape/tape.h"
-
+// The records of a track, and its paths by number.
+#include <stdlib.h>
 #include <zlib.h>
 
 #include "base/bytes.h"
+#include "source/tape/format.h"
+#include "source/tape/parts.h"
+#include "source/tape/tape.h"
 
 void tape_put_number(struct text *t, uint64_t value, unsigned bytes)
 {
@@ -31,12 +33,11 @@ static uint32_t checksum(struct str s) { return (uint32_t)crc32(0, (const unsign
 
 void tape_close_record(struct text *t, size_t start)
 {
-	struct text head = { 0 };
+	_cleanup_text_ struct text head = { 0 };
 	struct str payload = str_from(text_str(t), start + TAPE_RECORD_HEAD);
 	tape_put_number(&head, payload.n, 4);
 	tape_put_number(&head, checksum(payload), 4);
 	memcpy(t->p + start, head.p, TAPE_RECORD_HEAD);
-	text_free(&head);
 }
 
 void tape_put_key(struct text *t, const struct probe *p, uint32_t path)
@@ -156,4 +157,40 @@ bool tape_take_probe(struct str record, struct tape_probe *ret)
 	ret->batch = (uint32_t)tape_take_number(&c, 4);
 	ret->data = c.left;
 	return !c.short_of && ret->end <= PROBE_STUCK;
+}
+
+// === The names on a tape, each once: thousands of questions are about a few hundred paths, and a track refers to them by number. ===
+
+static uint32_t *tape_names_slot_of(const struct tape_names *n, struct str name)
+{
+	const uint64_t hash = str_hash(STR_HASH_BEGIN, name);
+	size_t i = (size_t)(hash ^ hash >> 29) & (n->nslots - 1);
+	while (n->slots[i] && !str_eq(n->list.data[n->slots[i] - 1], name))
+		i = (i + 1) & (n->nslots - 1);
+	return &n->slots[i];
+}
+
+uint32_t tape_name(struct tape_names *n, struct str name, bool add)
+{
+	enum { FIRST = 256 };
+	if (n->list.len * 2 >= n->nslots) {
+		free(n->slots);
+		n->nslots = n->nslots ? 2 * n->nslots : FIRST;
+		n->slots = mem_alloc(n->nslots * sizeof(*n->slots));
+		for (uint32_t i = 0; i < n->list.len; i++)
+			*tape_names_slot_of(n, n->list.data[i]) = i + 1;
+	}
+	uint32_t *slot = tape_names_slot_of(n, name);
+	if (!*slot && add) {
+		vec_push(&n->list, arena_str(&n->arena, name));
+		*slot = (uint32_t)n->list.len;
+	}
+	return *slot ? *slot - 1 : UINT32_MAX;
+}
+
+void tape_names_free(struct tape_names *n)
+{
+	vec_free(&n->list);
+	free(n->slots);
+	arena_free(&n->arena);
 }

@@ -63,13 +63,3 @@ struct tape {
 	struct tape_recorder recorder;
 	struct tape_player player;
 };
-
-void tape_note_dead(struct tape_dead *d, const struct probe_batch *b);
-/** Writes what is in the room. */
-void tape_write(struct tape *t);
-/** The next answer of this track, or of any, to a request. NULL: it was not made. */
-struct taped *tape_find(struct tape *t, const struct probe *p);
-/** An answer that the file failed with, where it never gave any; NULL. */
-const struct taped *tape_find_failed(struct tape *t, const struct probe *p);
-/** The newest answer that holds the one to @p: a read of more, or of the same file in another length. false: there is none. */
-bool tape_find_part(struct tape *t, const struct probe *p, struct tape_probe *ret);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/bytes.h"
+#include "base/child.h"
 #include "source/tape/parts.h"
 
 enum { TRACKS_MOST = 64, PATHS_MOST = 1 << 20 };
@@ -53,34 +54,6 @@ static void take_probe(struct loading *l, struct str record)
 	vec_push(&l->tape->player.answers, one);
 }
 
-static void take_log(struct loading *l, struct str record, struct str behind)
-{
-	struct tape_cursor c = { record };
-	struct taped_log log = { tape_take_text(&c), tape_take_text(&c), behind };
-	if (!c.short_of)
-		vec_push(&l->tape->player.logs, log);
-}
-
-/** @before: as it was read. */
-static void take_end(struct loading *l, struct str record, struct str before)
-{
-	struct tape_last last;
-	l->track->whole = tape_take_last(record, before, &last);
-}
-
-static void take(struct loading *l, enum tape_type type, struct str record, struct str behind)
-{
-	struct tape_batch batch = { 0 };
-	if (type == TAPE_PATH && l->paths.len < PATHS_MOST)
-		vec_push(&l->paths, tape_name(&l->tape->paths, record, true));
-	else if (type == TAPE_BATCH && tape_take_batch(record, &batch))
-		vec_push(&l->track->batches, batch);
-	else if (type == TAPE_PROBE)
-		take_probe(l, record);
-	else if (type == TAPE_LOG)
-		take_log(l, record, behind);
-}
-
 bool tape_add(struct tape *t, struct str name, struct str bytes)
 {
 	struct tape_track track = { .n = bytes.n };
@@ -95,9 +68,22 @@ bool tape_add(struct tape *t, struct str name, struct str bytes)
 	track.name = t->paths.list.data[number];
 	struct str left = str_from((struct str){ track.bytes, bytes.n }, sizeof(TAPE_HEAD) - 1);
 	for (size_t at = bytes.n - left.n; tape_take_record(&left, &type, &record); at = bytes.n - left.n) {
-		take(&l, type, record, left);
-		if (type == TAPE_END && !left.n)
-			take_end(&l, record, str_cut(bytes, at));
+		struct tape_batch batch = { 0 };
+		struct tape_cursor c = { record };
+		struct tape_last last;
+		if (type == TAPE_PATH && l.paths.len < PATHS_MOST)
+			vec_push(&l.paths, tape_name(&t->paths, record, true));
+		else if (type == TAPE_BATCH && tape_take_batch(record, &batch))
+			vec_push(&track.batches, batch);
+		else if (type == TAPE_PROBE)
+			take_probe(&l, record);
+		else if (type == TAPE_END && !left.n)
+			track.whole = tape_take_last(record, str_cut(bytes, at), &last);
+		if (type != TAPE_LOG)
+			continue;
+		const struct taped_log log = { tape_take_text(&c), tape_take_text(&c), left };
+		if (!c.short_of)
+			vec_push(&t->player.logs, log);
 	}
 	vec_free(&l.paths);
 	vec_push(&t->player.tracks, track);
@@ -115,7 +101,7 @@ bool tape_whole(const struct tape *t, struct str name)
 
 // --- finding ---
 
-static int compare(const struct taped *x, uint32_t track, struct str key)
+static int play_compare(const struct taped *x, uint32_t track, struct str key)
 {
 	return x->track != track ? (x->track < track ? -1 : 1) : str_cmp(x->probe.key, key);
 }
@@ -123,15 +109,8 @@ static int compare(const struct taped *x, uint32_t track, struct str key)
 static int by_request(const void *a, const void *b)
 {
 	const struct taped *x = a, *y = b;
-	int order = compare(x, y->track, y->probe.key);
+	int order = play_compare(x, y->track, y->probe.key);
 	return order ? order : x->order < y->order ? -1 : x->order > y->order;
-}
-
-static void sort(struct tape_player *p)
-{
-	if (!p->sorted && p->answers.len)
-		qsort(p->answers.data, p->answers.len, sizeof(*p->answers.data), by_request);
-	p->sorted = true;
 }
 
 void tape_begin(struct tape *t, const char *track)
@@ -154,7 +133,7 @@ static size_t lower(const struct tape_player *p, uint32_t track, struct str key)
 	size_t low = 0, high = p->answers.len;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		if (compare(&p->answers.data[middle], track, key) < 0)
+		if (play_compare(&p->answers.data[middle], track, key) < 0)
 			low = middle + 1;
 		else
 			high = middle;
@@ -162,31 +141,38 @@ static size_t lower(const struct tape_player *p, uint32_t track, struct str key)
 	return low;
 }
 
-static struct taped *find_in(struct tape_player *p, uint32_t track, struct str key)
+/** How an answer is looked for in one track. *@ret: what it says of the request. NULL: the track has none. */
+typedef const struct taped *find_in_fn(struct tape_player *p, uint32_t track, struct str key, struct tape_probe *ret);
+
+/** The next one to just this request. */
+static const struct taped *exact_in(struct tape_player *p, uint32_t track, struct str key, struct tape_probe *ret)
 {
 	size_t first = lower(p, track, key), n = 0;
-	while (first + n < p->answers.len && !compare(&p->answers.data[first + n], track, key))
+	while (first + n < p->answers.len && !play_compare(&p->answers.data[first + n], track, key))
 		n++;
 	if (!n)
 		return NULL;
 	struct taped *head = &p->answers.data[first];
-	return head + (head->played + 1 < n ? head->played++ : n - 1);
+	head += head->played + 1 < n ? head->played++ : n - 1;
+	*ret = head->probe;
+	return head;
 }
 
-struct taped *tape_find(struct tape *t, const struct probe *p)
+/** In the track that is played, and else in any. */
+static const struct taped *tape_find(struct tape *t, const struct probe *p, find_in_fn *in, struct tape_probe *ret)
 {
-	struct text key = { 0 };
-	struct taped *found = NULL;
-	uint32_t path = tape_name(&t->paths, str_z(p->path), false);
-	sort(&t->player);
+	_cleanup_text_ struct text key = { 0 };
+	struct tape_player *player = &t->player;
+	const uint32_t path = tape_name(&t->paths, str_z(p->path), false), own = player->track;
+	if (!player->sorted && player->answers.len)
+		qsort(player->answers.data, player->answers.len, sizeof(*player->answers.data), by_request);
+	player->sorted = true;
 	if (path == UINT32_MAX)
 		return NULL;
 	tape_put_key(&key, p, path);
-	if (t->player.track != UINT32_MAX)
-		found = find_in(&t->player, t->player.track, text_str(&key));
-	for (uint32_t i = 0; i < t->player.tracks.len && !found; i++)
-		found = find_in(&t->player, i, text_str(&key));
-	text_free(&key);
+	const struct taped *found = own != UINT32_MAX ? in(player, own, text_str(&key), ret) : NULL;
+	for (uint32_t i = 0; i < player->tracks.len && !found; i++)
+		found = in(player, i, text_str(&key), ret);
 	return found;
 }
 
@@ -205,7 +191,7 @@ static uint64_t begin_of(struct str key)
 }
 
 /** Whether both mean the same bank of registers, or the same file in the same state. */
-static bool same_bank(struct str x, struct str y)
+static bool play_same_bank(struct str x, struct str y)
 {
 	struct str a = argument_of(x), b = argument_of(y);
 	if (get_u64(x.p + KEY_REQUEST) != get_u64(y.p + KEY_REQUEST) || a.n != b.n)
@@ -220,7 +206,7 @@ static bool holds(const struct tape_probe *have, struct str wanted, struct tape_
 	const char kind = wanted.p[0];
 	const uint64_t size = get_u64(wanted.p + KEY_SIZE), from = begin_of(wanted), first = begin_of(have->key);
 	*ret = *have;
-	if (!same_bank(have->key, wanted))
+	if (!play_same_bank(have->key, wanted))
 		return false;
 	if (kind == PROBE_FILE || kind == PROBE_LIST || kind == PROBE_LINK)
 		return have->end != PROBE_GOOD || have->data.n <= size;
@@ -230,9 +216,10 @@ static bool holds(const struct tape_probe *have, struct str wanted, struct tape_
 	return kind == PROBE_READ || kind == PROBE_BANKED || kind == PROBE_QUERY || kind == TAPE_MEMORY;
 }
 
-static bool part_in(const struct tape_player *p, uint32_t track, struct str key, struct tape_probe *ret)
+/** The newest answer that holds the one that is wanted: a read of more, or of the same file in another length. */
+static const struct taped *part_in(struct tape_player *p, uint32_t track, struct str key, struct tape_probe *ret)
 {
-	bool found = false;
+	const struct taped *found = NULL;
 	struct str place = str_cut(key, KEY_PLACE);
 	struct tape_probe one;
 	for (size_t i = lower(p, track, place); i < p->answers.len; i++) {
@@ -241,14 +228,14 @@ static bool part_in(const struct tape_player *p, uint32_t track, struct str key,
 			break;
 		if (holds(&a->probe, key, &one)) {
 			*ret = one;
-			found = true;
+			found = a;
 		}
 	}
 	return found;
 }
 
 /** A file that gave no answer then, to anybody who asked in this way, gives none now. */
-static const struct taped *failed_in(const struct tape_player *p, uint32_t track, struct str key)
+static const struct taped *failed_in(struct tape_player *p, uint32_t track, struct str key, struct tape_probe *ret)
 {
 	struct str place = str_cut(key, KEY_PLACE);
 	const struct taped *found = NULL;
@@ -261,80 +248,37 @@ static const struct taped *failed_in(const struct tape_player *p, uint32_t track
 		if (a->probe.end == PROBE_STUCK || (!found && a->probe.end == PROBE_FAILED))
 			found = a;
 	}
-	return found;
-}
-
-const struct taped *tape_find_failed(struct tape *t, const struct probe *p)
-{
-	struct text key = { 0 };
-	uint32_t path = tape_name(&t->paths, str_z(p->path), false), own = t->player.track;
-	if (path == UINT32_MAX)
-		return NULL;
-	tape_put_key(&key, p, path);
-	const struct taped *found = own != UINT32_MAX ? failed_in(&t->player, own, text_str(&key)) : NULL;
-	for (uint32_t i = 0; i < t->player.tracks.len && !found; i++)
-		found = failed_in(&t->player, i, text_str(&key));
-	text_free(&key);
-	return found;
-}
-
-bool tape_find_part(struct tape *t, const struct probe *p, struct tape_probe *ret)
-{
-	struct text key = { 0 };
-	uint32_t path = tape_name(&t->paths, str_z(p->path), false), own = t->player.track;
-	bool found = false;
-	sort(&t->player);
-	if (path == UINT32_MAX)
-		return false;
-	tape_put_key(&key, p, path);
-	if (own != UINT32_MAX)
-		found = part_in(&t->player, own, text_str(&key), ret);
-	for (uint32_t i = 0; i < t->player.tracks.len && !found; i++)
-		found = part_in(&t->player, i, text_str(&key), ret);
-	text_free(&key);
+	if (found)
+		*ret = found->probe;
 	return found;
 }
 
 // --- answering ---
 
-static const struct tape_batch *batch_of(const struct tape_player *p, const struct taped *a)
-{
-	const struct tape_track *track = &p->tracks.data[a->track];
-	return a->probe.batch < track->batches.len ? &track->batches.data[a->probe.batch] : NULL;
-}
-
-static void take_stuck(struct arena *a, const struct tape_batch *of, enum probe_end end, struct probe_stuck *ret)
-{
-	if (of->stuck.is && end == PROBE_STUCK)
-		*ret = (struct probe_stuck){ .is = true,
-					     .late = of->stuck.late,
-					     .uninterruptible = of->stuck.uninterruptible,
-					     .at = arena_str(a, of->stuck.at),
-					     .stack = arena_str(a, of->stuck.stack),
-					     .wchan = arena_str(a, of->stuck.wchan) };
-	ret->late |= of->stuck.late && end == PROBE_NOT_MADE;
-}
-
-static void answer(struct tape *t, struct arena *a, struct probe *p, struct probe_stuck *stuck)
+static void play_answer(struct tape *t, struct arena *a, struct probe *p, struct probe_stuck *stuck)
 {
 	struct tape_probe one = { .end = PROBE_NOT_MADE };
-	const struct taped *found = tape_find(t, p);
-	if (!found && !tape_find_part(t, p, &one))
-		found = tape_find_failed(t, p);
-	const struct tape_batch *batch = found ? batch_of(&t->player, found) : NULL;
-	if (found)
-		one = found->probe;
+	const struct taped *found = tape_find(t, p, exact_in, &one);
+	if (!found && !tape_find(t, p, part_in, &one))
+		found = tape_find(t, p, failed_in, &one);
+	const struct tape_track *track = found ? &t->player.tracks.data[found->track] : NULL;
+	const struct tape_batch *batch =
+		found && found->probe.batch < track->batches.len ? &track->batches.data[found->probe.batch] : NULL;
 	// Its turn never came, because one before it did not answer. Asked without that one, it would not have answered either.
 	if (one.end == PROBE_NOT_MADE && batch && batch->stuck.is && found->order > batch->stuck_order && !stuck->is)
 		one.end = PROBE_STUCK;
-	p->end = one.end;
-	p->error = one.error;
-	p->n = one.data.n;
-	p->data = one.end == PROBE_GOOD || one.end == PROBE_FAILED ? arena_z(a, one.data) : NULL;
+	const char *data = one.end == PROBE_GOOD || one.end == PROBE_FAILED ? arena_z(a, one.data) : NULL;
+	probe_answered(p, one.end, one.error, (struct str){ data, one.data.n });
 	if (batch && found->track == t->player.track && batch->ended > t->player.now)
 		t->player.now = batch->ended;
-	if (batch)
-		take_stuck(a, batch, one.end, stuck);
+	const struct probe_stuck of = batch ? batch->stuck : (struct probe_stuck){ 0 };
+	if (of.is && one.end == PROBE_STUCK) {
+		*stuck = of;
+		stuck->at = arena_str(a, of.at);
+		stuck->stack = arena_str(a, of.stack);
+		stuck->wchan = arena_str(a, of.wchan);
+	}
+	stuck->late |= of.late && one.end == PROBE_NOT_MADE;
 }
 
 void tape_answer(struct tape *t, struct arena *a, struct probe_batch *batches, size_t n)
@@ -342,34 +286,42 @@ void tape_answer(struct tape *t, struct arena *a, struct probe_batch *batches, s
 	for (size_t i = 0; i < n; i++) {
 		batches[i].stuck = (struct probe_stuck){ 0 };
 		for (size_t j = 0; j < batches[i].n; j++)
-			answer(t, a, &batches[i].probes[j], &batches[i].stuck);
+			play_answer(t, a, &batches[i].probes[j], &batches[i].stuck);
 	}
 }
 
+bool tape_memory(struct tape *t, const char *path, uint64_t address, void *to, size_t size)
+{
+	const struct probe p = { .kind = (enum probe_kind)TAPE_MEMORY, .path = path, .offset = address, .size = size };
+	struct tape_probe one = { 0 };
+	if ((!tape_find(t, &p, exact_in, &one) && !tape_find(t, &p, part_in, &one)) || one.data.n != size)
+		return false;
+	memcpy(to, one.data.p, size);
+	return true;
+}
+
+struct str tape_said(struct tape *t, struct arena *a, const char *name, struct str live)
+{
+	struct probe p = { .kind = (enum probe_kind)TAPE_SAID, .path = name };
+	struct tape_probe one = { 0 };
+	if (tape_plays(t))
+		return tape_find(t, &p, exact_in, &one) ? arena_str(a, one.data) : (struct str){ 0 };
+	probe_answered(&p, PROBE_GOOD, 0, live);
+	if (t)
+		tape_keep(t, &(struct probe_batch){ .probes = &p, .n = 1 }, now_ms());
+	return live;
+}
+
+int64_t tape_number(struct tape *t, const char *name, int64_t live)
+{
+	_cleanup_arena_ struct arena a = { 0 };
+	int64_t value = live;
+	if (t && !str_number(tape_said(t, &a, name, arena_printf(&a, "%lld", (long long)live)), &value))
+		value = -1;
+	return value;
+}
+
 // --- logs ---
-
-static bool take_note(struct str record, struct source_note *ret)
-{
-	struct tape_cursor c = { record };
-	ret->writer = (enum source_writer)tape_take_number(&c, 1);
-	ret->subsystem = tape_take_text(&c);
-	ret->device = tape_take_text(&c);
-	return !c.short_of && ret->writer <= WRITER_PROGRAM;
-}
-
-/** @by: the note before it. */
-static bool play_record(struct str record, const struct source_note *by, const struct source_visitor *v, const char *called)
-{
-	struct tape_cursor c = { record };
-	uint64_t boot = tape_take_number(&c, 8), wall = tape_take_number(&c, 8);
-	struct source_record r = { .boot_id = tape_take_text(&c), .by = *by };
-	memcpy(&r.boot_seconds, &boot, sizeof(boot));
-	memcpy(&r.wall_seconds, &wall, sizeof(wall));
-	r.text = c.left;
-	if (!c.short_of)
-		v->record(v->ctx, called, &r);
-	return !c.short_of;
-}
 
 bool tape_play_log(struct tape *t, const char *name, const struct source_visitor *v)
 {
@@ -378,18 +330,31 @@ bool tape_play_log(struct tape *t, const char *name, const struct source_visitor
 		log = str_is(t->player.logs.data[i].name, name) ? &t->player.logs.data[i] : NULL;
 	if (!log)
 		return false;
-	struct arena a = { 0 };
+	_cleanup_arena_ struct arena a = { 0 };
 	const char *called = arena_z(&a, log->called);
 	struct str left = log->records, record;
 	enum tape_type type;
-	struct source_note by = { 0 };
+	struct source_note by = { 0 }; // of the note before a line
 	v->record(v->ctx, called, NULL);
 	for (bool good = true; good && tape_take_record(&left, &type, &record);) {
-		good = type == TAPE_NOTE ? take_note(record, &by) : type == TAPE_LINE && play_record(record, &by, v, called);
-		if (type == TAPE_LINE)
-			by = (struct source_note){ 0 };
+		struct tape_cursor c = { record };
+		if (type == TAPE_NOTE) {
+			by.writer = (enum source_writer)tape_take_number(&c, 1);
+			by.subsystem = tape_take_text(&c);
+			by.device = tape_take_text(&c);
+			good = !c.short_of && by.writer <= WRITER_PROGRAM;
+			continue;
+		}
+		uint64_t boot = tape_take_number(&c, 8), wall = tape_take_number(&c, 8);
+		struct source_record line = { .boot_id = tape_take_text(&c), .by = by };
+		line.text = c.left;
+		memcpy(&line.boot_seconds, &boot, sizeof(boot));
+		memcpy(&line.wall_seconds, &wall, sizeof(wall));
+		by = (struct source_note){ 0 };
+		good = type == TAPE_LINE && !c.short_of;
+		if (good)
+			v->record(v->ctx, called, &line);
 	}
 	v->record(v->ctx, NULL, NULL);
-	arena_free(&a);
 	return true;
 }

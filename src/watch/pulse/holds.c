@@ -8,7 +8,7 @@
 #include "base/child.h"
 #include "base/cleanup.h"
 #include "evidence/recording/hold.h"
-#include "watch/eye.h"
+#include "watch/kernel_log.h"
 #include "watch/pulse/signs.h"
 
 enum { PAUSE_MS = 20, HOLD_MOST_MS = 5000 };
@@ -21,23 +21,25 @@ static const char *const stages[] = {
 
 void hold_told_text(const struct hold_told *h, struct text *to)
 {
-	text_printf(to, "%s %u %lld %lld " STR_FMT " " STR_FMT, stages[h->stage], h->number, (long long)h->left_ms,
-		    (long long)h->pid, STR_ARG(h->gpu.n ? h->gpu : S("-")), STR_ARG(h->path));
+	text_printf(to, "%s %u %lld %lld %llu " STR_FMT " " STR_FMT, stages[h->stage], h->number, (long long)h->left_ms,
+		    (long long)h->pid, (unsigned long long)h->began, STR_ARG(h->gpu.n ? h->gpu : S("-")), STR_ARG(h->path));
 }
 
 bool hold_told_parse(struct str text, struct hold_told *ret)
 {
-	int64_t number;
+	int64_t number, since;
 	struct str stage = str_split(&text, ' '), count = str_split(&text, ' '), left = str_split(&text, ' '),
-		   pid = str_split(&text, ' '), gpu = str_split(&text, ' ');
+		   pid = str_split(&text, ' '), began = str_split(&text, ' '), gpu = str_split(&text, ' ');
 	*ret = (struct hold_told){ .stage = HOLD_STAGES, .gpu = str_is(gpu, "-") ? (struct str){ 0 } : gpu, .path = text };
 	for (int i = 0; i < HOLD_STAGES; i++)
 		if (str_is(stage, stages[i]))
 			ret->stage = (enum hold_stage)i;
 	if (ret->stage == HOLD_STAGES || !str_number(count, &number) || number < 0 || number > UINT32_MAX ||
-	    !str_number(left, &ret->left_ms) || !str_number(pid, &ret->pid) || ret->left_ms < 0 || ret->pid <= 0 || !text.n)
+	    !str_number(left, &ret->left_ms) || !str_number(pid, &ret->pid) || !str_number(began, &since) || since < 0 ||
+	    ret->left_ms < 0 || ret->pid <= 0 || !text.n)
 		return false;
 	ret->number = (uint32_t)number;
+	ret->began = (uint64_t)since;
 	return true;
 }
 
@@ -51,27 +53,27 @@ static struct str only_gpu(const struct signs *s, const struct sign_process *p)
 	return (struct str){ 0 };
 }
 
-static void tell(const struct signs *s, const struct sign_process *p, enum hold_stage stage, const struct held *h)
+static void hold_tell(const struct signs *s, const struct sign_process *p, enum hold_stage stage, const struct held *h)
 {
-	struct text text = { 0 };
+	_cleanup_text_ struct text text = { 0 };
 	const struct hold_told told = { .stage = stage,
 					.number = h->number,
 					.left_ms = h->left_ms < HOLD_MOST_MS ? h->left_ms : HOLD_MOST_MS,
 					.pid = p->pid,
+					.began = h->began <= INT64_MAX ? h->began : 0,
 					.gpu = only_gpu(s, p),
 					.path = str_z(p->recording) };
 	hold_told_text(&told, &text);
-	eye_send(s->told, EYE_HOLD, text_str(&text));
-	text_free(&text);
+	notice_send(s->told, NOTICE_HOLD, text_str(&text));
 }
 
 /** Where nobody hears of changes the program would not be answered in time: it is not announced that somebody looks after it. */
-static void follow(struct signs *s, struct sign_process *p, uint64_t file)
+static void recording_follow(struct signs *s, struct sign_process *p, uint64_t file)
 {
 	if (p->hold.followed)
 		inotify_rm_watch(s->inotify, p->hold.followed);
 	p->hold = (struct pulse_hold){ .file = file };
-	int found = clerk_follow_shared(p->recording, p->pid, s->inotify);
+	int found = privileged_follow_shared(p->recording, p->pid, s->inotify);
 	p->hold.refused = found < 0;
 	p->hold.followed = found < 0 ? 0 : found;
 }
@@ -85,32 +87,32 @@ void signs_see_hold(struct signs *s, struct sign_process *p, int recording)
 	if (recording < 0 || s->inotify < 0 || !hold_look(recording, &h) || fstat(recording, &st))
 		return;
 	if (seen->file != st.st_ino)
-		follow(s, p, st.st_ino);
+		recording_follow(s, p, st.st_ino);
 	if (seen->refused)
 		return;
 	if (!h.supervisor && seen->asked++ < ASKED_MOST)
-		tell(s, p, HOLD_NEW, &h);
+		hold_tell(s, p, HOLD_NEW, &h);
 	if (h.supervisor != REC_SUPERVISOR_WATCH || (seen->number == h.number && seen->state == h.state))
 		return;
 	seen->number = h.number;
 	seen->state = h.state;
 	if (hold_asks(&h))
-		tell(s, p, HOLD_ASKS, &h);
+		hold_tell(s, p, HOLD_ASKS, &h);
 	else if (h.state == REC_HOLD_HELD)
-		tell(s, p, HOLD_STANDS, &h);
+		hold_tell(s, p, HOLD_STANDS, &h);
 	else if (h.state > REC_HOLD_HELD)
-		tell(s, p, HOLD_OVER, &h);
+		hold_tell(s, p, HOLD_OVER, &h);
 }
 
 // --- waiting ---
 
-static void look_at(struct signs *s, int watch)
+static void recordings_look_at(struct signs *s, int watch)
 {
 	for (size_t i = 0; i < s->n; i++) {
 		struct sign_process *p = &s->processes[i];
 		if (!p->hold.followed || p->hold.followed != watch)
 			continue;
-		_cleanup_close_ int fd = clerk_open_shared(p->recording, CLERK_RECORDING);
+		_cleanup_close_ int fd = privileged_open_shared(p->recording, PRIVILEGED_RECORDING);
 		signs_see_hold(s, p, fd);
 	}
 }
@@ -124,7 +126,7 @@ static void take_changes(struct signs *s)
 		struct inotify_event e;
 		memcpy(&e, room + at, sizeof(e));
 		if (e.wd != last)
-			look_at(s, e.wd);
+			recordings_look_at(s, e.wd);
 		last = e.wd;
 		at += (ssize_t)(sizeof(e) + e.len);
 	}

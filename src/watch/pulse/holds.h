@@ -5,12 +5,13 @@
 
 enum hold_stage { HOLD_NEW, HOLD_ASKS, HOLD_STANDS, HOLD_OVER, HOLD_STAGES };
 
-/** The text of EYE_HOLD. */
+/** The text of NOTICE_HOLD. */
 struct hold_told {
 	enum hold_stage stage; // HOLD_NEW: a recording that nobody looks after
 	uint32_t number;
 	int64_t left_ms; // until the program goes on by itself
 	int64_t pid;
+	uint64_t began;  // the recording, in nanoseconds since the boot; 0: not known
 	struct str gpu;  // PCI address, where the program uses one alone; empty
 	struct str path; // of the recording, below /dev/shm
 };

@@ -7,7 +7,7 @@
 
 enum { PULSE_BEAT_MS = 10000, PULSE_SILENT_MS = 35000 };
 
-/** Starts it. It sends EYE_VOTES of a GPU when they changed, and each second while something stands, and EYE_BEAT about every ten
+/** Starts it. It sends NOTICE_VOTES of a GPU when they changed, and each second while something stands, and NOTICE_BEAT about every ten
  * seconds: one that is silent for longer than PULSE_SILENT_MS waits for the driver, or somebody has stopped it. */
 bool pulse_begin(const struct know *k, struct child *ret);
 
@@ -24,5 +24,5 @@ struct pulse_gpu {
 };
 /** Makes votes of what was counted now. @awake: it may be asked; else nothing is known. */
 void pulse_vote(struct pulse_gpu *g, const struct signs *s, size_t gpu, int64_t interrupts);
-/** The text of EYE_VOTES: the PCI address, then lines `vote NAME WORD` and `fact NAME VALUE`. */
+/** The text of NOTICE_VOTES: the PCI address, then lines `vote NAME WORD` and `fact NAME VALUE`. */
 void pulse_text(const struct pulse_gpu *gpus, const struct signs *s, size_t gpu, int64_t now_ms, struct text *to);

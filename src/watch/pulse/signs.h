@@ -4,7 +4,7 @@
 #pragma once
 
 #include "gpu/find/device.h"
-#include "source/clerk/clerk.h"
+#include "source/privileged/privileged.h"
 #include "source/process.h"
 
 enum { SIGNS_PROCESSES = 256, SIGNS_QUEUES = 1024, SIGNS_GPUS = 64 };
@@ -61,25 +61,22 @@ struct signs {
 	size_t n, nqueues;
 	struct sign_process processes[SIGNS_PROCESSES];
 	struct sign_queue queues[SIGNS_QUEUES];
-	struct clerk_word words[2 * SIGNS_QUEUES]; // of a moment: the read and the write index of each queue
+	struct privileged_word words[2 * SIGNS_QUEUES]; // of a moment: the read and the write index of each queue
 };
 
 void signs_begin(struct signs *s, const struct know *k, const struct devices *d);
 /** Takes them. false: nobody computes, and nothing was read. */
 bool signs_take(struct signs *s, int64_t now_ms);
+/** The number that a small file has; -1: it has none. */
+int64_t signs_number(const char *path);
 /** The process that started a job, by the parent of one of its processes: an `unhang run` around a rank is not it, but its parent is. */
 int64_t signs_launcher(int64_t parent);
 
-/** queues.c: which processes and queues there are. */
-void signs_find(struct signs *s, int64_t now_ms);
-void signs_read_queues(struct signs *s);
 /** holds.c: sees whether the recording of a process asks the watch to look, and tells it. */
 void signs_see_hold(struct signs *s, struct sign_process *p, int recording);
 /** Waits for the next beat, and looks meanwhile at recordings that changed. */
 void signs_wait(struct signs *s, int milliseconds);
-/** recorded.c: how far a recording is: packets that the GPU took in all queues. false: it is none. */
+/** How far a recording is: packets that the GPU took in all queues. false: it is none. */
 bool recorded_packets(int fd, uint64_t *ret_taken, bool *ret_waits);
-/** Whether the recording that is open at @fd is of this process: it belongs to the same user, names the process, and began after it did. */
-bool recorded_is_of(int fd, const struct sign_process *p);
 /** Finds the recording of a process: its path below /dev/shm. */
 void recorded_find(const struct sign_process *p, char *ret, size_t size);

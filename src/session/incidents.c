@@ -1,0 +1,148 @@
+// unhang incidents: what the watch stored, and whether it still watches; an operator says that an incident is over.
+#include <errno.h>
+#include <fcntl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/child.h"
+#include "base/cleanup.h"
+#include "base/door/door.h"
+#include "base/door/lock.h"
+#include "base/save.h"
+#include "evidence/documents/document.h"
+#include "session/session.h"
+#include "store/store.h"
+#include "watch/tell.h"
+#include "watch/watch.h"
+
+static bool is_closed(const struct stored *i) { return i->state == STORED_CLOSED; }
+
+/** What the watch wrote last of itself. false: it wrote nothing. */
+static bool read_said(const char *run_dir, struct arena *a, struct watch_said *ret)
+{
+	enum { STATE_MOST = 4 << 20 };
+	struct str text;
+	struct tm tm = { 0 };
+	const char *path = arena_printf(a, "%s/state.json", run_dir).p;
+	_cleanup_error_ struct uh_error *err = named_read(&(struct named){ .path = path }, STATE_MOST, a, &text, NULL);
+	json_t *root = err ? NULL : json_loadb(text.p, text.n, 0, NULL);
+	*ret = (struct watch_said){ .valid_until = arena_str(a, document_text(root, "valid_until")),
+				    .unread = arena_str(a, document_text(root, "log_unread")),
+				    .uncounted = arena_str(a, document_text(root, "progress_unread")) };
+	json_decref(root);
+	if (!ret->valid_until.n || !strptime(arena_z(a, ret->valid_until), "%Y-%m-%dT%H:%M:%SZ", &tm))
+		return false;
+	ret->over = timegm(&tm) <= time(NULL);
+	return true;
+}
+
+struct uh_error *uh_session_add_incident(struct uh_session *s, const char *state_dir, const char *id)
+{
+	_cleanup_arena_ struct arena a = { 0 };
+	const char *directory = absolute_path(&a, state_dir ? state_dir : STATE_DIR);
+	struct stored one;
+	struct uh_error *err = store_load(directory, str_z(id), &a, &one);
+	const char *bundle = err ? NULL : arena_printf(&a, "%s/" STORE_BUNDLE, store_path(&a, directory, str_z(id))).p;
+	if (bundle && access(bundle, F_OK))
+		err = uh_error_new("incident %s has no bundle to explain", id);
+	if (!err)
+		uh_session_add_path(s, bundle);
+	return err;
+}
+
+struct uh_error *uh_incidents(const struct uh_incidents_options *o, FILE *out)
+{
+	enum { TEXT_MOST = 4 << 20 };
+	_cleanup_arena_ struct arena a = { 0 };
+	const char *directory = absolute_path(&a, o->state_dir ? o->state_dir : STATE_DIR);
+	struct watch_said said;
+	const char *run_dir = o->run_dir   ? o->run_dir :
+			      o->state_dir ? NULL :
+					     RUN_DIR; // of another place nobody knows the watch
+	const struct watch_said *heard = run_dir && read_said(run_dir, &a, &said) ? &said : NULL;
+	if (!o->id) {
+		_cleanup_(stored_list_free) struct stored_list all = { 0 };
+		struct uh_error *err = store_list(directory, &all);
+		size_t n = 0;
+		for (size_t i = 0; i < all.list.len; i++)
+			if (!o->open || !is_closed(all.list.data[i]))
+				all.list.data[n++] = all.list.data[i];
+		if (!err && !o->json && !heard && !store_begun(directory))
+			report_no_store(directory, o, out);
+		else if (!err)
+			report_incidents(all.list.data, n, heard, o, out);
+		return err;
+	}
+	struct stored one;
+	struct incident_shown shown = { .stored = &one, .directory = store_path(&a, directory, str_z(o->id)), .said = heard };
+	struct uh_error *err = store_load(directory, str_z(o->id), &a, &one);
+	if (err)
+		return err;
+	const char *text = arena_printf(&a, "%s/" STORE_TEXT, shown.directory).p;
+	uh_error_free(named_read(&(struct named){ .path = text }, TEXT_MOST, &a, &shown.diagnosis,
+				 NULL)); // without a bundle there is none
+	report_incident(&shown, o, out);
+	return NULL;
+}
+
+// --- unhang incidents ID --close ---
+
+enum { PATIENCE_MS = 20000, PAUSE_NS = 100000000 };
+
+/** Nobody watches: it is done here, and told to the journal. */
+static struct uh_error *close_here(const char *directory, struct stored *i, struct str why, struct arena *a)
+{
+	struct watch_voice voice;
+	i->state = STORED_CLOSED;
+	i->closed_by = store_closed_by(a, why);
+	i->changed = i->ended = (int64_t)time(NULL);
+	struct uh_error *err = store_save(directory, i);
+	if (err)
+		return err;
+	voice_open(&voice, -1);
+	if (voice.journal >= 0)
+		voice_incident(&voice, i, "closed");
+	voice_close(&voice);
+	return NULL;
+}
+
+/** Only the watch knows what else it has of it, and holds the lock. It is asked by a file, and waited for. */
+static struct uh_error *have_closed(const char *directory, struct str id, struct str why)
+{
+	struct uh_error *err = store_ask_close(directory, id, why);
+	const struct timespec pause = { .tv_nsec = PAUSE_NS };
+	bool closed = false;
+	for (const int64_t end = now_ms() + PATIENCE_MS; !err && !closed && now_ms() < end;) {
+		_cleanup_arena_ struct arena a = { 0 };
+		struct stored now;
+		nanosleep(&pause, NULL);
+		err = store_load(directory, id, &a, &now);
+		closed = !err && is_closed(&now);
+	}
+	if (err || closed)
+		return err;
+	return uh_error_new("unhang watch has not closed incident " STR_FMT " yet; it will as soon as it can", STR_ARG(id));
+}
+
+struct uh_error *uh_incident_close(const char *state_dir, const char *id, const char *why, FILE *out)
+{
+	const char *directory = state_dir ? state_dir : STATE_DIR;
+	_cleanup_arena_ struct arena a = { 0 };
+	struct stored one;
+	const struct str said = str_z(why ? why : "");
+	struct uh_error *err = store_load(directory, str_z(id), &a, &one);
+	const bool was = !err && is_closed(&one);
+	const char *path = store_path(&a, directory, str_z(id));
+	if (!err && !was && access(path, W_OK))
+		err = errno == EACCES ? uh_error_new("only root may close an incident: run it with sudo") :
+					uh_error_os(errno, "%s", path);
+	if (!err && !was) {
+		_cleanup_close_ int place = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		_cleanup_(lock_release) struct lock lock = LOCK_FREE;
+		const bool alone = place >= 0 && lock_take(place, &lock) == LOCK_TAKEN;
+		err = alone ? close_here(directory, &one, said, &a) : have_closed(directory, str_z(id), said);
+	}
+	if (!err)
+		fprintf(out, "Incident %s %s.\n", id, was ? "was closed before" : "is closed");
+	return err;
+}
