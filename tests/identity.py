@@ -114,12 +114,10 @@ def test_jobs(t, unhang, programs):
 
 
 def test_hang(t, unhang, programs):
-    """A job whose kernel does not end. It does not hear SIGTERM, so that it stands until all were asked: no time decides."""
-    run = (f"{{u}} run --state-dir {{d}}/runs --level 1 --hang-after 3 --grace 250 -- "
-           f"sh -c 'trap \"\" TERM; echo $$ > {{d}}/pid; exec {programs.program} series 3' > {{d}}/out 2>&1")
-    # The run saves its bundle and then asks the job to end; that it does after the others have looked.
-    script = (f"{run} & R=$! n=0; until {{u}} --json 2>/dev/null | grep -q '\"incident\"' || [ $n -gt 100 ]; do n=$((n+1)); done; ask; "
-              "n=0; until ls {d}/runs/*/1/bundle.tar.zst > /dev/null 2>&1 || [ $n -gt 600 ]; do sleep 0.1; n=$((n+1)); done; kill -9 $(cat {d}/pid); wait $R")
+    """A job whose kernel does not end. Its run is stopped while the others look, so that the job stands until all were asked: no time decides."""
+    run = f"{{u}} run --state-dir {{d}}/runs --level 1 --hang-after 10 -- sh -c 'echo > {{d}}/begun; exec {programs.program} series 3' > {{d}}/out 2>&1"
+    script = (f"{run} & R=$!; until [ -e {{d}}/begun ]; do sleep 0.1; done; kill -STOP $R; n=0; "
+              "until {u} --json 2>/dev/null | grep -q '\"incident\"' || [ $n -gt 100 ]; do n=$((n+1)); done; ask; kill -CONT $R; wait $R")
     d, ways, said = machine(unhang, "hip-hang", "hang", script)
     ways.update(run_of(unhang, d / "runs"))
     t.no_complaints([x + said for x in differences(ways, list(ways["live"])[:1])], "a job that hangs")
