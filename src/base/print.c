@@ -228,7 +228,7 @@ static size_t clean_end(struct str s)
 	}
 	if (depth)
 		part = bracket;
-	return sentence >= s.n / 3 ? sentence : clause >= s.n / 3 ? clause : part >= s.n / 2 ? part : 0;
+	return sentence >= s.n / 3 ? sentence : clause >= s.n / 3 ? clause : part;
 }
 
 struct str print_clip(struct str s, const struct print_room *room, bool *ret_torn)

@@ -121,20 +121,28 @@ static void collect_also(struct incident *i)
 		also_add(i, S(KNOW_CLASS_RESET_LOOP));
 }
 
-/** Whether the driver said that the reset succeeded, and what follows says that the GPU did not come back. */
+/** Whether a reset that succeeded was the last word: what follows may say that the GPU did not come back, and one that failed may have been
+ *  tried again in another way. */
 static void judge_reset(struct incident *i)
 {
-	bool succeeded = false, undone = false;
+	bool succeeded = false, undone = false, failed = false, mended = false;
 	for (size_t n = 0; n < i->events.len; n++) {
 		const struct diag_event *e = i->events.data[n];
-		if (str_is(diag_value(e, "reset_outcome"), "succeeded")) {
+		const struct str outcome = diag_value(e, "reset_outcome");
+		if (str_is(outcome, "succeeded")) {
 			succeeded = true;
 			undone = false;
+			mended = failed;
 		} else if (succeeded && e->kind->undoes_reset) {
 			undone = true;
 		}
+		if (str_is(outcome, "failed")) {
+			failed = true;
+			mended = false;
+		}
 	}
 	diag_conclude(i, i->root, "reset_undone", undone ? S("yes") : (struct str){ 0 });
+	diag_conclude(i, i->root, "reset_mended", mended && !undone ? S("yes") : (struct str){ 0 });
 }
 
 /** Whether @b is later than the last time of @a, or stands behind it where their times do not tell. */
@@ -288,13 +296,22 @@ static void conclude_name_process(struct incident *i, struct diag_event *e)
 		e->who = name->value;
 }
 
+/** The same fault has other usual causes in a program that draws than in one that computes. */
+static struct str explain_of_work(const struct incident *i)
+{
+	for (const struct know_pair *p = i->cause->explains_for; p; p = p->next)
+		if (str_eq(p->name, i->work))
+			return p->value;
+	return i->cause->explain;
+}
+
 static void write_sentences(struct incident *i)
 {
 	const struct fact_view root = { diag_event_get, i->root };
 	const struct fact_view all = { incident_get, i };
 	if (i->root) {
 		i->title = conclude_fill(i, i->cause->title, &root);
-		i->explanation = conclude_fill(i, i->cause->explain, &all);
+		i->explanation = conclude_fill(i, explain_of_work(i), &all);
 	}
 	for (size_t n = 0; n < i->events.len; n++) {
 		struct diag_event *e = i->events.data[n];

@@ -186,6 +186,7 @@ struct know_cause {
 	const struct know_stage *stage; // never NULL
 	const struct know_class *class; // never NULL
 	struct str title, explain, fault;
+	struct know_pair *explains_for; // a kind of work -> what to say there instead of explain
 	struct know_next *next_steps;
 };
 

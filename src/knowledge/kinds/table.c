@@ -114,6 +114,7 @@ static const struct kind_key cause_keys[] = {
 	{ "severity", KEY_NUMBER, AT(know_cause, severity), .required = true },
 	{ "title", KEY_TEXT, AT(know_cause, title), .required = true },
 	{ "explain", KEY_TEXT, AT(know_cause, explain), .required = true },
+	{ "explain-for", KEY_SET, AT(know_cause, explains_for), .refers = "work-kind" },
 	{ "fault", KEY_TEXT, AT(know_cause, fault), .required = true, .choices = "job node driver unknown" },
 	{ "next", KEY_NEXT, AT(know_cause, next_steps), .refers = "work-kind" },
 	{ 0 },

@@ -217,19 +217,55 @@ static size_t natural(const struct screen *s, const struct block *p)
 	return print_lines(text_str(&all), p->indent, first_column(p), s->width) + p->stacked;
 }
 
-/** Takes a line from the block that has most; of several the last, which matters least. */
-static bool wrap_take_line(struct screen *s)
+/** What is shown of a block in so many lines. */
+static struct str clip_block(const struct screen *s, const struct block *p, size_t given, bool *ret_torn)
+{
+	const struct print_room room = { p->indent, first_column(p), s->width, given - p->stacked,
+					 print_columns(text_str(&p->behind)) };
+	return print_clip(text_str(&p->text), &room, ret_torn);
+}
+
+/** Whether a sentence of the block breaks off in so many lines. */
+static bool is_torn(const struct screen *s, const struct block *p, size_t given)
+{
+	bool torn = false;
+	if (p->form == FORM_TEXT)
+		clip_block(s, p, given, &torn);
+	return torn;
+}
+
+/** Takes a line from the block that has most; of several the last, which matters least. @whole: only from one that can do without it. */
+static bool wrap_take_line(struct screen *s, bool whole)
 {
 	struct block *from = NULL;
 	for (size_t n = 0; n < s->blocks.len; n++) {
 		struct block *p = &s->blocks.data[n];
 		const size_t text = p->given - p->stacked;
-		if (p->form == FORM_TEXT && text > 1 && (!from || text >= from->given - from->stacked))
+		if (p->form == FORM_TEXT && text > 1 && (!from || text >= from->given - from->stacked) &&
+		    !(whole && is_torn(s, p, p->given - 1)))
 			from = p;
 	}
 	if (from)
 		from->given--;
 	return from;
+}
+
+/** Gives a line to each block whose sentence breaks off, as long as there are lines, or others can do without one. */
+static size_t mend_torn(struct screen *s, size_t used, size_t lines)
+{
+	for (size_t n = 0; n < s->blocks.len; n++) {
+		struct block *p = &s->blocks.data[n];
+		while (p->given < p->most && is_torn(s, p, p->given)) {
+			p->given++;
+			if (used < lines)
+				used++;
+			else if (!wrap_take_line(s, true)) {
+				p->given--;
+				break;
+			}
+		}
+	}
+	return used;
 }
 
 /** A block, cut to the lines that it was given; what stands behind its text, the place in the evidence, is kept in any case. */
@@ -245,10 +281,8 @@ static void write_block(const struct screen *s, const struct block *p)
 		wrap_command(s->out, text_str(&p->text), p->indent, s->width);
 		return;
 	}
-	const struct print_room room = { p->indent, column, s->width, p->given - p->stacked,
-					 print_columns(text_str(&p->behind)) };
 	_cleanup_text_ struct text line = { 0 };
-	const struct str all = text_str(&p->text), shown = print_clip(all, &room, &torn);
+	const struct str all = text_str(&p->text), shown = clip_block(s, p, p->given, &torn);
 	text_add(&line, shown);
 	if (torn)
 		text_add(&line, S(" ..."));
@@ -280,8 +314,9 @@ void screen_write(struct screen *s, size_t lines)
 		p->given = p->form == FORM_TEXT && p->least + p->stacked < p->most ? p->least + p->stacked : p->most;
 		used += p->given;
 	}
-	while (used > lines && wrap_take_line(s))
+	while (used > lines && (wrap_take_line(s, true) || wrap_take_line(s, false)))
 		used--;
+	used = mend_torn(s, used, lines);
 	for (bool more = true; more && used < lines;) {
 		more = false;
 		for (size_t n = 0; n < s->blocks.len && used < lines; n++) {
