@@ -226,14 +226,18 @@ void incident_weigh(struct incident *i, const struct know *k)
 	} else {
 		text_add(&why, S("earlier messages do not explain it; "));
 	}
-	if (!incident_has_kernel_events(i))
+	bool lacks = false; // what could change the answer
+	if (!incident_has_kernel_events(i)) {
 		text_add(&why, S("the kernel log of that time is missing; "));
-	else if (!i->log_has_boot && !incident_knows_machine(i))
+		lacks = i->root->kind->log_decides;
+	} else if (!i->log_has_boot && !incident_knows_machine(i)) {
 		text_add(&why, S("the boot messages (part, kernel, firmware) are missing; "));
+		lacks = i->root->kind->machine_decides;
+	}
 	if (i->cause->stage->counts < BAND_UNEXPLAINED && !i->before_log && i->events.len > 3)
 		percent += 3;
 	percent = calibrated(k, percent > 97 ? 97 : percent < 10 ? 10 : percent);
-	i->confidence = percent;
+	i->confidence = lacks && percent >= CONFIDENCE_HIGH ? CONFIDENCE_HIGH - 1 : percent;
 	why.n = why.n > 2 ? why.n - 2 : 0;
 	i->sure = arena_str(&i->arena, text_str(&why));
 }

@@ -74,14 +74,16 @@ struct know_event {
 	enum know_tells tells;
 	enum know_bus bus;
 	enum know_fails fails_by;
-	bool as_hang;      // programs are told it as a hang
-	bool followed;     // its facts stand on the lines that follow, so that it cannot be told from others before them
-	bool until_ready;  // it was none that mattered where the driver has started the GPU all the same
-	bool waits;        // somebody waits for a kernel to end
-	bool late_job;     // it names the process whose job was late, which may not be the one that hung the GPU
-	bool of_process;   // of one process alone: the same of another is another incident
-	bool frees_ring;   // the late work of a ring ended, and the GPU goes on
-	bool undoes_reset; // behind the end of a reset it says that the GPU did not come back
+	bool as_hang;         // programs are told it as a hang
+	bool followed;        // its facts stand on the lines that follow, so that it cannot be told from others before them
+	bool until_ready;     // it was none that mattered where the driver has started the GPU all the same
+	bool waits;           // somebody waits for a kernel to end
+	bool late_job;        // it names the process whose job was late, which may not be the one that hung the GPU
+	bool of_process;      // of one process alone: the same of another is another incident
+	bool frees_ring;      // the late work of a ring ended, and the GPU goes on
+	bool undoes_reset;    // behind the end of a reset it says that the GPU did not come back
+	bool log_decides;     // without the kernel's log of the time its cause may be another one
+	bool machine_decides; // the same without part, kernel and firmware
 };
 
 struct know_signature {
