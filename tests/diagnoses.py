@@ -228,7 +228,7 @@ Consult /var/lib/dkms/amdgpu/6.10.5-2095006.24.04/build/make.log for more inform
             "Faulty UTCL2 client ID: TCP (0x8) MORE_FAULTS: 0x1 WALKER_ERROR: 0x0 PERMISSION_FAULTS: 0x3 MAPPING_ERROR: 0x0 RW: 0x0\n", raw=True, cls="gpu-page-fault-unmapped",
         facts=dict(vmid=4, fault_address="0x7f0000001000", fault_status="0x401031", fault_client="TCP", rw="read")),
     "illegal packet": dict(
-        log="10.0 %gfx_v11_0_priv_reg_irq Illegal register access in command stream\n" + reset(10.1), cls="illegal-opcode-or-instruction", fault="job",
+        log="10.0 %gfx_v11_0_priv_reg_irq Illegal register access in command stream\n" + reset(10.1), cls="illegal-opcode-or-instruction", fault="driver",
         roles={"illegal-opcode": "cause", "reset-begin": "effect"}),
     "illegal opcode": dict(log="10.0 %gfx_v11_0_bad_op_irq Illegal opcode in command stream", cls="illegal-opcode-or-instruction", do="restart-program"),
     "wave with an error": dict(

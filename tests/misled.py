@@ -96,7 +96,7 @@ ANSWERS |= {
     "an illegal access that HIP reports, without the kernel log": (
         "RuntimeError: HIP error: an illegal memory access was encountered\n",
         r"Confidence medium: no message of the driver confirms it; the kernel log of that time is missing.* Try 1\. Find the kernel.* Next See what the driver saw: sudo dmesg",
-        r"nothing earlier in this log explains it|Next Find the launch"),
+        r"no earlier error in this log explains it|Next Find the launch"),
     "a fault in a part of a log": (PAGE_FAULT, r"This part of the log shows no reset of the GPU", r"should still work"),
     "a fault in a log since the boot": (
         "[    0.000000] Linux version 6.12.0 (build@host) (gcc 14) #1 SMP\n" + PAGE_FAULT, r"The log shows no reset, so the GPU should still work", r"part of the log"),

@@ -211,13 +211,15 @@ size_t print_lines(struct str s, size_t indent, size_t column, size_t width)
 static size_t clean_end(struct str s)
 {
 	size_t sentence = 0, clause = 0, part = 0, bracket = 0;
+	bool quoted = false;
 	int depth = 0;
 	for (size_t n = 0; n < s.n; n++) {
 		const char c = s.p[n], next = n + 1 < s.n ? s.p[n + 1] : ' ';
+		quoted ^= c == '`';
 		if (c == '(' && !depth++)
 			bracket = n && s.p[n - 1] == ' ' ? n - 1 : 0;
 		depth -= c == ')' && depth;
-		if (depth || next != ' ')
+		if (depth || quoted || next != ' ')
 			continue;
 		if (c == '.')
 			sentence = n + 1;

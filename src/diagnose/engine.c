@@ -316,8 +316,12 @@ static struct incident *incident_for(struct engine *g, const struct event *e)
 static void take_message(struct engine *g, const struct event *e)
 {
 	struct incident *i = g->message && e->signature->level != LEVEL_INFO ? open_find(g, e) : NULL;
-	if (!i)
+	if (!i) {
+		// Healthy machines print some of them, so it is no incident. Where there is none, it is what there is to tell.
+		if (e->signature->level == LEVEL_ERROR && g->sink.note)
+			g->sink.note(g->sink.ctx, e);
 		return;
+	}
 	bool dropping = i->dropping; // what follows may still belong to an event before this message
 	struct diag_event *d = incident_add_event(i, e, g->message, phase_of(g, i, e));
 	if (d && d->count == 1)

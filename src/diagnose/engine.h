@@ -9,7 +9,7 @@ struct incident_sink {
 	void (*incident)(void *ctx, struct incident *i);
 	/** What was learnt about the machine, at the end of a boot or of a source. May be NULL. */
 	void (*machine)(void *ctx, const struct machine *m);
-	/** An event that is reported by itself. May be NULL. */
+	/** An event that is reported by itself, or an error of the driver outside of an incident. May be NULL. */
 	void (*note)(void *ctx, const struct event *e);
 	void *ctx;
 	/** How a process of a job ended, and what of it is accused: for job_take(). May be NULL. */

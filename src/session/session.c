@@ -73,28 +73,45 @@ static void session_incident(void *ctx, struct incident *i)
 	ledger_add(&s->ledger, i);
 }
 
-static void session_machine(void *ctx, const struct machine *m) { machine_merge(&((struct uh_session *)ctx)->machine, m); }
+/** Keeps what is to be said beside incidents, or where there is none (@seen). Said once, however often the evidence has it. */
+static void add_note(struct uh_session *s, struct str id, struct str text, struct place at, bool seen)
+{
+	for (size_t n = 0; n < s->notes.len; n++)
+		if (str_eq(s->notes.data[n].text, text))
+			return;
+	const struct note note = { id, arena_str(&s->arena, text), at, seen };
+	if (s->notes.len < NOTES_MAX)
+		vec_push(&s->notes, note);
+}
+
+static void session_machine(void *ctx, const struct machine *m)
+{
+	struct uh_session *s = ctx;
+	machine_merge(&s->machine, m);
+	if (m->sleeping)
+		add_note(s, S("ends-asleep"),
+			 S("This log ends when the machine goes to sleep. If it did not wake up: boot the older kernel if an update "
+			   "began it, else update kernel and BIOS. To see how far it gets, boot with no_console_suspend"),
+			 (struct place){ 0 }, true);
+}
 
 static void session_process(void *ctx, const struct event *e) { job_take(&((struct uh_session *)ctx)->job, e); }
 
-/** Said once, however often the log has it. */
 static void session_note(void *ctx, const struct event *e)
 {
 	struct uh_session *s = ctx;
+	const struct know_event *kind = e->signature->event;
 	const struct fact_view view = { event_get, e };
 	_cleanup_text_ struct text text = { 0 };
-	s->refusals += e->signature->event->tells == TELLS_UNREAD;
-	s->unknown_failures += e->signature->event->tells == TELLS_UNKNOWN;
-	if (s->notes.len == NOTES_MAX)
+	if (!kind) {
+		text_printf(&text, "The driver reported an error: " STR_FMT, STR_ARG(e->text));
+		add_note(s, S(KNOW_EVENT_MESSAGE), text_str(&text), e->at, true);
 		return;
-	const struct str aside = e->signature->event->aside;
-	phrase_fill(&text, aside.n ? aside : e->signature->event->say, &view);
-	for (size_t n = 0; n < s->notes.len; n++) {
-		if (str_eq(s->notes.data[n].text, text_str(&text)))
-			return;
 	}
-	struct note note = { e->signature->event->head.id, arena_str(&s->arena, text_str(&text)), e->at, aside.n };
-	vec_push(&s->notes, note);
+	s->refusals += kind->tells == TELLS_UNREAD;
+	s->unknown_failures += kind->tells == TELLS_UNKNOWN;
+	phrase_fill(&text, kind->aside.n ? kind->aside : kind->say, &view);
+	add_note(s, kind->head.id, text_str(&text), e->at, kind->aside.n);
 }
 
 void session_error(void *ctx, struct uh_error *err)
@@ -294,17 +311,12 @@ static void say_what_the_host_has(struct uh_session *s)
 	bool kernel_log = false;
 	for (size_t n = 0; n < s->kinds.len; n++)
 		kernel_log |= str_is(s->kinds.data[n], "kernel-log");
-	if (s->asked || !s->log_wanted || kernel_log || !evidence_count(s->evidence) || s->notes.len == NOTES_MAX ||
-	    !source_in_container())
+	if (s->asked || !s->log_wanted || kernel_log || !evidence_count(s->evidence) || !source_in_container())
 		return;
-	struct note note = {
-		S("container"),
-		S("This is a container; only the host has the kernel log. On the host, run sudo journalctl -k -b -o "
-		  "short-monotonic > "
-		  "kernel.txt, then explain that file. The driver's files and device cores are on the host too."),
-		{ 0, 0 }
-	};
-	vec_push(&s->notes, note);
+	add_note(s, S("container"),
+		 S("This is a container; only the host has the kernel log. On the host, run sudo journalctl -k -b -o "
+		   "short-monotonic > kernel.txt, then explain that file. The driver's files and device cores are on the host too."),
+		 (struct place){ 0 }, false);
 }
 
 struct uh_error *uh_session_part(struct uh_session *s, const char *name)

@@ -42,7 +42,7 @@ void screen_text(const struct screen *s, struct block *p, struct str text);
 void screen_write(struct screen *s, size_t lines);
 
 // What the files of the report for people share: prose_ is their word. incident.c and advice.c have callbacks of the walk.
-enum { LABEL = 8, STACKED_BELOW = 70, NOTES_BRIEF = 3, NOTE_LINES = 2 };
+enum { LABEL = 8, STACKED_BELOW = 70, NOTES_BRIEF = 3, NOTE_LINES = 2, SEEN_LINES = 5 };
 
 /** Events that one row tells of. */
 struct brief_row {

@@ -157,12 +157,13 @@ static void text_on_note(void *ctx, const struct note *n)
 		prose_place(t, &line, n->at);
 		prose_label(t, label, text_str(&line));
 	} else {
+		const size_t lines = t->index ? NOTE_LINES : SEEN_LINES; // without an incident it is the answer
 		struct screen s = { t->out, t->options->colour, t->width };
 		struct block *b = screen_add(
-			&s, (struct block){ .label = label, .indent = LABEL, .least = NOTE_LINES, .most = NOTE_LINES });
+			&s, (struct block){ .label = label, .indent = LABEL, .least = NOTE_LINES, .most = lines });
 		screen_text(&s, b, n->text);
 		prose_place(t, &b->behind, n->at);
-		screen_write(&s, NOTE_LINES);
+		screen_write(&s, lines);
 	}
 }
 
@@ -297,9 +298,11 @@ static void text_on_machine(void *ctx, const struct machine_observation *m)
 static void text_on_end(void *ctx, const struct diagnosis *d)
 {
 	const struct text_report *t = ctx;
-	(void)d;
 	if (t->noted > NOTES_BRIEF && !t->options->verbose)
 		fprintf(t->out, "%*sand %zu more (-v)\n", LABEL, "", t->noted - NOTES_BRIEF);
+	if (t->noted && !t->index && !d->observed)
+		prose_label(t, "Next", S("If something failed, this is no all-clear: explain the whole kernel log (sudo dmesg) and the "
+					 "program's whole output too."));
 }
 
 void report_text(const struct diagnosis *d, FILE *out, const struct uh_report_options *options)
