@@ -165,6 +165,14 @@ SEEN = {
     "a program that was killed for its memory": (
         "[70122.5] Out of memory: Killed process 4812 (python3) total-vm:98122204kB, anon-rss:62012044kB, file-rss:73216kB, shmem-rss:12kB, UID:1000 pgtables:124012kB oom_score_adj:0\n",
         r"Seen the kernel killed python3 \(4812\) to free memory"),
+    "an error of the driver": ("[  120.0] [drm:amdgpu_job_submit [amdgpu]] *ERROR* Trying to push to a killed entity\n",
+                               r"Seen The driver reported an error: Trying to push to a killed entity .*no all-clear"),
+    "a warning of the driver": (
+        "[  792.5] WARNING: CPU: 6 PID: 8927 at drivers/gpu/drm/amd/amdgpu/../display/dc/link/link_dpms.c:1432 link_set_dpms_on+0xcb2/0xd80 [amdgpu]\n",
+        r"Seen The driver warned of itself in link_set_dpms_on .*no all-clear"),
+    "a crash of the kernel without its frames": (
+        "[  101.0] BUG: unable to handle page fault for address: 0000000080000068\n[  101.1] Oops: 0000 [#1] SMP PTI\n", r"Seen The kernel crashed \(page fault\)\..*call trace"),
+    "a log that ends asleep": ("[  500.0] amdgpu 0000:03:00.0: amdgpu: SMU is initialized successfully!\n[  900.0] PM: suspend entry (deep)\n", r"Seen This log ends when the machine goes to sleep"),
 }
 
 
