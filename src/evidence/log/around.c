@@ -200,6 +200,19 @@ static void find_artefact_time(struct log_reader *r, const struct line_at *c, st
 	line->stamps.found = line->stamps.borrowed = true;
 }
 
+/** Whether an artefact may begin in a line, perhaps behind a time, a rank or a mark of quotation. Nothing is taken apart for it. */
+static bool may_begin_artefact(struct str line)
+{
+	enum { WORDS_BEFORE = 3 };
+	for (int n = 0; n <= WORDS_BEFORE && line.n; n++) {
+		if (recognise_artefact(line))
+			return true;
+		str_split(&line, ' ');
+		line = str_trim(line);
+	}
+	return false;
+}
+
 bool log_artefact_line(struct log_reader *r, const struct line_at *c, uint64_t number)
 {
 	LINE_ROOM(clean);
@@ -208,7 +221,7 @@ bool log_artefact_line(struct log_reader *r, const struct line_at *c, uint64_t n
 	struct logline line = { 0 };
 	struct place at = { r->source, number };
 	// Most lines begin nothing, and none of the driver's does, so that it is asked before the line is taken apart.
-	if (!r->artefact && (str_find(raw, S("amdgpu")) >= 0 || str_find(raw, S("[drm")) >= 0 || !recognise_artefact(raw)))
+	if (!r->artefact && (str_find(raw, S("amdgpu")) >= 0 || str_find(raw, S("[drm")) >= 0 || !may_begin_artefact(raw)))
 		return false;
 	line_parse_front(r->know, line_clean(raw, &clean), &line);
 	if (!line.stamps.found && r->artefact && r->artefact_time.clock != TIME_NONE) {

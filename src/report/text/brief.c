@@ -189,7 +189,7 @@ void brief_incident(void *ctx, const struct incident *i)
 		add_gap(t);
 	_cleanup_text_ struct text line = { 0 };
 	prose_title(i, &line);
-	struct block *p = screen_add(&t->screen, (struct block){ .whole = true, .least = 2, .most = 3 });
+	struct block *p = screen_add(&t->screen, (struct block){ .whole = true, .least = 3, .most = 3 });
 	screen_text(&t->screen, p, text_str(&line));
 	text_clear(&line);
 	prose_summary(t, i, &line);

@@ -234,7 +234,8 @@ static bool is_torn(const struct screen *s, const struct block *p, size_t given)
 	return torn;
 }
 
-/** Takes a line from the block that has most; of several the last, which matters least. @whole: only from one that can do without it. */
+/** Takes a line from the block that has most; of several the last, which matters least. @whole: only from one that can do without it,
+ *  and not from the headline. */
 static bool wrap_take_line(struct screen *s, bool whole)
 {
 	struct block *from = NULL;
@@ -242,7 +243,7 @@ static bool wrap_take_line(struct screen *s, bool whole)
 		struct block *p = &s->blocks.data[n];
 		const size_t text = p->given - p->stacked;
 		if (p->form == FORM_TEXT && text > 1 && (!from || text >= from->given - from->stacked) &&
-		    !(whole && is_torn(s, p, p->given - 1)))
+		    !(whole && (p->whole || is_torn(s, p, p->given - 1))))
 			from = p;
 	}
 	if (from)
