@@ -149,6 +149,7 @@ static void engine_take_frame(struct engine *g, const struct event *e)
 			if (!d->kind->needs_frame || e->at.source != d->at.source || e->at.line < d->at.line ||
 			    e->at.line > d->at.line + FRAME_LINES * d->count)
 				continue;
+			d->framed = true;
 			if (what == TELLS_ELSEWHERE) {
 				d->elsewhere |= d->kind->needs_frame == FRAME_NEAR;
 				return;
@@ -313,13 +314,20 @@ static struct incident *incident_for(struct engine *g, const struct event *e)
 }
 
 /** It stands beside what else happened, but neither begins an incident nor prolongs one. */
+static void engine_note(struct engine *g, const struct know_event *kind, const struct event *e)
+{
+	const struct diag_seen seen = { kind, { event_get, e }, e->text, e->at };
+	if (kind && g->sink.note)
+		g->sink.note(g->sink.ctx, &seen);
+}
+
 static void take_message(struct engine *g, const struct event *e)
 {
 	struct incident *i = g->message && e->signature->level != LEVEL_INFO ? open_find(g, e) : NULL;
 	if (!i) {
 		// Healthy machines print some of them, so it is no incident. Where there is none, it is what there is to tell.
-		if (e->signature->level == LEVEL_ERROR && g->sink.note)
-			g->sink.note(g->sink.ctx, e);
+		if (e->signature->level == LEVEL_ERROR)
+			engine_note(g, g->message, e);
 		return;
 	}
 	bool dropping = i->dropping; // what follows may still belong to an event before this message
@@ -342,8 +350,8 @@ void engine_event(struct engine *g, const struct event *e)
 		take_message(g, e);
 		return;
 	}
-	if (s->event && (s->event->note || s->event->aside.n) && g->sink.note)
-		g->sink.note(g->sink.ctx, e);
+	if (s->event && !s->event->needs_frame && (s->event->note || s->event->aside.n))
+		engine_note(g, s->event, e);
 	if (s->event && s->event->opens == OPENS_CONTEXT) {
 		take_context(g, e);
 		return;

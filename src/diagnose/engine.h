@@ -3,14 +3,22 @@
 
 #include "diagnose/incident.h"
 
+struct diag_seen {
+	const struct know_event *kind;
+	struct fact_view facts;
+	struct str text; // the line
+	struct place at;
+};
+
 struct incident_sink {
 	/** A closed incident with its conclusion. It belongs to the callee from now on. Without a cause it is no incident, only events
 	 * that mean nothing by themselves. */
 	void (*incident)(void *ctx, struct incident *i);
 	/** What was learnt about the machine, at the end of a boot or of a source. May be NULL. */
 	void (*machine)(void *ctx, const struct machine *m);
-	/** An event that is reported by itself, or an error of the driver outside of an incident. May be NULL. */
-	void (*note)(void *ctx, const struct event *e);
+	/** What is told by itself, or where there is no incident: an event, an error of the driver outside of an incident, a crash of which
+	 * nothing says where. May be NULL. */
+	void (*note)(void *ctx, const struct diag_seen *seen);
 	void *ctx;
 	/** How a process of a job ended, and what of it is accused: for job_take(). May be NULL. */
 	void (*process)(void *ctx, const struct event *e);

@@ -24,6 +24,7 @@ struct diag_event {
 	bool unattested; // no record of it carries the device
 	bool confirmed;  // of events that need a frame of the driver behind them
 	bool elsewhere;  // such an event is of another module, whatever its stack holds
+	bool framed;     // some of its stack was read
 	uint64_t began;  // as in struct event
 	uint32_t hold;   // as in struct event
 	size_t nfacts, facts_cap;

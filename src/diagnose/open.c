@@ -231,6 +231,17 @@ void incident_move_fault(struct incident *to, struct incident *from, const struc
 
 // --- opening and closing ---
 
+/** Tells of crashes that no frame says anything of: neither that they are the driver's nor that they are another's. */
+static void note_unplaced(const struct engine *g, const struct incident *i)
+{
+	for (size_t n = 0; n < i->events.len && g->sink.note; n++) {
+		const struct diag_event *e = i->events.data[n];
+		const struct diag_seen seen = { e->kind, { diag_event_get, e }, e->text, e->at };
+		if (e->kind->needs_frame && e->kind->aside.n && !e->framed)
+			g->sink.note(g->sink.ctx, &seen);
+	}
+}
+
 void open_close(struct engine *g, size_t index)
 {
 	struct incident *i = g->open[index];
@@ -239,6 +250,7 @@ void open_close(struct engine *g, size_t index)
 		g->newest = NULL;
 	i->open = false;
 	incident_attribute(i, g->know, &g->machine);
+	note_unplaced(g, i);
 	incident_conclude(i, g->know);
 	if (i->events.len)
 		g->sink.incident(g->sink.ctx, i);

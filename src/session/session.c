@@ -97,21 +97,16 @@ static void session_machine(void *ctx, const struct machine *m)
 
 static void session_process(void *ctx, const struct event *e) { job_take(&((struct uh_session *)ctx)->job, e); }
 
-static void session_note(void *ctx, const struct event *e)
+static void session_note(void *ctx, const struct diag_seen *seen)
 {
 	struct uh_session *s = ctx;
-	const struct know_event *kind = e->signature->event;
-	const struct fact_view view = { event_get, e };
 	_cleanup_text_ struct text text = { 0 };
-	if (!kind) {
-		text_printf(&text, "The driver reported an error: " STR_FMT, STR_ARG(e->text));
-		add_note(s, S(KNOW_EVENT_MESSAGE), text_str(&text), e->at, true);
-		return;
-	}
-	s->refusals += kind->tells == TELLS_UNREAD;
-	s->unknown_failures += kind->tells == TELLS_UNKNOWN;
-	phrase_fill(&text, kind->aside.n ? kind->aside : kind->say, &view);
-	add_note(s, kind->head.id, text_str(&text), e->at, kind->aside.n);
+	s->refusals += seen->kind->tells == TELLS_UNREAD;
+	s->unknown_failures += seen->kind->tells == TELLS_UNKNOWN;
+	phrase_fill(&text, seen->kind->aside.n ? seen->kind->aside : seen->kind->say, &seen->facts);
+	if (str_is(seen->kind->head.id, KNOW_EVENT_MESSAGE))
+		text_printf(&text, "The driver reported an error: " STR_FMT, STR_ARG(seen->text));
+	add_note(s, seen->kind->head.id, text_str(&text), seen->at, !seen->kind->note);
 }
 
 void session_error(void *ctx, struct uh_error *err)
