@@ -149,7 +149,7 @@ static void engine_take_frame(struct engine *g, const struct event *e)
 			if (!d->kind->needs_frame || e->at.source != d->at.source || e->at.line < d->at.line ||
 			    e->at.line > d->at.line + FRAME_LINES * d->count)
 				continue;
-			d->framed = true;
+			d->framed |= what != TELLS_FRAME_PROCESS;
 			if (what == TELLS_ELSEWHERE) {
 				d->elsewhere |= d->kind->needs_frame == FRAME_NEAR;
 				return;
