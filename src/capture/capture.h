@@ -66,6 +66,8 @@ struct captured {
 struct uh_error *capture_take(const struct capture_options *o, struct captured *ret);
 void captured_free(struct captured *c);
 
+/** Whether the kill came when all was packed: only the name of the bundle is missing. */
+bool capture_is_packed(const char *partial);
 /** Packs what captures that were killed, or had no room, have left in the directory of @file. @until: when it must have ended; 0: whenever. */
 void capture_recover(const struct capture_options *o, int64_t until);
 /** Only what one of @file itself has left. */

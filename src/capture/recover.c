@@ -92,6 +92,13 @@ static const char *free_name(struct left_over *l)
 	return name;
 }
 
+bool capture_is_packed(const char *partial)
+{
+	struct stat st;
+	_cleanup_close_ int dir = open(partial, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return dir >= 0 && !fstatat(dir, PACKED_MARK, &st, AT_SYMLINK_NOFOLLOW);
+}
+
 /** What must be redacted is, before anything else: nothing leaves the directory as it was saved. */
 static void pack_left_over(struct left_over *l)
 {

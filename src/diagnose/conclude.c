@@ -30,7 +30,8 @@ const struct know_cause *event_cause(const struct know *k, const struct diag_eve
 	for (size_t i = 0; i < k->causes.len; i++) {
 		const struct know_cause *c = k->causes.data[i];
 		for (const struct know_list *from = c->from; from; from = from->next)
-			if (str_eq(from->text, e->kind->head.id) && condition_eval(c->when, &view) == TRUTH_YES && fits_in(c, in))
+			if (str_eq(from->text, e->kind->head.id) && condition_eval(c->when, &view) == TRUTH_YES &&
+			    fits_in(c, in))
 				return c;
 	}
 	return NULL;

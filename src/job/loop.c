@@ -39,12 +39,12 @@ static void pass_hangup(const struct supervisor *s, struct job_try *a)
 }
 
 /** Who signals all of its group mostly ends by that, too, and may be reaped by now. */
-static bool is_own(const struct job_try *a, pid_t sender)
+static bool is_own(const struct helper *h, const struct job_try *a, pid_t sender)
 {
 	for (size_t i = 0; a && i < a->nreaped && i < REAPED_KEPT; i++)
 		if (a->reaped[i] == sender)
 			return true;
-	return tree_descends(sender);
+	return tree_descends(h, sender);
 }
 
 /** A signal for us is one for the job. What of it the kernel has told the job already is not told again. */
@@ -53,7 +53,7 @@ static void forward(struct supervisor *s, const struct signalfd_siginfo *i)
 	struct job_try *a = s->now;
 	const int n = (int)i->ssi_signo;
 	// A launch script that ends all of its process group when it fails reaches us, too: nobody wants the job to end then.
-	const bool own = i->ssi_code <= 0 && is_own(a, (pid_t)i->ssi_pid);
+	const bool own = i->ssi_code <= 0 && is_own(&s->helper, a, (pid_t)i->ssi_pid);
 	// Who ignores a signal does not end by it, and neither does the job, which inherits that.
 	const bool ends =
 		!own && (n == SIGTERM || n == SIGHUP || n == SIGINT || n == SIGQUIT) && !signals_ignored(&s->signals, n);

@@ -10,6 +10,7 @@ enum { STAT_ROOM = 1024, ALL_MOST = 65536, SAID_MOST = 8 };
 
 struct process_seen {
 	int64_t pid, parent, session;
+	uint64_t began;
 	bool ours;
 };
 
@@ -30,6 +31,7 @@ static size_t tree_read(struct process_seen *list)
 			continue;
 		list[n].parent = stat.parent;
 		list[n].session = stat.session;
+		list[n].began = stat.began;
 		list[n++].ours = false;
 	}
 	return n;
@@ -62,9 +64,19 @@ static void tree_take_group(const struct job_group *g, struct process_seen *list
 	}
 }
 
-/** Between its birth and its first call a helper is in our session. */
-static bool is_helpers(const struct helper *h, const struct process_seen *p)
+static bool was_before(const struct helper *h, int64_t pid, uint64_t began)
 {
+	for (size_t i = 0; i < h->nbefore; i++)
+		if (h->before[i].pid == pid && h->before[i].began == began)
+			return true;
+	return false;
+}
+
+/** Whether it is no process of the job although it descends from us. Between its birth and its first call a helper is in our session. */
+static bool is_no_jobs(const struct helper *h, const struct process_seen *p)
+{
+	if (was_before(h, p->pid, p->began))
+		return true;
 	for (size_t i = 0; i < HELPERS_KEPT && i < h->nsessions; i++)
 		if (p->session == h->sessions[i] || p->pid == h->sessions[i])
 			return true;
@@ -84,7 +96,7 @@ void tree_list(const struct helper *h, const struct job_group *g, struct pid_lis
 	while (more) {
 		more = false;
 		for (size_t i = 0; i < n && ret->n < PIDS_MOST; i++) {
-			if (list[i].ours || is_helpers(h, &list[i]) || !job_processes_is_ours(list, n, list[i].parent, self))
+			if (list[i].ours || is_no_jobs(h, &list[i]) || !job_processes_is_ours(list, n, list[i].parent, self))
 				continue;
 			list[i].ours = more = true;
 			ret->list[ret->n++] = list[i].pid;
@@ -92,13 +104,27 @@ void tree_list(const struct helper *h, const struct job_group *g, struct pid_lis
 	}
 }
 
-bool tree_descends(int64_t pid)
+void tree_note_before(struct helper *h)
+{
+	_cleanup_free_ struct pid_list *all = mem_alloc(sizeof(*all));
+	const struct job_group none = { .fd = -1 };
+	char room[STAT_ROOM];
+	struct process_stat stat;
+	tree_list(h, &none, all);
+	for (size_t i = 0; i < all->n && h->nbefore < BEFORE_MOST; i++)
+		if (process_stat_parse(process_file(all->list[i], "stat", room, sizeof(room)), &stat)) {
+			h->before[h->nbefore].pid = all->list[i];
+			h->before[h->nbefore++].began = stat.began;
+		}
+}
+
+bool tree_descends(const struct helper *h, int64_t pid)
 {
 	enum { DEPTH_MOST = 256 };
 	char room[STAT_ROOM];
 	struct process_stat stat;
 	for (int i = 0; i < DEPTH_MOST && pid > 1; i++, pid = stat.parent) {
-		if (!process_stat_parse(process_file(pid, "stat", room, sizeof(room)), &stat))
+		if (!process_stat_parse(process_file(pid, "stat", room, sizeof(room)), &stat) || was_before(h, pid, stat.began))
 			return false;
 		if (stat.parent == getpid())
 			return true;

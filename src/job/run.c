@@ -324,6 +324,7 @@ struct uh_error *job_run(const struct uh_run_options *o, const struct job_hands 
 				.deadline = o->deadline ? now_ms() + (int64_t)o->deadline * 1000 : 0 };
 	run_describe(&s);
 	signals_take(&s.signals);
+	tree_note_before(&s.helper);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	terminal_save(&s.terminal);
 	struct uh_error *err = job_run_begin(&s);

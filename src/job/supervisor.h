@@ -57,7 +57,7 @@ void signals_give_back(const struct signals *s);
 bool signals_ignored(const struct signals *s, int signal);
 
 // --- processes.c ---
-enum { PIDS_MOST = 4096, DUMPED_MOST = 16, HELPERS_KEPT = 16, REAPED_KEPT = 16 };
+enum { PIDS_MOST = 4096, DUMPED_MOST = 16, HELPERS_KEPT = 16, REAPED_KEPT = 16, BEFORE_MOST = 256 };
 struct pid_list {
 	int64_t list[PIDS_MOST];
 	size_t n;
@@ -66,8 +66,10 @@ struct job_group;
 struct helper;
 /** All that descend from this process or are in the group, but for the helpers and what descends from them. Zombies are left out. */
 void tree_list(const struct helper *h, const struct job_group *g, struct pid_list *ret);
-/** Whether a process descends from this one. A zombie does, too. */
-bool tree_descends(int64_t pid);
+/** Finds who is our child before the job starts: a script that becomes us by `exec` has started them, and they are not the job's. */
+void tree_note_before(struct helper *h);
+/** Whether a process is of the job, by its parents. A zombie is, too. */
+bool tree_descends(const struct helper *h, int64_t pid);
 void tree_signal(const struct pid_list *p, int signal);
 /** `python (4242), sh (4243)` */
 struct str tree_say(struct arena *a, const struct pid_list *p);
@@ -194,6 +196,12 @@ struct helper {
 	pid_t copier;                 // hands on the job's output: not the job's either
 	pid_t sessions[HELPERS_KEPT]; // of the newest ones: what they leave behind becomes our child, and is not the job's
 	size_t nsessions;
+	// of tree_note_before()
+	struct {
+		int64_t pid;
+		uint64_t began;
+	} before[BEFORE_MOST];
+	size_t nbefore;
 };
 /** Begins one of the hands, in a child: @about is what that hand takes. */
 bool helper_begin(struct helper *h, const struct job_hands *hands, enum helper_kind kind, const void *about,

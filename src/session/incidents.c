@@ -69,8 +69,13 @@ struct uh_error *uh_incidents(const struct uh_incidents_options *o, FILE *out)
 				all.list.data[n++] = all.list.data[i];
 		if (!err && !o->json && !heard && !store_begun(directory))
 			report_no_store(directory, o, out);
-		else if (!err)
+		else if (!err && (n || o->json || !all.unread))
 			report_incidents(all.list.data, n, heard, o, out);
+		if (!err && all.unread > 1)
+			err = uh_error_new("%zu records of incidents cannot be read; the first: " STR_FMT, all.unread,
+					   STR_ARG(all.why));
+		else if (!err && all.unread)
+			err = uh_error_new(STR_FMT, STR_ARG(all.why));
 		return err;
 	}
 	struct stored one;

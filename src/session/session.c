@@ -90,7 +90,8 @@ static void session_machine(void *ctx, const struct machine *m)
 	machine_merge(&s->machine, m);
 	if (m->sleeping)
 		add_note(s, S("ends-asleep"),
-			 S("This log ends when the machine goes to sleep. If it did not wake up: boot the older kernel if an update "
+			 S("This log ends when the machine goes to sleep. If it did not wake up: boot the older kernel if an "
+			   "update "
 			   "began it, else update kernel and BIOS. To see how far it gets, boot with no_console_suspend"),
 			 (struct place){ 0 }, true);
 }
@@ -310,7 +311,8 @@ static void say_what_the_host_has(struct uh_session *s)
 		return;
 	add_note(s, S("container"),
 		 S("This is a container; only the host has the kernel log. On the host, run sudo journalctl -k -b -o "
-		   "short-monotonic > kernel.txt, then explain that file. The driver's files and device cores are on the host too."),
+		   "short-monotonic > kernel.txt, then explain that file. The driver's files and device cores are on the host "
+		   "too."),
 		 (struct place){ 0 }, false);
 }
 

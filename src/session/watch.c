@@ -153,7 +153,15 @@ static void say_saved(void *ctx)
 	fflush(to);
 }
 
-/** What a capture that was killed has saved is older than what there is now: where it has all, no other is taken. */
+/** What a capture that was killed had saved may be gone by now, and most of it is missing there: it is kept, and another one is taken. That is
+ * done once, so that a machine on which each capture is killed comes to an end. */
+static void put_cut_aside(struct arena *a, const char *directory, const char *partial)
+{
+	const char *cut = arena_printf(a, "%s/" STORE_CUT, directory).p;
+	if (!access(partial, F_OK) && !capture_is_packed(partial) && access(cut, F_OK))
+		rename(partial, arena_printf(a, "%s.partial", cut).p);
+}
+
 static void capture(void *ctx, const struct watch_settings *settings, const char *directory, struct str note, FILE *to)
 {
 	_cleanup_arena_ struct arena a = { 0 };
@@ -165,7 +173,10 @@ static void capture(void *ctx, const struct watch_settings *settings, const char
 					   .saved = say_saved,
 					   .saved_ctx = to,
 					   .deadline_ms = (int)settings->capture_deadline * 1000 };
-	recover(&o, arena_printf(&a, "%s/" STORE_BUNDLE ".partial", directory).p);
+	const char *partial = arena_printf(&a, "%s.partial", o.file).p;
+	put_cut_aside(&a, directory, partial);
+	recover(&o, partial);
+	recover(&o, arena_printf(&a, "%s/" STORE_CUT ".partial", directory).p);
 	struct uh_error *err = access(o.file, F_OK) ? bundle_take(&o, &done) : NULL;
 	if (err)
 		print_line(to, "bundle", str_z(uh_error_message(err)));
@@ -223,21 +234,37 @@ static void look(void *ctx, FILE *to)
 	privileged_end();
 }
 
-/** Bundles that could not be packed, since the disk was full or the watch was killed: their incidents may be over. */
+/** Explains what nobody else will: its record says nothing of the bundle before that is done. */
+static void explain_late(const char *state_dir, const char *directory, struct stored *i)
+{
+	_cleanup_free_ char *said = NULL;
+	size_t n;
+	FILE *to = open_memstream(&said, &n);
+	if (!to)
+		return;
+	session_watch_explain(directory, i, false, to);
+	fclose(to);
+	i->bundle = S("taken");
+	uh_error_free(store_save(state_dir, i));
+}
+
+/** Bundles that could not be packed or explained, since the disk was full or the watch was killed, of incidents that are over. Those that are not
+ * are captured and explained by the watch, which then looks at the GPU as it is now. */
 static void complete_bundles(const char *state_dir)
 {
-	const char *directory = state_dir ? state_dir : STATE_DIR;
 	struct stored_list all = { 0 };
-	uh_error_free(store_list(directory, &all));
+	uh_error_free(store_list(state_dir, &all));
 	for (size_t i = 0; i < all.list.len; i++) {
 		_cleanup_arena_ struct arena a = { 0 };
 		struct stored s = *all.list.data[i];
-		const char *file = arena_printf(&a, "%s/" STORE_BUNDLE, store_path(&a, directory, s.id)).p;
-		if (!access(arena_printf(&a, "%s.partial", file).p, F_OK)) {
+		const char *directory = store_path(&a, state_dir, s.id);
+		const char *file = arena_printf(&a, "%s/" STORE_BUNDLE, directory).p;
+		if (s.state != STORED_CLOSED && source_this_boot(s.boot_id))
+			continue;
+		if (!access(arena_printf(&a, "%s.partial", file).p, F_OK))
 			capture_recover_file(&(struct capture_options){ .file = file }, 0);
-			s.bundle = access(file, F_OK) ? s.bundle : S("taken");
-			uh_error_free(store_save(directory, &s));
-		}
+		if (!s.bundle.n && !access(file, F_OK))
+			explain_late(state_dir, directory, &s);
 	}
 	stored_list_free(&all);
 }
@@ -260,7 +287,7 @@ struct uh_error *uh_watch(const struct uh_watch_options *o, FILE *out, uh_proble
 		// Jobs that were killed together with their `unhang run`, in a container or by a reset of the machine.
 		const char *state_dir = options.state_dir ? options.state_dir : STATE_DIR;
 		job_complete(arena_printf(&a, "%s/runs", state_dir).p, run_hands_left(), print_said);
-		complete_bundles(options.state_dir);
+		complete_bundles(state_dir);
 	}
 	struct uh_error *err = watch_run(&options, k, &helpers);
 	if (!err && o->check_config && !o->config && access(WATCH_CONF, F_OK))

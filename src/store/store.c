@@ -133,8 +133,17 @@ struct uh_error *store_list(const char *directory, struct stored_list *ret)
 		if (!store_is_id(str_z(names.list[n])))
 			continue;
 		_cleanup_error_ struct uh_error *odd = store_load(directory, str_z(names.list[n]), &ret->arena, one);
-		if (!odd) // a start that was killed may leave a directory without its record
+		if (!odd) {
 			vec_push(&ret->list, one);
+			continue;
+		}
+		const char *record = arena_printf(&ret->arena, "%s/" STORE_INCIDENT,
+						  store_path(&ret->arena, directory, str_z(names.list[n])))
+					     .p;
+		if (access(record, F_OK) && errno == ENOENT) // a start that was killed may leave a directory without its record
+			continue;
+		if (!ret->unread++)
+			ret->why = arena_str(&ret->arena, str_z(uh_error_message(odd)));
 	}
 	if (ret->list.len)
 		qsort(ret->list.data, ret->list.len, sizeof(*ret->list.data), store_newest_first);
@@ -149,7 +158,7 @@ void stored_list_free(struct stored_list *l)
 
 // --- vacuum ---
 
-static const char *const files[] = { STORE_BUNDLE, STORE_DIAGNOSIS, STORE_TEXT, STORE_CLOSE, STORE_INCIDENT };
+static const char *const files[] = { STORE_BUNDLE, STORE_CUT, STORE_DIAGNOSIS, STORE_TEXT, STORE_CLOSE, STORE_INCIDENT };
 enum { FILES = ARRAY_SIZE(files) };
 
 static uint64_t store_bytes_of(const char *path)

@@ -6,6 +6,7 @@
 
 #define STORE_INCIDENT "incident"
 #define STORE_BUNDLE "bundle.tar.zst"
+#define STORE_CUT "bundle-interrupted.tar.zst" // what a capture had saved that was killed; STORE_BUNDLE is a later one
 #define STORE_DIAGNOSIS "diagnosis.json"
 #define STORE_TEXT "diagnosis.txt"
 #define STORE_CLOSE "close" // an operator asks a watch that runs to close it; the text is why
@@ -55,6 +56,8 @@ bool store_begun(const char *directory);
 struct stored_list {
 	struct arena arena;
 	VEC(const struct stored *) list;
+	size_t unread;  // records that are there and cannot be read
+	struct str why; // of the first of them
 };
 struct uh_error *store_list(const char *directory, struct stored_list *ret);
 void stored_list_free(struct stored_list *l);

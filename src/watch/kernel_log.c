@@ -16,6 +16,9 @@
 
 enum { UEVENT_ROOM = 256 << 10, UEVENTS_KERNEL = 1, AGAIN_MS = 10000, ERRORS_MOST = 16 };
 
+/** As a place keeps it. */
+static int64_t kernel_log_microseconds(const struct source_record *r) { return (int64_t)(r->boot_seconds * 1000000); }
+
 /** Before each text. */
 struct notice_head {
 	uint32_t kind, n;
@@ -74,6 +77,28 @@ static int open_uevents(void)
 	return fd;
 }
 
+/** Whether the log may have come to this place: what lies ahead of it, or was written at another time there, would be taken for known. A machine
+ * that was rolled back with its disk kept has such a place, and so has a damaged file. */
+static bool place_fits(const struct store_place *from)
+{
+	char room[NOTICE_MOST];
+	int64_t first = -1, there = -1;
+	uint64_t last = 0;
+	_cleanup_close_ int log = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (log < 0 || !source_this_boot(str_z(from->boot_id)))
+		return true;
+	for (ssize_t n; (n = read(log, room, sizeof(room))) > 0 || (n < 0 && (errno == EPIPE || errno == EINTR));) {
+		const struct str text = { room, n > 0 ? (size_t)n : 0 };
+		const struct source_record record = source_kmsg_record(text);
+		if (n < 0)
+			continue;
+		last = source_kmsg_sequence(text);
+		first = first < 0 ? kernel_log_microseconds(&record) : first;
+		there = last == from->sequence ? kernel_log_microseconds(&record) : there;
+	}
+	return first < 0 || (last >= from->sequence && (there < 0 ? from->microseconds <= first : there == from->microseconds));
+}
+
 /** Its first record, which shows whether there were others before it. */
 static void read_first(int log, struct text *ret)
 {
@@ -117,13 +142,17 @@ static void kernel_log_work(int to, const void *ctx)
 	_cleanup_close_ int log = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	const int why = errno;
 	_cleanup_close_ int events = open_uevents();
+	const bool astray = !place_fits(start->from);
+	const struct store_place nowhere = { 0 };
 	read_first(log, &first);
-	const bool missing = first.n && gap_begin(start->from, text_str(&first), &gap);
+	const bool missing = first.n && gap_begin(astray ? &nowhere : start->from, text_str(&first), &gap);
 	struct child kfd = { .fd = -1 };
 	if (start->kfd)
 		kfd_events_begin(&kfd);
 	if (!child_put_down(CHILD_WATCH_LOG)) // what is open stays open
 		return;
+	if (astray)
+		kernel_log_send_text(to, NOTICE_ASTRAY, "");
 	if (missing)
 		gap_send(&gap, to);
 	if (first.n)
@@ -204,9 +233,6 @@ enum {
 	BACK_US = 600 *
 		  SECOND_US, // an incident may have begun before the place; and the journal's clock is not quite the kernel's
 };
-
-/** As a place keeps it. */
-static int64_t kernel_log_microseconds(const struct source_record *r) { return (int64_t)(r->boot_seconds * SECOND_US); }
 
 // --- a record, on its way from the journal's reader to the judge ---
 

@@ -158,6 +158,11 @@ static void take_notice(struct watcher *w, const struct notice *f)
 	case NOTICE_KFD:
 		take_kfd(w, f->text);
 		break;
+	case NOTICE_ASTRAY:
+		w->place = (struct store_place){ 0 };
+		w->read.sequence = 0;
+		voice_warn(&w->voice, "The place in the kernel's log that was kept is none of this log's: all of it is read again.");
+		break;
 	case NOTICE_LIVES:
 	case NOTICE_KINDS:
 		break;

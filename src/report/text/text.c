@@ -159,8 +159,8 @@ static void text_on_note(void *ctx, const struct note *n)
 	} else {
 		const size_t lines = t->index ? NOTE_LINES : SEEN_LINES; // without an incident it is the answer
 		struct screen s = { t->out, t->options->colour, t->width };
-		struct block *b = screen_add(
-			&s, (struct block){ .label = label, .indent = LABEL, .least = NOTE_LINES, .most = lines });
+		struct block *b =
+			screen_add(&s, (struct block){ .label = label, .indent = LABEL, .least = NOTE_LINES, .most = lines });
 		screen_text(&s, b, n->text);
 		prose_place(t, &b->behind, n->at);
 		screen_write(&s, lines);
@@ -301,8 +301,9 @@ static void text_on_end(void *ctx, const struct diagnosis *d)
 	if (t->noted > NOTES_BRIEF && !t->options->verbose)
 		fprintf(t->out, "%*sand %zu more (-v)\n", LABEL, "", t->noted - NOTES_BRIEF);
 	if (t->noted && !t->index && !d->observed)
-		prose_label(t, "Next", S("If something failed, this is no all-clear: explain the whole kernel log (sudo dmesg) and the "
-					 "program's whole output too."));
+		prose_label(t, "Next",
+			    S("If something failed, this is no all-clear: explain the whole kernel log (sudo dmesg) and the "
+			      "program's whole output too."));
 }
 
 void report_text(const struct diagnosis *d, FILE *out, const struct uh_report_options *options)

@@ -234,12 +234,22 @@ struct peers {
 	bool works;                         // and is busy elsewhere
 };
 
-static const struct sign_process *pulse_first_of(const struct signs *s, size_t gpu)
+/** Whether a process of the job of @mine uses this GPU: others may be the first there. */
+static bool job_uses(const struct signs *s, size_t gpu, const struct sign_process *mine)
 {
 	for (size_t i = 0; i < s->n; i++)
-		if (uses(s, i, gpu))
-			return &s->processes[i];
-	return NULL;
+		if (uses(s, i, gpu) && same_job(mine, &s->processes[i]))
+			return true;
+	return false;
+}
+
+/** The program that may hang; where its queues cannot be read, one that uses the GPU. */
+static const struct sign_process *peers_whose(const struct signs *s, size_t gpu)
+{
+	const struct sign_process *mine = subject_of(s, gpu);
+	for (size_t i = 0; i < s->n && !mine; i++)
+		mine = uses(s, i, gpu) ? &s->processes[i] : NULL;
+	return mine;
 }
 
 /** Whether its own work waits on a GPU that stands. */
@@ -269,10 +279,10 @@ static const struct sign_process *other_of(const struct pulse_gpu *gpus, const s
 static struct peers peers_of(const struct pulse_gpu *gpus, const struct signs *s, size_t gpu)
 {
 	struct peers r = { 0 };
-	const struct sign_process *mine = pulse_first_of(s, gpu);
+	const struct sign_process *mine = peers_whose(s, gpu);
 	for (size_t i = 0; mine && i < s->devices->n && i < SIGNS_GPUS; i++) {
-		const struct sign_process *p = pulse_first_of(s, i);
-		if (!p || !same_job(mine, p))
+		const struct sign_process *p;
+		if (!job_uses(s, i, mine))
 			continue;
 		r.waiting += gpus[i].stands;
 		r.others += !gpus[i].stands;
