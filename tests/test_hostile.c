@@ -483,7 +483,7 @@ static void try_window(void *ctx, struct str bytes)
 
 static void windows_of_a_log_cut_or_changed(void **state)
 {
-	struct scanning s = { *state, scanner_new(*state), log_words_new(*state) };
+	struct scanning s = { *state, scanner_new(*state, S(sample_log)), log_words_new(*state) };
 	each_damage(S(sample_log), 3, try_window, &s);
 	scanner_free(s.scanner);
 	log_words_free(s.words);

@@ -160,8 +160,7 @@ enum {
 struct evidence_reader {
 	const struct know *know;
 	struct event_sink sink;
-	struct scanner *scanner; // made when first needed
-	struct log_words *words; // as that
+	struct log_words *words; // made when first needed
 	struct arena arena;
 	VEC(struct evidence *) evidence;
 	struct log_reader *records; // of the journal or kmsg that is being read
@@ -186,7 +185,6 @@ void evidence_reader_free(struct evidence_reader *r)
 	if (!r)
 		return;
 	log_reader_free(r->records);
-	scanner_free(r->scanner);
 	log_words_free(r->words);
 	code_shelf_free(r->code);
 	for (size_t i = 0; i < r->cores.len; i++)
@@ -394,9 +392,7 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 	// A short text is matched line by line, so that nothing in it needs an anchor.
 	bool differences = log_reader_look(log, (struct str){ stream.bytes, stream.have });
 	bool every = stream.ended || differences || (s->size && s->size <= SMALL);
-	if (!every && !r->scanner)
-		r->scanner = scanner_new(r->know);
-	const struct scanner *scanner = every ? NULL : r->scanner;
+	struct scanner *scanner = every ? NULL : scanner_new(r->know, (struct str){ stream.bytes, stream.have });
 	if (s->door && !stream.ended) {
 		err = scan_file(scanner, s, stream.offset, log, &r->progress);
 		e->bytes = s->size;
@@ -421,6 +417,7 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 		err = uh_error_new("%s: runs backwards, and its %llu oldest events did not fit; reverse it first" STR_FMT,
 				   s->name, (unsigned long long)log_reader_lost(log), STR_ARG(turn));
 	}
+	scanner_free(scanner);
 	log_reader_free(log);
 	return take_ptr(err);
 }

@@ -1,7 +1,7 @@
-// Each anchor is looked for by its four rarest characters in a row, its fingerprint. Fingerprints lie in sixteen
-// buckets; tables of sixteen bytes for each of the four characters say which buckets a half byte agrees with, so
-// that a vector of text is held against all anchors with twenty shuffles: those of the fingerprint and of the character
-// behind it. What agrees, and is a fingerprint by a hash of its four characters too, is compared in full.
+// Each anchor is looked for by four of its characters in a row, its fingerprint. Fingerprints lie in eight buckets;
+// tables of sixteen bytes for each of the four characters say which buckets a half byte agrees with, so that a vector of
+// text is held against all anchors with eight shuffles. What agrees, and is a fingerprint by a hash of its four
+// characters too, is compared in full.
 #include "evidence/log/scanner.h"
 
 #if defined(__x86_64__)
@@ -40,7 +40,6 @@ struct hits {
 	size_t counted; // newlines are counted up to here
 	uint64_t newlines;
 	size_t line_end; // of the newest candidate
-	uint64_t passed; // newlines of what was scanned
 };
 
 static void scan_add_line(struct hits *h, size_t begin, size_t end)
@@ -71,49 +70,30 @@ static void add_line_around(struct hits *h, size_t begin, size_t end)
 	scan_add_line(h, line_begin, line_end);
 }
 
-/** Buckets that agree with the characters at @at. Behind @to anything may stand. */
-static unsigned agreeing(const struct scanner *s, const struct window *w, size_t at)
-{
-	const unsigned char *p = (const unsigned char *)w->bytes + at;
-	unsigned agree[HALVES];
-	for (unsigned n = 0; n < HALVES; n++) {
-		agree[n] = s->low[n][0][p[0] & 15] & s->high[n][0][p[0] >> 4];
-		for (size_t i = 1; i < SIEVE && at + i < w->to && agree[n]; i++)
-			agree[n] &= s->low[n][i][p[i] & 15] & s->high[n][i][p[i] >> 4];
-	}
-	return agree[0] | agree[1] << 8;
-}
-
-/** The sieves agree at @at: is it an anchor, and its line a new candidate? */
+/** Is there an anchor at @at, and its line a new candidate? */
 static void check_hit(const struct scanner *s, struct hits *h, size_t at)
 {
-	struct window *w = h->window;
-	unsigned hash = at + PRINT <= w->size ? hash_of(w->bytes + at) : 0;
-	const bool printed = at + PRINT <= w->size && s->hashes[hash / 8] >> hash % 8 & 1;
-	for (unsigned buckets = printed ? agreeing(s, w, at) : s->short_buckets; buckets; buckets &= buckets - 1) {
-		unsigned b = (unsigned)__builtin_ctz(buckets);
-		for (size_t n = 0; n < s->buckets[b].n; n++) {
-			const struct anchor *a = &s->anchors[s->buckets[b].anchors[n]];
-			size_t begin = at - a->at, end = begin + a->text.n;
-			// An anchor belongs to the window in which it ends.
-			if (at < a->at || end > w->to || end <= w->from || begin < h->line_end ||
-			    w->bytes[begin] != a->text.p[0] || memcmp(w->bytes + begin, a->text.p, a->text.n))
-				continue;
-			add_line_around(h, begin, end);
-			return;
-		}
+	const struct window *w = h->window;
+	const struct str text = { w->bytes, w->to };
+	for (const struct anchor *a = NULL; (a = anchor_at(s, text, at, a));) {
+		const size_t begin = at - a->at, end = begin + a->text.n;
+		// An anchor belongs to the window in which it ends.
+		if (end <= w->from || begin < h->line_end)
+			continue;
+		add_line_around(h, begin, end);
+		return;
 	}
 }
 
 static void scan_plain(const struct scanner *s, struct hits *h, size_t from, size_t to)
 {
-	for (size_t at = from; at + PRINT_MIN <= to; at++)
-		if (agreeing(s, h->window, at))
+	for (size_t at = from; at < to; at++)
+		if (at + PRINT > to || print_is_at(s, h->window->bytes + at))
 			check_hit(s, h, at);
 }
 
-/** Places of a text where the sieves agree, for each vector of it that has any. They are gathered before they are looked at: in every
- * seventh vector something agrees, and a branch at each would mostly be foretold wrong. */
+/** Places of a chunk where the sieves agree, for each vector of it that has any. They are gathered before they are looked at: in some
+ * texts something agrees in every second vector, and a branch at each would mostly be foretold wrong. */
 struct agreed {
 	uint64_t lanes[CHUNK / LANES_LEAST];
 	uint16_t vector[CHUNK / LANES_LEAST];
@@ -127,160 +107,109 @@ static inline void agreed_add(struct agreed *g, size_t vector, uint64_t lanes)
 	g->n += lanes != 0;
 }
 
-static void agreed_check(const struct scanner *s, struct hits *h, size_t from, const struct agreed *g)
-{
-	for (unsigned i = 0; i < g->n; i++)
-		for (uint64_t lanes = g->lanes[i]; lanes; lanes &= lanes - 1)
-			check_hit(s, h, from + g->vector[i] + (unsigned)__builtin_ctzll(lanes));
-}
+/** Holds @n bytes, whole vectors, against the tables; up to a fingerprint more is read. */
+typedef void sieve_fn(const struct scanner *s, const char *p, size_t n, struct agreed *ret);
 
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) static __m256i table(const uint8_t *bytes)
+__attribute__((target("avx2"))) static void sieve_avx2(const struct scanner *s, const char *p, size_t n, struct agreed *ret)
 {
-	return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)bytes));
+	const __m256i half = _mm256_set1_epi8(15), zero = _mm256_setzero_si256();
+	__m256i low[PRINT], high[PRINT];
+	for (unsigned i = 0; i < PRINT; i++) {
+		low[i] = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)s->low[i]));
+		high[i] = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)s->high[i]));
+	}
+	for (size_t at = 0; at < n; at += sizeof(half)) {
+		__m256i agree = _mm256_set1_epi8(-1);
+#pragma GCC unroll 4
+		for (unsigned i = 0; i < PRINT; i++) {
+			const __m256i text = _mm256_loadu_si256((const __m256i *)(p + at + i));
+			const __m256i lower = _mm256_and_si256(text, half),
+				      upper = _mm256_and_si256(_mm256_srli_epi16(text, 4), half);
+			agree = _mm256_and_si256(agree, _mm256_and_si256(_mm256_shuffle_epi8(low[i], lower),
+									 _mm256_shuffle_epi8(high[i], upper)));
+		}
+		agreed_add(ret, at, (uint32_t)~_mm256_movemask_epi8(_mm256_cmpeq_epi8(agree, zero)));
+	}
 }
 
-/** Returns where it stopped, less than a vector and a sieve before @to. */
-__attribute__((target("avx2"))) static size_t scan_avx2(const struct scanner *s, struct hits *h, size_t from, size_t to)
+__attribute__((target("avx512bw"))) static void sieve_avx512(const struct scanner *s, const char *p, size_t n,
+							     struct agreed *ret)
 {
-	enum { WIDTH = 32 };
-	const __m256i half = _mm256_set1_epi8(15), zero = _mm256_setzero_si256(), newline = _mm256_set1_epi8('\n');
-	__m256i low[HALVES][SIEVE], high[HALVES][SIEVE];
-	for (unsigned n = 0; n < HALVES; n++) {
-		for (unsigned i = 0; i < SIEVE; i++) {
-			low[n][i] = table(s->low[n][i]);
-			high[n][i] = table(s->high[n][i]);
-		}
+	const __m512i half = _mm512_set1_epi8(15);
+	__m512i low[PRINT], high[PRINT];
+	for (unsigned i = 0; i < PRINT; i++) {
+		low[i] = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)s->low[i]));
+		high[i] = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)s->high[i]));
 	}
-	size_t at = from;
-	while (at + WIDTH + SIEVE <= to) {
-		const char *p = h->window->bytes + at;
-		struct agreed agreed;
-		size_t n = 0;
-		__m256i newlines = zero;
-		agreed.n = 0;
-		for (; n < CHUNK && at + n + WIDTH + SIEVE <= to; n += WIDTH) {
-			__m256i a = _mm256_set1_epi8(-1), b = a;
-#pragma GCC unroll 5
-			for (unsigned i = 0; i < SIEVE; i++) {
-				__m256i text = _mm256_loadu_si256((const __m256i *)(p + n + i));
-				__m256i lower = _mm256_and_si256(text, half),
-					upper = _mm256_and_si256(_mm256_srli_epi16(text, 4), half);
-				a = _mm256_and_si256(a, _mm256_and_si256(_mm256_shuffle_epi8(low[0][i], lower),
-									 _mm256_shuffle_epi8(high[0][i], upper)));
-				b = _mm256_and_si256(b, _mm256_and_si256(_mm256_shuffle_epi8(low[1][i], lower),
-									 _mm256_shuffle_epi8(high[1][i], upper)));
-			}
-			const __m256i none = _mm256_cmpeq_epi8(_mm256_or_si256(a, b), zero);
-			agreed_add(&agreed, n, (uint32_t)~_mm256_movemask_epi8(none));
+	for (size_t at = 0; at < n; at += sizeof(half)) {
+		__m512i agree = _mm512_set1_epi8(-1);
+#pragma GCC unroll 4
+		for (unsigned i = 0; i < PRINT; i++) {
+			const __m512i text = _mm512_loadu_si512(p + at + i);
+			const __m512i lower = _mm512_and_si512(text, half),
+				      upper = _mm512_and_si512(_mm512_srli_epi16(text, 4), half);
+			agree = _mm512_and_si512(agree, _mm512_and_si512(_mm512_shuffle_epi8(low[i], lower),
+									 _mm512_shuffle_epi8(high[i], upper)));
 		}
-		for (size_t i = 0; i < n; i += WIDTH)
-			newlines = _mm256_sub_epi8(newlines,
-						   _mm256_cmpeq_epi8(_mm256_loadu_si256((const __m256i *)(p + i)), newline));
-		newlines = _mm256_sad_epu8(newlines, zero);
-		h->passed += (uint64_t)(_mm256_extract_epi64(newlines, 0) + _mm256_extract_epi64(newlines, 1) +
-					_mm256_extract_epi64(newlines, 2) + _mm256_extract_epi64(newlines, 3));
-		agreed_check(s, h, at, &agreed);
-		at += n;
+		agreed_add(ret, at, _mm512_test_epi8_mask(agree, agree));
 	}
-	return at;
 }
 
-/** The same, twice as wide. */
-__attribute__((target("avx512bw,popcnt"))) static size_t scan_avx512(const struct scanner *s, struct hits *h, size_t from,
-								     size_t to)
+static sieve_fn *best_sieve(void)
 {
-	enum { WIDTH = 64 };
-	const __m512i half = _mm512_set1_epi8(15), newline = _mm512_set1_epi8('\n');
-	__m512i low[HALVES][SIEVE], high[HALVES][SIEVE];
-	for (unsigned n = 0; n < HALVES; n++) {
-		for (unsigned i = 0; i < SIEVE; i++) {
-			low[n][i] = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)s->low[n][i]));
-			high[n][i] = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)s->high[n][i]));
-		}
-	}
-	size_t at = from;
-	while (at + WIDTH + SIEVE <= to) {
-		const char *p = h->window->bytes + at;
-		struct agreed agreed;
-		size_t n = 0;
-		agreed.n = 0;
-		for (; n < CHUNK && at + n + WIDTH + SIEVE <= to; n += WIDTH) {
-			__m512i a = _mm512_set1_epi8(-1), b = a;
-#pragma GCC unroll 5
-			for (unsigned i = 0; i < SIEVE; i++) {
-				__m512i text = _mm512_loadu_si512(p + n + i);
-				__m512i lower = _mm512_and_si512(text, half),
-					upper = _mm512_and_si512(_mm512_srli_epi16(text, 4), half);
-				if (!i)
-					h->passed += (unsigned)__builtin_popcountll(_mm512_cmpeq_epi8_mask(text, newline));
-				a = _mm512_and_si512(a, _mm512_and_si512(_mm512_shuffle_epi8(low[0][i], lower),
-									 _mm512_shuffle_epi8(high[0][i], upper)));
-				b = _mm512_and_si512(b, _mm512_and_si512(_mm512_shuffle_epi8(low[1][i], lower),
-									 _mm512_shuffle_epi8(high[1][i], upper)));
-			}
-			agreed_add(&agreed, n, _mm512_test_epi8_mask(a, a) | _mm512_test_epi8_mask(b, b));
-		}
-		agreed_check(s, h, at, &agreed);
-		at += n;
-	}
-	return at;
+	return __builtin_cpu_supports("avx512bw") ? sieve_avx512 : __builtin_cpu_supports("avx2") ? sieve_avx2 : NULL;
 }
+#elif defined(__wasm_simd128__)
+static void sieve_simd128(const struct scanner *s, const char *p, size_t n, struct agreed *ret)
+{
+	const v128_t half = wasm_i8x16_splat(15), zero = wasm_i8x16_splat(0);
+	for (size_t at = 0; at < n; at += sizeof(half)) {
+		v128_t agree = wasm_i8x16_splat(-1);
+#pragma GCC unroll 4
+		for (unsigned i = 0; i < PRINT; i++) {
+			const v128_t text = wasm_v128_load(p + at + i);
+			agree &= wasm_i8x16_swizzle(wasm_v128_load(s->low[i]), wasm_v128_and(text, half)) &
+				 wasm_i8x16_swizzle(wasm_v128_load(s->high[i]), wasm_u8x16_shr(text, 4));
+		}
+		agreed_add(ret, at, wasm_i8x16_bitmask(wasm_i8x16_ne(agree, zero)));
+	}
+}
+
+static sieve_fn *best_sieve(void) { return sieve_simd128; }
+#else
+static sieve_fn *best_sieve(void) { return NULL; }
 #endif
 
-#if defined(__wasm_simd128__)
-static size_t scan_simd128(const struct scanner *s, struct hits *h, size_t from, size_t to)
+/** Returns where it stopped, less than a vector and a fingerprint before the end. */
+static size_t scan_chunks(const struct scanner *s, struct hits *h, size_t at, sieve_fn *sieve)
 {
-	enum { WIDTH = LANES_LEAST };
-	const v128_t half = wasm_i8x16_splat(15), newline = wasm_i8x16_splat('\n'), zero = wasm_i8x16_splat(0);
-	size_t at = from;
-	while (at + WIDTH + SIEVE <= to) {
-		const char *p = h->window->bytes + at;
+	const struct window *w = h->window;
+	while (at + LANES + PRINT <= w->to) {
+		const size_t n = (w->to - at - PRINT < CHUNK ? w->to - at - PRINT : CHUNK) / LANES * LANES;
 		struct agreed agreed;
-		size_t n = 0;
-		agreed.n = 0;
-		for (; n < CHUNK && at + n + WIDTH + SIEVE <= to; n += WIDTH) {
-			v128_t agree[HALVES] = { wasm_i8x16_splat(-1), wasm_i8x16_splat(-1) };
-#pragma GCC unroll 5
-			for (unsigned i = 0; i < SIEVE; i++) {
-				v128_t text = wasm_v128_load(p + n + i);
-				v128_t lower = wasm_v128_and(text, half), upper = wasm_u8x16_shr(text, 4);
-				if (!i)
-					h->passed +=
-						(unsigned)__builtin_popcount(wasm_i8x16_bitmask(wasm_i8x16_eq(text, newline)));
-				for (unsigned k = 0; k < HALVES; k++)
-					agree[k] &= wasm_i8x16_swizzle(wasm_v128_load(s->low[k][i]), lower) &
-						    wasm_i8x16_swizzle(wasm_v128_load(s->high[k][i]), upper);
+		agreed.n = 0; // its arrays are written before they are read
+		sieve(s, w->bytes + at, n, &agreed);
+		for (unsigned i = 0; i < agreed.n; i++) {
+			for (uint64_t lanes = agreed.lanes[i]; lanes; lanes &= lanes - 1) {
+				const size_t place = at + agreed.vector[i] + (unsigned)__builtin_ctzll(lanes);
+				if (print_is_at(s, w->bytes + place))
+					check_hit(s, h, place);
 			}
-			agreed_add(&agreed, n, wasm_i8x16_bitmask(wasm_i8x16_ne(agree[0] | agree[1], zero)));
 		}
-		agreed_check(s, h, at, &agreed);
 		at += n;
 	}
 	return at;
 }
-#endif
 
 static void scan_anchors(const struct scanner *s, struct hits *h)
 {
-	struct window *w = h->window;
-	const size_t begin =
-		w->from > ANCHOR_MAX ? w->from - ANCHOR_MAX : 0; // an anchor may begin in the window before this one
-	size_t at = begin;
-#if defined(__x86_64__)
-	if (__builtin_cpu_supports("avx512bw"))
-		at = scan_avx512(s, h, at, w->to);
-	else if (__builtin_cpu_supports("avx2"))
-		at = scan_avx2(s, h, at, w->to);
-#elif defined(__wasm_simd128__)
-	at = scan_simd128(s, h, at, w->to);
-#endif
+	const struct window *w = h->window;
+	sieve_fn *sieve = best_sieve();
+	size_t at = w->from > ANCHOR_MAX ? w->from - ANCHOR_MAX : 0; // an anchor may begin in the window before this one
+	if (sieve)
+		at = scan_chunks(s, h, at, sieve);
 	scan_plain(s, h, at, w->to);
-	if (w->candidates.len || at < w->from)
-		return;
-	// Nobody has asked for the number of a line: those that were counted while scanning are all of them.
-	h->newlines = h->passed - count_newlines(w->bytes + begin, w->from - begin);
-	h->counted = at;
 }
 
 size_t window_first_line(const struct window *w)

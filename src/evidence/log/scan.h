@@ -25,7 +25,8 @@ struct window {
 
 struct scanner; // made once, shared by threads; it does not change
 
-struct scanner *scanner_new(const struct know *k);
+/** Anchors are chosen so that a text like @sample seldom agrees with one; any other is scanned as well, but not as fast. */
+struct scanner *scanner_new(const struct know *k, struct str sample);
 void scanner_free(struct scanner *s);
 
 /** Where the first line begins that is this window's: a line belongs to the window in which it begins. */

@@ -1,223 +1,188 @@
-// Chooses the fingerprints of anchors, and the buckets that they lie in.
+// Chooses the fingerprint of each anchor, and the bucket that it lies in: those that agree with the least of a sample
+// of the very text that is to be scanned.
 #include "evidence/log/scanner.h"
 
+#include <math.h>
 #include <stdlib.h>
 
-enum { ASCII = 128 };
+#include "base/cleanup.h"
 
-/** How common a character is in logs: letters by their frequency, a space most of all. */
-static unsigned commonness(char c)
+enum { PIECE = 64, PIECES = 32, SAMPLE = PIECE * PIECES };
+
+typedef uint8_t places __attribute__((vector_size(16))); // a byte for each
+
+enum { PLACES = SAMPLE / sizeof(places) };
+_Static_assert(PLACES <= UINT8_MAX, "a byte counts them");
+
+/** What a bucket agrees with. */
+struct bucket {
+	uint16_t low[PRINT], high[PRINT]; // half bytes of each character
+	places agrees[PLACES];            // for each place of the sample, which of these eight agree there
+	double cost;
+};
+
+struct making {
+	struct scanner *scanner;
+	struct bucket buckets[BUCKETS];
+	char sample[SAMPLE + PRINT];
+};
+
+/** Short pieces from all over @text: its lines are alike, but not each has the same words. */
+static void take_sample(struct making *m, struct str text)
 {
-	static const char by_frequency[] = "jqzxvkwybfgmpuhdclnrisoate ";
-	const char *at = c ? strchr(by_frequency, c) : NULL;
-	return at ? (unsigned)(at - by_frequency) + 4 : char_alpha(c) ? 5 : 14;
+	for (size_t i = 0; i < PIECES; i++) {
+		struct str piece = str_cut(str_from(text, text.n / PIECES * i), PIECE);
+		if (piece.n)
+			memcpy(m->sample + i * PIECE, piece.p, piece.n);
+	}
 }
 
-/** What stands in every log, so that a fingerprint from it would agree all the time. */
-static const char common_words[] =
-	"kernel: from device network active collective connection session service started process running error warning "
-	"message "
-	"version memory request response user time info debug level source server client container module status value name "
-	"detected received failed loaded found after before between through while system driver Starting Stopped Finished "
-	"INFO 02-24 02:40:51 [engine.py:123] Avg prompt throughput: 0.0 tokens/s, Running: 12 reqs, Waiting: 3 reqs, cache "
-	"usage: "
-	"Jul 24 12:28:27 host systemd[1]: Started Session of User root. sshd[812]: Accepted publickey for port ssh2: SHA256: "
-	"audit: "
-	"type=1400 apparmor=\"DENIED\" operation=\"open\" GET /api/v1/items HTTP/1.1\" 200 512 POST 127.0.0.1 mounted "
-	"filesystem with "
-	"ordered data mode. state change: new full-speed USB number using dhcp lease interface eth0 link becomes ready (queue "
-	"active) "
-	"level=info msg=\"ignoring event\" CMD (command -v > /dev/null && ) step loss lr grad norm epoch train iter batch "
-	"it/s] (EngineCore_DP0 pid=4281) (Worker_TP2 pid=4283) GPU KV cache usage: Scheduled scheduler prefill batch Capturing "
-	"CUDA "
-	"graphs [aiter] type hints torch.Tensor dropout_p: float NCCL INFO Channel via P2P/direct pointer";
-
-static size_t rarest_print(struct str text)
+/** What a bucket with this fingerprint alone agrees with. Behind the end of a short one anything may stand. */
+static void bucket_of(const char *sample, struct str print, struct bucket *ret)
 {
-	const struct str words = str_z(common_words);
-	size_t best = 0;
-	unsigned least = UINT32_MAX;
-	for (size_t at = 0; at + PRINT <= text.n; at++) {
-		unsigned product = 1;
-		for (size_t i = at; i < at + PRINT; i++)
-			product *= commonness(text.p[i]);
-		if (str_find(words, str_cut(str_from(text, at), PRINT)) >= 0)
-			product *= 16;
-		if (at + SIEVE > text.n) // nothing is left for the last sieve
-			product *= 4;
-		if (product < least) {
-			least = product;
-			best = at;
+	memset(ret->agrees, 0, sizeof(ret->agrees));
+	for (unsigned i = 0; i < PRINT; i++) {
+		const bool any = i >= print.n;
+		const uint8_t c = any ? 0 : (uint8_t)print.p[i], low = any ? 0 : 0x0f, high = any ? 0 : 0xf0;
+		ret->low[i] = any ? UINT16_MAX : (uint16_t)(1u << (c & 15));
+		ret->high[i] = any ? UINT16_MAX : (uint16_t)(1u << (c >> 4));
+		for (size_t k = 0; k < PLACES; k++) {
+			places differs;
+			memcpy(&differs, sample + k * sizeof(differs) + i, sizeof(differs));
+			differs ^= c;
+			ret->agrees[k] |= ((places)((differs & low) == 0) & (uint8_t)(1u << 2 * i)) |
+					  ((places)((differs & high) == 0) & (uint8_t)(2u << 2 * i));
 		}
 	}
-	return best;
 }
 
-static void add_anchor(struct scanner *s, struct str text)
+/** How many places of the sample two buckets agree with when they are one. */
+static unsigned places_of_both(const struct bucket *a, const struct bucket *b)
 {
-	enum { SHORT_MAX = BUCKETS / 2 };
-	text = str_cut(text, ANCHOR_MAX);
-	s->nshort += text.n < PRINT;
-	if (s->n < ANCHORS && text.n >= PRINT_MIN && s->nshort <= SHORT_MAX)
-		s->anchors[s->n++] = (struct anchor){ text, rarest_print(text) };
-	else
-		s->incomplete = true;
+	places n = { 0 };
+	unsigned sum = 0;
+	for (size_t k = 0; k < PLACES; k++)
+		n -= (places)((a->agrees[k] | b->agrees[k]) == UINT8_MAX);
+	for (size_t i = 0; i < sizeof(n); i++)
+		sum += n[i];
+	return sum;
 }
 
-static bool covered(const struct know *k, const struct template *t)
+/** How much of a text they agree with then: as far as the sample tells, and of what it does not have, as if all bytes were as common. */
+static double cost_of_both(const struct bucket *a, const struct bucket *b)
 {
-	for (size_t a = 0; a < k->anchors.len; a++)
-		for (size_t i = 0; i < t->npieces; i++)
-			if (str_find(t->pieces[i].literal, k->anchors.data[a]->head.id) >= 0)
-				return true;
+	double of_all = SAMPLE;
+	for (unsigned i = 0; i < PRINT; i++)
+		of_all *= __builtin_popcount(a->low[i] | b->low[i]) * __builtin_popcount(a->high[i] | b->high[i]) / 256.0;
+	return places_of_both(a, b) + of_all;
+}
+
+static void bucket_add(struct bucket *b, const struct bucket *more, double cost)
+{
+	b->cost = cost;
+	for (unsigned i = 0; i < PRINT; i++) {
+		b->low[i] |= more->low[i];
+		b->high[i] |= more->high[i];
+	}
+	for (size_t k = 0; k < PLACES; k++)
+		b->agrees[k] |= more->agrees[k];
+}
+
+static void chain_anchor(struct scanner *s, struct anchor a)
+{
+	const struct str print = str_cut(str_from(a.text, a.at), PRINT);
+	char four[PRINT] = { 0 };
+	memcpy(four, print.p, print.n);
+	for (unsigned last = 0; last <= UINT8_MAX; last++) {
+		if (print.n < PRINT) // anything may stand behind it
+			four[PRINT - 1] = (char)last;
+		const unsigned hash = hash_of(four, PRINT);
+		s->hashes[hash / 8] |= (uint8_t)(1u << hash % 8);
+	}
+	uint32_t *chain = &s->chains[hash_of(four, PRINT_MIN) % CHAINS];
+	a.next = *chain;
+	vec_push(&s->anchors, a);
+	*chain = (uint32_t)s->anchors.len;
+}
+
+static void add_anchor(struct making *m, struct str text)
+{
+	struct bucket *best = NULL, chosen, alone;
+	double least = INFINITY;
+	struct anchor a = { str_cut(text, ANCHOR_MAX), 0, 0 };
+	if (a.text.n < PRINT_MIN) {
+		m->scanner->incomplete = true;
+		return;
+	}
+	for (size_t at = 0; !at || at + PRINT <= a.text.n; at++) {
+		bucket_of(m->sample, str_cut(str_from(a.text, at), PRINT), &alone);
+		for (struct bucket *b = m->buckets; b < m->buckets + BUCKETS; b++) {
+			const double more = cost_of_both(b, &alone) - b->cost;
+			if (more >= least)
+				continue;
+			least = more;
+			best = b;
+			a.at = at;
+			chosen = alone;
+		}
+	}
+	bucket_add(best, &chosen, best->cost + least);
+	chain_anchor(m->scanner, a);
+}
+
+static bool has_anchor(const struct scanner *s, struct str text)
+{
+	for (size_t at = 0; at < text.n; at++)
+		if (anchor_at(s, text, at, NULL))
+			return true;
 	return false;
 }
 
-static struct str longest_literal(const struct template *t)
+/** The longest literal of a template, unless what it matches has an anchor already. */
+static void add_template(struct making *m, const struct template *t)
 {
 	struct str best = { 0 };
-	for (size_t i = 0; i < t->npieces; i++)
+	for (size_t i = 0; i < t->npieces; i++) {
+		if (has_anchor(m->scanner, t->pieces[i].literal))
+			return;
 		if (t->pieces[i].literal.n > best.n)
 			best = t->pieces[i].literal;
-	return best;
-}
-
-/** The fingerprint and the character behind it, where the anchor has one: what the sieves look at. */
-static struct str sieved(const struct anchor *a) { return str_cut(str_from(a->text, a->at), SIEVE); }
-
-/** How often a character stands in a log, roughly. */
-static double char_share(unsigned char c)
-{
-	if (c == ' ')
-		return 0.12;
-	if (char_digit((char)c))
-		return 0.018;
-	if (c >= 'a' && c <= 'z')
-		return 0.6 * commonness((char)c) * commonness((char)c) / 8200;
-	return c > ' ' && c < 0x7f ? char_alpha((char)c) ? 0.004 : 0.007 : 0.0002;
-}
-
-/** What a bucket agrees with: for each of the characters, which half bytes. */
-struct sieve {
-	uint16_t low[SIEVE], high[SIEVE];
-};
-
-static struct sieve sieve_with(struct sieve s, struct str print)
-{
-	for (size_t i = 0; i < SIEVE; i++) {
-		unsigned char c = i < print.n ? (unsigned char)print.p[i] : 0;
-		s.low[i] |= i < print.n ? (uint16_t)(1u << (c & 15)) : UINT16_MAX;
-		s.high[i] |= i < print.n ? (uint16_t)(1u << (c >> 4)) : UINT16_MAX;
 	}
-	return s;
+	add_anchor(m, best);
 }
 
-static bool sieve_takes(const struct sieve *s, const char *p)
+static void fill_sieve(const struct making *m)
 {
-	for (size_t i = 0; i < SIEVE; i++) {
-		unsigned char c = (unsigned char)p[i];
-		if (!(s->low[i] >> (c & 15) & 1) || !(s->high[i] >> (c >> 4) & 1))
-			return false;
-	}
-	return true;
-}
-
-/** How much of a log agrees with it, as far as its characters tell. */
-static double sieve_share(const struct sieve *s, const double of_char[static ASCII])
-{
-	double product = 1;
-	for (size_t i = 0; i < SIEVE; i++) {
-		double sum = 0;
-		for (unsigned c = 0; c < ASCII; c++)
-			if (s->low[i] >> (c & 15) & 1 && s->high[i] >> (c >> 4) & 1)
-				sum += of_char[c];
-		product *= sum;
-	}
-	return product;
-}
-
-/** How much of the common words does. */
-static double sieve_common(const struct sieve *s)
-{
-	size_t agrees = 0;
-	for (size_t at = 0; at + SIEVE < sizeof(common_words); at++)
-		agrees += sieve_takes(s, common_words + at);
-	return (double)agrees / (double)sizeof(common_words);
-}
-
-static void fill_bucket(struct scanner *s, size_t b, size_t n)
-{
-	struct str print = sieved(&s->anchors[n]);
-	s->buckets[b].anchors[s->buckets[b].n++] = (uint16_t)n;
-	for (size_t i = 0; i < SIEVE; i++) {
-		bool any = i >= print.n; // behind the end of a short one anything may stand
-		unsigned char c = any ? 0 : (unsigned char)print.p[i];
-		for (unsigned half = 0; half < 16; half++) {
-			s->low[b / 8][i][half] |= (uint8_t)((any || half == (c & 15u)) << b % 8);
-			s->high[b / 8][i][half] |= (uint8_t)((any || half == c >> 4u) << b % 8);
+	struct scanner *s = m->scanner;
+	for (unsigned b = 0; b < BUCKETS; b++) {
+		for (unsigned i = 0; i < PRINT; i++) {
+			for (unsigned half = 0; half < 16; half++) {
+				s->low[i][half] |= (uint8_t)((m->buckets[b].low[i] >> half & 1) << b);
+				s->high[i][half] |= (uint8_t)((m->buckets[b].high[i] >> half & 1) << b);
+			}
 		}
 	}
-	if (print.n < PRINT) {
-		s->short_buckets |= 1u << b;
-		return;
-	}
-	unsigned hash = hash_of(print.p);
-	s->hashes[hash / 8] |= (uint8_t)(1u << hash % 8);
 }
 
-/** Each goes to the bucket that agrees with the least more for it. One that is shorter than a fingerprint agrees with much and
- * has no hash, so that it has a bucket of its own. */
-static void fill_buckets(struct scanner *s)
+struct scanner *scanner_new(const struct know *k, struct str sample)
 {
-	struct sieve sieves[BUCKETS] = { 0 };
-	double shares[BUCKETS] = { 0 }, commons[BUCKETS] = { 0 }, of_char[ASCII];
-	size_t own = 0;
-	for (unsigned c = 0; c < ASCII; c++)
-		of_char[c] = char_share((unsigned char)c);
-	for (size_t n = 0; n < s->n; n++)
-		if (str_cut(str_from(s->anchors[n].text, s->anchors[n].at), PRINT).n < PRINT)
-			fill_bucket(s, own++, n);
-	for (size_t n = 0; n < s->n; n++) {
-		struct str print = sieved(&s->anchors[n]);
-		size_t best = own;
-		double least = 0, best_share = 0, best_common = 0;
-		if (print.n < PRINT)
-			continue;
-		for (size_t b = own; b < BUCKETS; b++) {
-			struct sieve with = sieve_with(sieves[b], print);
-			double share = sieve_share(&with, of_char);
-			// With more in it a bucket agrees with no less: what is too much without the words need not be tried on them.
-			if (b != own && share - shares[b] >= least)
-				continue;
-			double common = sieve_common(&with), more = share - shares[b] + (common - commons[b]);
-			if (b != own && more >= least)
-				continue;
-			least = more;
-			best_share = share;
-			best_common = common;
-			best = b;
-		}
-		sieves[best] = sieve_with(sieves[best], print);
-		shares[best] = best_share;
-		commons[best] = best_common;
-		fill_bucket(s, best, n);
-	}
-}
-
-struct scanner *scanner_new(const struct know *k)
-{
-	struct scanner *s = mem_alloc(sizeof(*s));
+	_cleanup_free_ struct making *m = mem_alloc(sizeof(*m));
+	m->scanner = mem_alloc(sizeof(*m->scanner));
+	take_sample(m, sample);
 	for (size_t i = 0; i < k->anchors.len; i++)
-		add_anchor(s, k->anchors.data[i]->head.id);
+		add_anchor(m, k->anchors.data[i]->head.id);
 	// All others stand behind the driver's own prefix, which is an anchor.
-	for (size_t i = 0; i < k->signatures.len; i++) {
-		const struct know_signature *sig = k->signatures.data[i];
-		for (size_t t = 0; t < sig->ntemplates && sig->bare; t++)
-			if (!covered(k, sig->templates[t]))
-				add_anchor(s, longest_literal(sig->templates[t]));
-	}
-	fill_buckets(s);
-	return s;
+	for (size_t i = 0; i < k->signatures.len; i++)
+		for (size_t t = 0; t < k->signatures.data[i]->ntemplates && k->signatures.data[i]->bare; t++)
+			add_template(m, k->signatures.data[i]->templates[t]);
+	fill_sieve(m);
+	return m->scanner;
 }
 
-void scanner_free(struct scanner *s) { free(s); }
+void scanner_free(struct scanner *s)
+{
+	if (!s)
+		return;
+	vec_free(&s->anchors);
+	free(s);
+}

@@ -5,36 +5,51 @@
 
 enum {
 	ANCHOR_MAX = 64,
-	ANCHORS = 512,
 	PRINT = 4,
 	PRINT_MIN = 3,
-	SIEVE = 5,
-	BUCKETS = 16,
-	HALVES = 2,
+	BUCKETS = 8,
 	HASH_BITS = 16,
+	CHAINS = 256,
 };
 
 struct anchor {
 	struct str text;
-	size_t at; // of the fingerprint in the text
+	size_t at;     // of the fingerprint in the text
+	uint32_t next; // in its chain, from 1 on; 0: the last
 };
 
 struct scanner {
-	size_t n, nshort;
-	bool incomplete; // more is to be looked for than fits: every line counts
-	struct anchor anchors[ANCHORS];
-	struct {
-		size_t n;
-		uint16_t anchors[ANCHORS];
-	} buckets[BUCKETS];
-	uint8_t low[HALVES][SIEVE][16], high[HALVES][SIEVE][16]; // by half byte: bits of the eight buckets that agree
-	unsigned short_buckets;                                  // bits of those with anchors that no hash can tell
-	uint8_t hashes[(1 << HASH_BITS) / 8];                    // of all fingerprints
+	VEC(struct anchor) anchors;
+	bool incomplete;                         // something is too short to be looked for: every line counts
+	uint8_t low[PRINT][16], high[PRINT][16]; // by half byte: bits of the buckets that agree
+	uint8_t hashes[(1 << HASH_BITS) / 8];    // of all fingerprints
+	uint32_t chains[CHAINS];                 // the first anchor of each, from 1 on: by what the shortest fingerprint has
 };
 
-static inline unsigned hash_of(const char *p)
+static inline unsigned hash_of(const char *p, size_t n)
 {
-	uint32_t v;
-	memcpy(&v, p, sizeof(v));
+	uint32_t v = 0;
+	memcpy(&v, p, n);
 	return v * 0x9e3779b1u >> (32 - HASH_BITS);
+}
+
+/** Whether something may have its fingerprint here; there is one behind @p. */
+static inline bool print_is_at(const struct scanner *s, const char *p)
+{
+	const unsigned hash = hash_of(p, PRINT);
+	return s->hashes[hash / 8] >> hash % 8 & 1;
+}
+
+/** Anchors that stand in @text and have their fingerprint at @at, one after another; @before NULL: the first. */
+static inline const struct anchor *anchor_at(const struct scanner *s, struct str text, size_t at, const struct anchor *before)
+{
+	if (at + PRINT_MIN > text.n)
+		return NULL;
+	for (uint32_t n = before ? before->next : s->chains[hash_of(text.p + at, PRINT_MIN) % CHAINS]; n;) {
+		const struct anchor *a = &s->anchors.data[n - 1];
+		if (at >= a->at && text.n - at >= a->text.n - a->at && !memcmp(text.p + at - a->at, a->text.p, a->text.n))
+			return a;
+		n = a->next;
+	}
+	return NULL;
 }
