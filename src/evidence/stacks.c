@@ -28,8 +28,8 @@ struct stacks {
 	struct stamp time;
 	bool background, nvidia;
 	struct str waits_in, peer_in, python_frame;
-	bool locked;                // the thread waits for a lock
-	struct str lock_in;         // the runtime's function that wants the lock
+	bool locked;                                            // the thread waits for a lock
+	struct str lock_in;                                     // the runtime's function that wants the lock
 	char lock_first[FRAME_BYTES], lock_second[FRAME_BYTES]; // two such functions of different threads
 	struct place lock_at;
 	size_t lock_threads, gpu_threads; // that wait for a lock of the runtime, for the GPU
@@ -203,47 +203,48 @@ static struct str function_of(struct str frame)
 	return open > 0 ? str_cut(frame, (size_t)open) : frame;
 }
 
-static bool frame_is(const struct stacks *s, struct str frame, const char *kind)
-{
-	for (size_t i = 0; i < s->out.know->frames.len; i++)
-		if (str_is(s->out.know->frames.data[i]->head.id, kind) && str_find(frame, s->out.know->frames.data[i]->value) >= 0)
-			return true;
-	return false;
-}
+/** What the table of frames says of one. */
+struct frame_told {
+	struct str first;            // the first that is said, but for whose software it is
+	bool nvidia, locks, runtime; // nvidia: before that
+};
 
-/** From the innermost frame outwards: the lock, then who wants it. */
-static void take_lock_frame(struct stacks *s, struct str frame)
+static struct frame_told frame_tell(const struct know *k, struct str frame)
 {
-	if (s->lock_in.n || s->waits_in.n)
-		return;
-	if (frame_is(s, frame, "locks"))
-		s->locked = true;
-	else if (s->locked && frame_is(s, frame, "runtime"))
-		s->lock_in = arena_str(&s->arena, str_cut(function_of(frame), FRAME_BYTES - 1));
+	struct frame_told told = { 0 };
+	for (size_t i = 0; i < k->frames.len; i++) {
+		const struct know_row *f = k->frames.data[i];
+		if (str_find(frame, f->value) < 0)
+			continue;
+		told.locks |= str_is(f->head.id, "locks");
+		told.runtime |= str_is(f->head.id, "runtime");
+		if (!told.first.n && str_is(f->head.id, "nvidia"))
+			told.nvidia = true;
+		else if (!told.first.n)
+			told.first = f->head.id;
+	}
+	return told;
 }
 
 static void stacks_take_frame(struct stacks *s, struct str frame, struct str python)
 {
 	s->frames++;
-	if (s->arena.total < KEPT_BYTES)
-		take_lock_frame(s, frame);
-	for (size_t i = 0; i < s->out.know->frames.len && s->arena.total < KEPT_BYTES; i++) {
-		const struct know_row *f = s->out.know->frames.data[i];
-		if (str_find(frame, f->value) < 0)
-			continue;
-		struct str function = str_cut(function_of(frame), FRAME_BYTES);
-		if (str_is(f->head.id, "background"))
-			s->background = true;
-		else if (str_is(f->head.id, "nvidia"))
-			s->nvidia = true;
-		else if (str_is(f->head.id, "peer") && !s->peer_in.n)
+	if (s->arena.total < KEPT_BYTES) {
+		const struct frame_told told = frame_tell(s->out.know, frame);
+		const struct str function = str_cut(function_of(frame), FRAME_BYTES);
+		// From the innermost frame outwards: the lock, then who wants it.
+		const bool wanted = !s->lock_in.n && !s->waits_in.n;
+		if (wanted && !told.locks && s->locked && told.runtime)
+			s->lock_in = arena_str(&s->arena, str_cut(function, FRAME_BYTES - 1));
+		s->locked |= wanted && told.locks;
+		s->nvidia |= told.nvidia;
+		s->background |= str_is(told.first, "background");
+		if (str_is(told.first, "peer") && !s->peer_in.n)
 			s->peer_in = arena_str(&s->arena, function);
-		else if (str_is(f->head.id, "waits") &&
+		else if (str_is(told.first, "waits") &&
 			 (!s->waits_in.n || str_find(function, S("hip")) >= 0 || str_starts(function, S("cl"))))
 			s->waits_in =
 				arena_str(&s->arena, function); // the program's own call says more than what waits below it
-		if (!str_is(f->head.id, "nvidia"))
-			break;
 	}
 	// The first frame that is the user's own.
 	bool library = str_find(python, S("torch/")) >= 0 || str_find(python, S("site-packages")) >= 0 ||
