@@ -8,6 +8,7 @@ enum {
 	OUTPUT_TEXT = 120,
 	TYPED_LINES = 48, // of a source are searched for typing errors: what people type is short
 	RECORDS = 32,     // in one line
+	TEST_LOOK = 16,   // bytes in which the number of a test stands
 };
 
 struct log_reader *log_reader_new(const struct know *k, unsigned source, struct str name, struct code_shelf *code,
@@ -169,21 +170,53 @@ static void read_beside(struct log_reader *r, const struct logline *line, const 
 	}
 }
 
-/** Whether the text names @number as that of a test: ctest writes `9: ` before what test 9 prints, and `Start  9: NAME` or `9: Test command: `
- * when it begins. */
-static bool of_test_runner(struct str text, struct str number)
+/** The word of the marks that has this number's, and its bit there; NULL: it is none. */
+static uint64_t *test_mark(struct log_tests *t, struct str number, uint64_t *ret_bit)
 {
-	struct str rest = text, at;
+	int64_t n;
+	if (!str_number(number, &n) || n < 0 || n >= TESTS)
+		return NULL;
+	*ret_bit = 1ull << n % 64;
+	return &t->marked[n / 64];
+}
+
+static void mark_test(struct log_tests *t, struct str number)
+{
+	uint64_t bit, *mark = test_mark(t, number, &bit);
+	if (mark)
+		*mark |= bit;
+}
+
+/** Notes the tests that @text names: ctest writes `9: ` before what test 9 prints, and `Start  9: NAME` or `9: Test command: ` when it
+ * begins. */
+static void find_tests(struct log_tests *t, struct str text)
+{
+	struct str rest = text;
 	while (str_after(rest, S("Start "), &rest)) {
-		at = str_trim(str_cut(rest, 16));
-		if (str_starts(at, number) && at.n > number.n && at.p[number.n] == ':')
-			return true;
+		struct str number = str_trim(str_cut(rest, TEST_LOOK));
+		if (memchr(number.p, ':', number.n))
+			mark_test(t, str_split(&number, ':'));
 	}
 	rest = text;
-	for (ptrdiff_t found; (found = str_find(rest, S(": Test command: "))) >= 0; rest = str_from(rest, (size_t)found + 2))
-		if ((size_t)found >= number.n && str_ends(str_cut(rest, (size_t)found), number))
-			return true;
-	return false;
+	for (ptrdiff_t found; (found = str_find(rest, S(": Test command: "))) >= 0; rest = str_from(rest, (size_t)found + 2)) {
+		size_t begin = (size_t)found;
+		while (begin && char_digit(rest.p[begin - 1]))
+			begin--;
+		mark_test(t, str_cut(str_from(rest, begin), (size_t)found - begin));
+	}
+}
+
+/** Whether the window names @number as that of a test before the line at @c. Each of its bytes is searched once. */
+static bool of_test_runner(struct log_tests *t, const struct line_at *c, struct str number)
+{
+	uint64_t bit, *mark = test_mark(t, number, &bit);
+	if (!t->upto || t->window != c->offset)
+		*t = (struct log_tests){ .window = c->offset };
+	if (c->begin > t->upto) {
+		find_tests(t, (struct str){ c->window->bytes + t->upto, c->begin - t->upto });
+		t->upto = c->begin;
+	}
+	return mark && *mark & bit;
 }
 
 /** The event of a line, and whose it may be. */
@@ -195,8 +228,7 @@ static void make_log_event(struct log_reader *r, const struct logline *line, con
 	char rank[RANK_DIGITS];
 	if (c && lacks_writer(line, m) && log_rank_around(r, c, rank))
 		rest.writer.rank = str_z(rank);
-	if (c && line->writer.numbered &&
-	    of_test_runner((struct str){ c->window->bytes, c->begin }, line->writer.rank))
+	if (c && line->writer.numbered && of_test_runner(&r->tests, c, line->writer.rank))
 		rest.writer.rank = (struct str){ 0 };
 	rest.callers = c && match_signature(m)->event && match_signature(m)->event->tells == TELLS_FRAME ? callers_above(c) : 0;
 	log_event(r, &rest, m, number);

@@ -64,6 +64,15 @@ struct log_kept {
 	char pid[16]; // whose it is
 };
 
+enum { TESTS = 100000 }; // a bare number that may be a rank has at most five digits
+
+/** Numbers of tests that a window names up to a place in it. */
+struct log_tests {
+	uint64_t window; // its offset
+	size_t upto;
+	uint64_t marked[(TESTS + 63) / 64];
+};
+
 struct log_reader {
 	const struct know *know;
 	unsigned source;
@@ -94,6 +103,7 @@ struct log_reader {
 	uint64_t consumed;                // offset behind the last line that was joined to another
 	struct quotes quotes;
 	bool exported; // by journalctl -o export
+	struct log_tests tests;
 };
 
 /** A line and its surroundings: where it lies in its window. */
