@@ -5,11 +5,11 @@
 
 #include "evidence/log/words.h"
 
+/** The bit by which small letters differ from capitals is set, so that both are in one chain. */
 static unsigned chain_of(const char *p)
 {
-	return ((unsigned char)char_lower(p[0]) * 961u + (unsigned char)char_lower(p[1]) * 31u +
-		(unsigned char)char_lower(p[2])) %
-	       PHRASE_CHAINS;
+	enum { SMALL = 0x20 };
+	return ((p[0] | SMALL) * 961u + (p[1] | SMALL) * 31u + (p[2] | SMALL)) % PHRASE_CHAINS;
 }
 
 /** false: it is too short to be found, or there are too many. */
@@ -20,9 +20,18 @@ static bool phrase_add(struct phrases *p, struct str text, unsigned value)
 	uint16_t *chain = &p->chains[chain_of(text.p)];
 	struct phrase one = { text, value, *chain };
 	vec_push(&p->list, one);
-	p->begins[(unsigned char)text.p[0]] = true;
+	p->letters[(unsigned char)text.p[0]] |= LETTER_BEGINS;
 	*chain = (uint16_t)p->list.len;
 	return true;
+}
+
+/** When all are added: they are in lower case, and texts are not. */
+static void phrases_settle(struct phrases *p)
+{
+	for (unsigned c = 0; c < ARRAY_SIZE(p->letters); c++) {
+		p->letters[c] |= p->letters[(unsigned char)char_lower((char)c)] & LETTER_BEGINS;
+		p->letters[c] |= char_word((char)c) ? LETTER_OF_WORD : 0;
+	}
 }
 
 static bool stands_at(struct str text, size_t at, struct str phrase)
@@ -69,6 +78,8 @@ struct log_words *log_words_new(const struct know *k)
 		for (const struct know_list *l = k->contexts.data[i]->words; l; l = l->next)
 			phrase_add(&w->contexts, l->text, (unsigned)i);
 	know_part_names(k, log_words_add_name, w);
+	phrases_settle(&w->contexts);
+	phrases_settle(&w->parts);
 	return w;
 }
 

@@ -7,6 +7,8 @@
 
 enum { PHRASE_LEAST = 3, PHRASE_CHAINS = 4096 }; // letters that a phrase is found by
 
+enum { LETTER_BEGINS = 1, LETTER_OF_WORD = 2 }; // a phrase begins with it; it is one of a word
+
 struct phrase {
 	struct str text; // in lower case
 	unsigned value;
@@ -15,7 +17,7 @@ struct phrase {
 
 struct phrases {
 	VEC(struct phrase) list;
-	bool begins[256];               // whether one begins with this letter
+	uint8_t letters[256];           // which of these it is
 	uint16_t chains[PHRASE_CHAINS]; // the first one of each, from 1 on
 };
 
@@ -34,13 +36,14 @@ struct log_words {
 struct log_words *log_words_new(const struct know *k);
 void log_words_free(struct log_words *w);
 
-/** Whether a phrase may begin at @at: most letters begin none, or stand inside of a word. */
+/** Whether a phrase may begin at @at: most letters begin none, or stand inside of a word. A look at each letter of a text: by a table. */
 static inline bool phrase_may_begin(const struct phrases *p, struct str text, size_t at)
 {
-	return p->begins[(unsigned char)char_lower(text.p[at])] && text.n - at >= PHRASE_LEAST &&
-	       !(at && char_word(text.p[at]) && char_word(text.p[at - 1]));
+	const uint8_t letter = p->letters[(unsigned char)text.p[at]];
+	return letter & LETTER_BEGINS &&
+	       !(letter & LETTER_OF_WORD && at && p->letters[(unsigned char)text.p[at - 1]] & LETTER_OF_WORD) &&
+	       text.n - at >= PHRASE_LEAST;
 }
-
 
 // --- Context: what the text around a failure says of the work (`context` blocks of knowledge/) ---
 
