@@ -67,12 +67,10 @@ static const struct fact *machine_fact(const struct incident *i, struct str name
 static bool step_is_foreign(const struct know *k, const struct fact_view *view, struct str step)
 {
 	struct str platform;
-	for (size_t n = 0; n < k->foreign.len; n++) {
-		const struct know_row *row = k->foreign.data[n];
-		for (size_t p = 0; view->get(view->ctx, S("platform"), p, &platform); p++)
-			if (str_eq(row->head.id, platform) && str_find(step, row->value) >= 0)
+	for (size_t p = 0; view->get(view->ctx, S("platform"), p, &platform); p++)
+		for (size_t n = 0; n < k->foreign.len; n++)
+			if (str_eq(k->foreign.data[n]->head.id, platform) && str_find(step, k->foreign.data[n]->value) >= 0)
 				return true;
-	}
 	return false;
 }
 

@@ -8,6 +8,7 @@ struct naming {
 	const struct know_part *part;
 	know_part_name_fn *each;
 	void *ctx;
+	struct text *room; // for a name
 };
 
 static size_t digits_in(struct str s)
@@ -29,13 +30,12 @@ static bool has_letter(struct str s)
 /** In lower case; @without: a character that is left out. */
 static void name_say(const struct naming *n, struct str name, char without)
 {
-	_cleanup_text_ struct text lower = { 0 };
-	for (size_t i = 0; i < name.n; i++) {
-		const char c = char_lower(name.p[i]);
-		if (c != without)
-			text_add(&lower, (struct str){ &c, 1 });
-	}
-	n->each(n->ctx, text_str(&lower), n->part);
+	char *lower = text_room(n->room, name.n);
+	size_t length = 0;
+	for (size_t i = 0; i < name.n; i++)
+		if (name.p[i] != without)
+			lower[length++] = char_lower(name.p[i]);
+	n->each(n->ctx, (struct str){ lower, length }, n->part);
 }
 
 /** `7900 XTX` is a name by itself, and `MI300X`; `580` and `780M` are not, since any number may look so. */
@@ -62,7 +62,8 @@ static void say_forms(const struct naming *n, struct str name)
 	_cleanup_text_ struct text full = { 0 };
 	if (digits_in(name) < DIGITS_LEAST)
 		return;
-	text_printf(&full, "Radeon " STR_FMT, STR_ARG(name));
+	text_add(&full, S("Radeon "));
+	text_add(&full, name);
 	name_say(n, text_str(&full), 0);
 	if (char_alpha(name.p[0]))
 		name_say(n, name, 0);
@@ -77,8 +78,9 @@ static void say_forms(const struct naming *n, struct str name)
 
 void know_part_names(const struct know *k, know_part_name_fn *each, void *ctx)
 {
+	_cleanup_text_ struct text room = { 0 };
 	for (size_t i = 0; i < k->parts.len; i++) {
-		const struct naming n = { k->parts.data[i], each, ctx };
+		const struct naming n = { k->parts.data[i], each, ctx, &room };
 		struct str whole = n.part->name, names = str_split(&whole, '(');
 		str_behind(names, S("Radeon "), &names);
 		for (struct str name = str_trim(str_split(&names, '/')); name.n; name = str_trim(str_split(&names, '/')))

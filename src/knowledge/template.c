@@ -457,6 +457,22 @@ bool template_match(const struct template *t, struct str line, size_t at, struct
 	return match_from(t, 0, line, at, ret);
 }
 
+enum { NEAR = 4 };
+
+/** How many letters of a message, of the three behind its first, stand about where they should. */
+static unsigned letters_near(struct str first, struct str line, size_t at)
+{
+	char have[NEAR + 1];
+	unsigned near = 0;
+	for (size_t i = 0; i < sizeof(have); i++)
+		have[i] = at + i < line.n ? char_lower(line.p[at + i]) : 0;
+	for (size_t i = 1; i < NEAR; i++) {
+		const char c = char_lower(first.p[i]);
+		near += c == have[i - 1] || c == have[i] || c == have[i + 1];
+	}
+	return near;
+}
+
 bool template_match_typed(const struct template *t, struct str line, size_t at, struct match *ret)
 {
 	enum { SURE = 16, PER_SLIP = 10, SLIPS = 2 };
@@ -464,15 +480,7 @@ bool template_match_typed(const struct template *t, struct str line, size_t at, 
 	struct str first = t->pieces[0].literal;
 	if (t->weight < SURE || !first.n || char_lower(first.p[0]) != char_lower(line.p[at]))
 		return false;
-	// Two of the next three letters stand about where they should: that spares nearly every search.
-	unsigned near = 0;
-	for (size_t i = 1; i < 4 && i < first.n; i++)
-		for (size_t j = at + i - 1; j <= at + i + 1 && j < line.n; j++)
-			if (char_lower(line.p[j]) == char_lower(first.p[i])) {
-				near++;
-				break;
-			}
-	if (first.n >= 4 && near < 2)
+	if (first.n >= NEAR && letters_near(first, line, at) < 2) // that spares nearly every search
 		return false;
 	*ret = (struct match){ .slips_left = allowed };
 	if (!template_match(t, line, at, ret))
