@@ -105,11 +105,11 @@ static void chain_anchor(struct scanner *s, struct anchor a)
 	*chain = (uint32_t)s->anchors.len;
 }
 
-static void add_anchor(struct making *m, struct str text)
+static void add_anchor(struct making *m, struct str text, bool behind_number)
 {
 	struct bucket *best = NULL, chosen, alone;
 	double least = INFINITY;
-	struct anchor a = { str_cut(text, ANCHOR_MAX), 0, 0 };
+	struct anchor a = { .text = str_cut(text, ANCHOR_MAX), .behind_number = behind_number };
 	if (a.text.n < PRINT_MIN) {
 		m->scanner->incomplete = true;
 		return;
@@ -138,17 +138,21 @@ static bool has_anchor(const struct scanner *s, struct str text)
 	return false;
 }
 
-/** The longest literal of a template, unless what it matches has an anchor already. */
+/** The longest literal of a template, unless what it matches has an anchor already. A number before it tells ` ollama` in a table of
+ * processes from the name of who writes each line of a journal. */
 static void add_template(struct making *m, const struct template *t)
 {
 	struct str best = { 0 };
+	bool behind_number = false;
 	for (size_t i = 0; i < t->npieces; i++) {
 		if (has_anchor(m->scanner, t->pieces[i].literal))
 			return;
-		if (t->pieces[i].literal.n > best.n)
-			best = t->pieces[i].literal;
+		if (t->pieces[i].literal.n <= best.n)
+			continue;
+		best = t->pieces[i].literal;
+		behind_number = i && t->pieces[i - 1].type == VALUE_INT;
 	}
-	add_anchor(m, best);
+	add_anchor(m, best, behind_number);
 }
 
 static void fill_sieve(const struct making *m)
@@ -170,7 +174,7 @@ struct scanner *scanner_new(const struct know *k, struct str sample)
 	m->scanner = mem_alloc(sizeof(*m->scanner));
 	take_sample(m, sample);
 	for (size_t i = 0; i < k->anchors.len; i++)
-		add_anchor(m, k->anchors.data[i]->head.id);
+		add_anchor(m, k->anchors.data[i]->head.id, false);
 	// All others stand behind the driver's own prefix, which is an anchor.
 	for (size_t i = 0; i < k->signatures.len; i++)
 		for (size_t t = 0; t < k->signatures.data[i]->ntemplates && k->signatures.data[i]->bare; t++)

@@ -14,7 +14,8 @@ enum {
 
 struct anchor {
 	struct str text;
-	size_t at;     // of the fingerprint in the text
+	size_t at; // of the fingerprint in the text
+	bool behind_number;
 	uint32_t next; // in its chain, from 1 on; 0: the last
 };
 
@@ -40,6 +41,14 @@ static inline bool print_is_at(const struct scanner *s, const char *p)
 	return s->hashes[hash / 8] >> hash % 8 & 1;
 }
 
+/** Whether the last of @text, but for spaces, is a digit. */
+static inline bool ends_in_digit(struct str text)
+{
+	while (text.n && text.p[text.n - 1] == ' ')
+		text.n--;
+	return text.n && char_digit(text.p[text.n - 1]);
+}
+
 /** Anchors that stand in @text and have their fingerprint at @at, one after another; @before NULL: the first. */
 static inline const struct anchor *anchor_at(const struct scanner *s, struct str text, size_t at, const struct anchor *before)
 {
@@ -47,7 +56,8 @@ static inline const struct anchor *anchor_at(const struct scanner *s, struct str
 		return NULL;
 	for (uint32_t n = before ? before->next : s->chains[hash_of(text.p + at, PRINT_MIN) % CHAINS]; n;) {
 		const struct anchor *a = &s->anchors.data[n - 1];
-		if (at >= a->at && text.n - at >= a->text.n - a->at && !memcmp(text.p + at - a->at, a->text.p, a->text.n))
+		if (at >= a->at && text.n - at >= a->text.n - a->at && !memcmp(text.p + at - a->at, a->text.p, a->text.n) &&
+		    (!a->behind_number || ends_in_digit(str_cut(text, at - a->at))))
 			return a;
 		n = a->next;
 	}
