@@ -496,6 +496,18 @@ def test_left(t, j):
     t.same(shared, [], "its recordings are gone")
 
 
+def test_before(t, j):
+    """A script that becomes `unhang run` by exec keeps what it has started before; a child of it that ends the script ends the job."""
+    long = str(20000000 + os.getpid())
+    become = lambda before, *options: subprocess.run(["sh", "-c", before + '\nexec "$@"', "sh", *j.arguments(*options)], capture_output=True, env=j.unhang.environment, timeout=PATIENCE)
+    done = become(f"sleep {long} > /dev/null 2>&1 & sh -c 'sleep {long} & wait' > /dev/null 2>&1 & until [ $(pgrep -cfx 'sleep {long}') -ge 2 ]; do sleep 0.1; done", "--restart", "1", "--delay", "0", "--", "sh", "-c", "exit 3")
+    alive = still_there(long)
+    subprocess.run(["pkill", "-f", f"sleep {long}"], check=False)
+    t.same((done.returncode, len(alive) >= 2), (3, True), "what was there before is not the job's, and stays")
+    done = become(f"( until [ -e {j.unhang.directory}/begun ]; do sleep 0.1; done; kill -TERM $$ ) > /dev/null 2>&1 &", "--", "sh", "-c", f"trap 'exit 5' TERM; : > {j.unhang.directory}/begun; sleep 60 & wait")
+    t.same(done.returncode, 5, "and who ends the script from outside ends the job")
+
+
 # Its first thread ends, and another goes on: the process looks like a zombie.
 LEADERLESS = """import ctypes, os, platform, threading, time
 def go_on():
@@ -1070,7 +1082,7 @@ def main():
     j = Job(unhang)
     # With real programs these are in job_gpu.py.
     without = () if shutil.which("hipcc") else (test_left, test_terminal)
-    for test in (test_status, test_places, test_not_replaced, test_state, test_refused, test_output, test_copied, test_left_alone, test_sandbox, test_stopped, test_outlived, test_words, test_container, test_inherited, test_full, test_no_process, test_leaderless, test_signals, test_own_signals, test_limits, test_oom, test_group, test_tries, test_vanished, test_waits, test_ranks, test_first, test_killed, test_forged, test_pruned, test_hangup, *without):
+    for test in (test_status, test_places, test_not_replaced, test_state, test_refused, test_output, test_copied, test_left_alone, test_sandbox, test_stopped, test_outlived, test_words, test_container, test_inherited, test_full, test_no_process, test_before, test_leaderless, test_signals, test_own_signals, test_limits, test_oom, test_group, test_tries, test_vanished, test_waits, test_ranks, test_first, test_killed, test_forged, test_pruned, test_hangup, *without):
         test(t, j)
     t.end()
 

