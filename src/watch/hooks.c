@@ -19,7 +19,7 @@
 #include "base/door/trust.h"
 #include "store/store.h"
 
-enum { NOBODY = 65534, POLL_NS = 20000000, VARIABLES = 15 };
+enum { NOBODY = 65534, POLL_NS = 20000000, VARIABLES = 16 };
 
 /** The whole environment of a hook. */
 static void hook_environment(struct arena *a, const struct watch_settings *s, const struct stored *i,
@@ -40,6 +40,7 @@ static void hook_environment(struct arena *a, const struct watch_settings *s, co
 		    { "UNHANG_GPU", i->gpu },
 		    { "UNHANG_GPU_SERIAL", i->serial },
 		    { "UNHANG_JOB", i->job },
+		    { "UNHANG_BUNDLE", i->bundle },
 		    { "UNHANG_DIRECTORY", str_z(store_path(a, s->state_dir, i->id)) },
 		    { "PATH", S("/usr/sbin:/usr/bin:/sbin:/bin") } };
 	size_t n = 0;
