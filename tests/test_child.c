@@ -323,8 +323,8 @@ static void rights_are_those_of_the_table(void **state)
 		struct rights_told told;
 		assert_true(r->name && r->what);
 		assert_int_equal(child_call(&task, r->later ? &task.name : NULL, &a, &told), CHILD_GOOD);
-		const bool lowers = r->user == CHILD_AS_NOBODY || r->user == CHILD_AS_READING;
-		assert_int_equal(told.user, r->user == CHILD_AS_NOBODY && !geteuid() ? LOWER_NOGROUP : geteuid());
+		const bool lowers = r->user == CHILD_AS_NO_ONE || r->user == CHILD_AS_READING;
+		assert_int_equal(told.user, r->user == CHILD_AS_NO_ONE && !geteuid() ? LOWER_NO_ONE : geteuid());
 		assert_int_equal(told.network, !lowers);
 		if (r->memory && !ADDRESSES_CHECKED)
 			assert_int_equal(told.memory, r->memory);
@@ -336,7 +336,7 @@ static void rights_are_those_of_the_table(void **state)
 /** docs/SECURITY.md has the table as it is. */
 static void rights_are_documented(void **state)
 {
-	static const char *const users[] = { "caller", "nobody", "root, reading", "the file's owner" };
+	static const char *const users[] = { "caller", "no one", "root, reading", "the file's owner" };
 	static const struct {
 		uint64_t bits;
 		const char *name;

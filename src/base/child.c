@@ -56,7 +56,7 @@ static void limit_child(const struct child_rights *r)
 static bool base_child_put_down(const struct child_rights *r)
 {
 	switch (r->user) {
-	case CHILD_AS_NOBODY:
+	case CHILD_AS_NO_ONE:
 		return lower_keeping(LOWER_NOGROUP, r->keeps);
 	case CHILD_AS_READING:
 		lower_to_reading();

@@ -109,7 +109,9 @@ static bool keep_capabilities(uint64_t keep)
 static bool become(uid_t user, gid_t group, uint64_t keep)
 {
 	prctl(PR_SET_KEEPCAPS, 1);
-	bool left = !setgroups(0, NULL) && !setresgid(group, group, group) && !setresuid(user, user, user);
+	bool left = !setgroups(0, NULL) && !setresgid(group, group, group) &&
+		    (!setresuid(user, user, user) || // a container may lack it
+		     (user == LOWER_NO_ONE && !setresuid(NOBODY, NOBODY, NOBODY)));
 	return keep_capabilities(left ? keep : ~UINT64_C(0)) && left;
 }
 
@@ -125,12 +127,12 @@ static bool lower_put_down(uid_t user, gid_t group, uint64_t keep, bool already,
 	bool left = root ? become(user, group, keep) : already;
 	prctl(PR_SET_PDEATHSIG, signal); // which the kernel forgets when a process becomes another user's
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	prctl(PR_SET_DUMPABLE, readable && !root); // others of nobody, hooks among them, must not look into it
+	prctl(PR_SET_DUMPABLE, readable && !root); // where it is nobody, hooks must not look into it
 	filter_calls(REFUSED);
 	return left;
 }
 
-bool lower_keeping(gid_t group, uint64_t keep) { return lower_put_down(NOBODY, group, keep, true, true); }
+bool lower_keeping(gid_t group, uint64_t keep) { return lower_put_down(LOWER_NO_ONE, group, keep, true, true); }
 
 bool lower_privileges(gid_t group) { return lower_keeping(group, 0); }
 

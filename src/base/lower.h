@@ -5,7 +5,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { LOWER_NOGROUP = 65534 }; // a group that owns nothing
+enum {
+	LOWER_NO_ONE =
+		65533, // between the users that systemd gives out and nobody: whoever is nobody, as hooks are, can neither stop nor kill it
+	LOWER_NOGROUP = 65534, // a group that owns nothing
+};
 
 // Capabilities, by what they are needed for.
 #define LOWER_READS_FILES (UINT64_C(1) << 2) // CAP_DAC_READ_SEARCH
@@ -13,7 +17,7 @@ enum { LOWER_NOGROUP = 65534 }; // a group that owns nothing
 #define LOWER_READS_PROCESSES                                                                                                  \
 	(UINT64_C(1) << 19 | UINT64_C(1) << 21 | UINT64_C(1) << 38) // CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_PERFMON
 
-/** Leaves root behind: the process becomes nobody, with @group as its only group, without a network, and without system calls that such
+/** Leaves root behind: the process becomes a user that no one else is, with @group as its only group, without a network, and without system calls that such
  * work never needs. Where the kernel or a container does not allow a part of it, the rest is done. Files that are open, and the working
  * directory, stay. false: it was root, and still is. */
 bool lower_privileges(gid_t group);

@@ -29,7 +29,7 @@
 #include "watch/tell.h"
 
 enum { MESSAGE_MOST = 192 << 10, KILL_MS = 200, AGAIN_S = 2, STOP_MS = 5000 };
-// The judge writes its state each minute. Others of nobody can stop it: it is replaced before that state has expired.
+// The judge writes its state each minute. If it is stopped, it is replaced before that state has expired.
 enum { JUDGE_SILENT_MS = 150000 };
 
 /** What is sent, in both directions: what is asked for and its text, and whether that was done and what is said of it. */
@@ -321,7 +321,7 @@ static void keeper_take_signal(struct keeper *h, int signals)
 			keeper_reload(h);
 		if (s.ssi_signo != SIGCHLD && h->judge.pid) {
 			kill(h->judge.pid, (int)s.ssi_signo);
-			kill(h->judge.pid, SIGCONT); // others of nobody can stop it
+			kill(h->judge.pid, SIGCONT); // it may be stopped
 		}
 	}
 	if (h->stop && !h->stop_by)

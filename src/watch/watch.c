@@ -229,7 +229,7 @@ static void lose_reader(struct watcher *w)
 		set_unread(w, &w->unread, S("The process that reads the kernel's log has ended; another one is started."));
 }
 
-/** A log reader that is silent was stopped: others of nobody can do that. */
+/** A log reader that is silent was stopped: a debugger can do that, or root. */
 static void check_reader(struct watcher *w)
 {
 	if (w->reader < 0 || w->now < w->reader_due)

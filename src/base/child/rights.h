@@ -49,7 +49,7 @@ enum child_name {
 /** As whom it runs. Who is not root stays who he is. Each but the first is without a network and behind the filter of base/lower.h. */
 enum child_user {
 	CHILD_AS_CALLER,  // with all rights of the process that begins it
-	CHILD_AS_NOBODY,  // base/lower.h: lower_privileges()
+	CHILD_AS_NO_ONE,  // base/lower.h: lower_privileges()
 	CHILD_AS_READING, // lower_to_reading(): it stays root, but can only read
 	CHILD_AS_OWNER,   // lower_to_owner(): the user whose file it writes into
 };
