@@ -82,6 +82,7 @@ struct know_event {
 	bool of_process;      // of one process alone: the same of another is another incident
 	bool frees_ring;      // the late work of a ring ended, and the GPU goes on
 	bool undoes_reset;    // behind the end of a reset it says that the GPU did not come back
+	bool trouble;         // told without an incident, it may be one that is not known
 	bool log_decides;     // without the kernel's log of the time its cause may be another one
 	bool machine_decides; // the same without part, kernel and firmware
 };

@@ -14,7 +14,8 @@
 struct note {
 	struct str event, text;
 	struct place at;
-	bool seen; // an event that is no incident
+	bool seen;    // an event that is no incident
+	bool trouble; // but it may be one that is not known
 };
 
 struct diagnosis {

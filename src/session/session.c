@@ -74,12 +74,12 @@ static void session_incident(void *ctx, struct incident *i)
 }
 
 /** Keeps what is to be said beside incidents, or where there is none (@seen). Said once, however often the evidence has it. */
-static void add_note(struct uh_session *s, struct str id, struct str text, struct place at, bool seen)
+static void add_note(struct uh_session *s, struct str id, struct str text, struct place at, bool seen, bool trouble)
 {
 	for (size_t n = 0; n < s->notes.len; n++)
 		if (str_eq(s->notes.data[n].text, text))
 			return;
-	const struct note note = { id, arena_str(&s->arena, text), at, seen };
+	const struct note note = { id, arena_str(&s->arena, text), at, seen, trouble };
 	if (s->notes.len < NOTES_MAX)
 		vec_push(&s->notes, note);
 }
@@ -93,7 +93,7 @@ static void session_machine(void *ctx, const struct machine *m)
 			 S("This log ends when the machine goes to sleep. If it did not wake up: boot the older kernel if an "
 			   "update "
 			   "began it, else update kernel and BIOS. To see how far it gets, boot with no_console_suspend"),
-			 (struct place){ 0 }, true);
+			 (struct place){ 0 }, true, true);
 }
 
 static void session_process(void *ctx, const struct event *e) { job_take(&((struct uh_session *)ctx)->job, e); }
@@ -107,7 +107,7 @@ static void session_note(void *ctx, const struct diag_seen *seen)
 	phrase_fill(&text, seen->kind->aside.n ? seen->kind->aside : seen->kind->say, &seen->facts);
 	if (str_is(seen->kind->head.id, KNOW_EVENT_MESSAGE))
 		text_printf(&text, "The driver reported an error: " STR_FMT, STR_ARG(seen->text));
-	add_note(s, seen->kind->head.id, text_str(&text), seen->at, !seen->kind->note);
+	add_note(s, seen->kind->head.id, text_str(&text), seen->at, !seen->kind->note, seen->kind->trouble);
 }
 
 void session_error(void *ctx, struct uh_error *err)
@@ -313,7 +313,7 @@ static void say_what_the_host_has(struct uh_session *s)
 		 S("This is a container; only the host has the kernel log. On the host, run sudo journalctl -k -b -o "
 		   "short-monotonic > kernel.txt, then explain that file. The driver's files and device cores are on the host "
 		   "too."),
-		 (struct place){ 0 }, false);
+		 (struct place){ 0 }, false, false);
 }
 
 struct uh_error *uh_session_part(struct uh_session *s, const char *name)

@@ -44,6 +44,7 @@ static const struct kind_key event_keys[] = {
 	{ "of-process", KEY_FLAG, AT(know_event, of_process) },
 	{ "frees-ring", KEY_FLAG, AT(know_event, frees_ring) },
 	{ "undoes-reset", KEY_FLAG, AT(know_event, undoes_reset) },
+	{ "trouble", KEY_FLAG, AT(know_event, trouble) },
 	{ "log-decides", KEY_FLAG, AT(know_event, log_decides) },
 	{ "machine-decides", KEY_FLAG, AT(know_event, machine_decides) },
 	{ "keep", KEY_NUMBER, AT(know_event, keep) },

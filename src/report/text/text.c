@@ -300,7 +300,10 @@ static void text_on_end(void *ctx, const struct diagnosis *d)
 	const struct text_report *t = ctx;
 	if (t->noted > NOTES_BRIEF && !t->options->verbose)
 		fprintf(t->out, "%*sand %zu more (-v)\n", LABEL, "", t->noted - NOTES_BRIEF);
-	if (t->noted && !t->index && !d->observed)
+	bool trouble = false;
+	for (size_t n = 0; n < d->nnotes; n++)
+		trouble |= d->notes[n].trouble;
+	if (trouble && !t->index && !d->observed)
 		prose_label(t, "Next",
 			    S("If something failed, this is no all-clear: explain the whole kernel log (sudo dmesg) and the "
 			      "program's whole output too."));
