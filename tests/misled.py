@@ -35,7 +35,7 @@ ANSWERS = {
     "a device that ls does not find": ("ls: cannot access '/dev/kfd': No such file or directory\n", r"There is no compute device \(/dev/kfd\) here", r"No AMD GPU incident"),
     "a machine or container without /dev/kfd": (
         "Unable to open /dev/kfd read-write: No such file or directory\n", r"There is no compute device \(/dev/kfd\) here", SLOT),
-    "a program that finds no GPU": ("RuntimeError: No HIP GPUs are available\n", r"Now Find out why /dev/kfd cannot be used", SLOT),
+    "a program that finds no GPU": ("RuntimeError: No HIP GPUs are available\n", r"Now Find out why the program sees no GPU.*VISIBLE_DEVICES", SLOT),
     "a slot that passes no atomics on": (
         "[    4.101] kfd kfd: amdgpu: skipped device 1002:73ff, PCI rejects atomics 730<0\n", r"Now Move the card to another slot", r"access to /dev/kfd"),
     "two runs one after the other": (node_fault(4, 0x7f3a00001000) + node_fault(4, 0x7f5c00002000), r"used unmapped memory", r"suspect that GPU, not|because of it"),

@@ -288,9 +288,8 @@ static void find_next_steps(struct incident *i, const struct know *k, const stru
 {
 	add_steps(i, k, i->action->next_steps, view, false);
 	if (i->before_log && !i->log_has_boot)
-		add_next(i, S("The cause is earlier than this log; get the whole log of that boot"),
-			 COMMAND(&i->arena,
-				 "``sudo journalctl -k -b -1 -o short-monotonic > boot.txt; unhang explain boot.txt``"));
+		add_next(i, S("The cause is earlier than this log; get the whole log of that boot (-b -1 if you have rebooted since)"),
+			 COMMAND(&i->arena, "``sudo journalctl -k -b -o short-monotonic > boot.txt; unhang explain boot.txt``"));
 	add_steps(i, k, i->cause->next_steps, view, false);
 	add_steps(i, k, i->action->then_steps, view, true);
 	if (!i->log_has_boot && !i->before_log && incident_has_kernel_events(i) && !incident_knows_machine(i))

@@ -28,5 +28,5 @@ void request_explain(struct incident *i, struct diag_event *e)
 	const double left = request_bytes_of(e, "free", "free_unit"), absurd = 1024.0 * 1024 * 1024 * 1024 * 4;
 	diag_conclude(i, e, "beyond_capacity", capacity > 0 && wanted > capacity ? S("yes") : (struct str){ 0 });
 	diag_conclude(i, e, "beyond_reason", wanted > absurd ? S("yes") : (struct str){ 0 });
-	diag_conclude(i, e, "enough_free", wanted > 0 && left > 2 * wanted ? S("yes") : (struct str){ 0 });
+	diag_conclude(i, e, "enough_free", wanted > 0 && left > wanted * 1.1 ? S("yes") : (struct str){ 0 });
 }
