@@ -89,11 +89,11 @@ static void session_machine(void *ctx, const struct machine *m)
 	struct uh_session *s = ctx;
 	machine_merge(&s->machine, m);
 	if (m->sleeping)
-		add_note(s, S("ends-asleep"),
-			 S("This log ends when the machine goes to sleep. If it did not wake up: boot the older kernel if an "
-			   "update "
-			   "began it, else update kernel and BIOS. To see how far it gets, boot with no_console_suspend"),
-			 (struct place){ 0 }, true, true);
+		add_note(
+			s, S("ends-asleep"),
+			S("This log ends when the machine goes to sleep. If it did not wake up: boot the older kernel if an "
+			  "update began it, else update kernel and BIOS. To see how far it gets, boot with no_console_suspend"),
+			(struct place){ 0 }, true, true);
 }
 
 static void session_process(void *ctx, const struct event *e) { job_take(&((struct uh_session *)ctx)->job, e); }
@@ -105,7 +105,7 @@ static void session_note(void *ctx, const struct diag_seen *seen)
 	s->refusals += seen->kind->tells == TELLS_UNREAD;
 	s->unknown_failures += seen->kind->tells == TELLS_UNKNOWN;
 	phrase_fill(&text, seen->kind->aside.n ? seen->kind->aside : seen->kind->say, &seen->facts);
-	if (str_is(seen->kind->head.id, KNOW_EVENT_MESSAGE))
+	if (!text.n) // of most messages only the words are known
 		text_printf(&text, "The driver reported an error: " STR_FMT, STR_ARG(seen->text));
 	add_note(s, seen->kind->head.id, text_str(&text), seen->at, !seen->kind->note, seen->kind->trouble);
 }

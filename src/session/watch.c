@@ -261,9 +261,10 @@ static void complete_bundles(const char *state_dir)
 		const char *file = arena_printf(&a, "%s/" STORE_BUNDLE, directory).p;
 		if (s.state != STORED_CLOSED && source_this_boot(s.boot_id))
 			continue;
-		if (!access(arena_printf(&a, "%s.partial", file).p, F_OK))
+		const bool partial = !access(arena_printf(&a, "%s.partial", file).p, F_OK);
+		if (partial)
 			capture_recover_file(&(struct capture_options){ .file = file }, 0);
-		if (!s.bundle.n && !access(file, F_OK))
+		if ((partial || !s.bundle.n) && !access(file, F_OK))
 			explain_late(state_dir, directory, &s);
 	}
 	stored_list_free(&all);
