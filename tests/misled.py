@@ -172,6 +172,7 @@ SEEN = {
         r"Seen The driver warned of itself in link_set_dpms_on .*no all-clear"),
     "a crash of the kernel without its frames": (
         "[  101.0] BUG: unable to handle page fault for address: 0000000080000068\n[  101.1] Oops: 0000 [#1] SMP PTI\n", r"Seen The kernel crashed \(page fault\)\..*call trace"),
+    "a program that crashed on the CPU": ("loading shaders\nSegmentation fault (core dumped)\n", r"Seen A program crashed on the CPU, .*backtrace .*no all-clear"),
     "a log that ends asleep": ("[  500.0] amdgpu 0000:03:00.0: amdgpu: SMU is initialized successfully!\n[  900.0] PM: suspend entry (deep)\n", r"Seen This log ends when the machine goes to sleep"),
 }
 
