@@ -132,6 +132,7 @@ ANSWERS |= {
 
 UNKNOWN = {
     "the word for a fatal record": "health: CPER_SEVERITY_FATAL\n",
+    "a program that crashed on the CPU": "loading shaders\nSegmentation fault (core dumped)\n",
     "a failure in words of its own": "epoch 3\n[FATAL ERROR]: HIP failure\nprocess ended\n",
     "a server that gives up on its GPU": "ERROR worker 3: GPU crashed, giving up\n",
 }
@@ -172,7 +173,6 @@ SEEN = {
         r"Seen The driver warned of itself in link_set_dpms_on .*no all-clear"),
     "a crash of the kernel without its frames": (
         "[  101.0] BUG: unable to handle page fault for address: 0000000080000068\n[  101.1] Oops: 0000 [#1] SMP PTI\n", r"Seen The kernel crashed \(page fault\)\..*call trace"),
-    "a program that crashed on the CPU": ("loading shaders\nSegmentation fault (core dumped)\n", r"Seen A program crashed on the CPU, .*backtrace .*no all-clear"),
     "a log that ends asleep": ("[  500.0] amdgpu 0000:03:00.0: amdgpu: SMU is initialized successfully!\n[  900.0] PM: suspend entry (deep)\n", r"Seen This log ends when the machine goes to sleep"),
 }
 
