@@ -240,7 +240,7 @@ PRIVILEGED_CAPABILITIES = LOG_CAPABILITIES | 1 << 19 | 1 << 21 | 1 << 38
 
 
 def test_rights_of_all(t, unhang, m):
-    """Whatever takes apart what others wrote is nobody; what is root reads or starts, and takes nothing apart."""
+    """Whatever takes apart what others wrote is no one; what is root reads or starts, and takes nothing apart."""
     if os.getuid() != 0 or tap.is_sanitized(unhang.binary):
         t.skip("who has rights", "without root nobody has any")
         return
@@ -623,7 +623,7 @@ def test_rights(t, unhang):
               f"until [ -n \"$({judge})\" ] && [ \"$({judge})\" != $old ]; do sleep 0.1; done; sleep 2; kill -TERM $p; wait $p; echo status $?")
     lines = m.run(script).stdout.decode().split("\n")
     if os.getuid() == 0:
-        t.same([line.strip() for line in lines[:2]], ["nobody", "root"], "rights: what parses is nobody; what starts children is root")
+        t.same([line.strip() for line in lines[:2]], ["65533", "root"], "rights: what parses is no one; what starts children is root")
         t.same([line.split()[1] for line in lines[2:5]], ["0000000000000000", "1", "2"], "it has no capability, and a filter of system calls")
     t.same([words((m.top / "out").read_text().splitlines()), lines[-2]], [["opened"], "status 0"], "one that is killed is replaced, and nothing is told twice")
 
@@ -641,7 +641,7 @@ def test_left_behind(t, unhang):
 
 
 def test_stopped(t, unhang):
-    """Others of nobody can stop the judge: the watch ends nevertheless when it is to. They cannot look into it."""
+    """Who stops the judge does not hold up the watch: it ends nevertheless when it is to. They cannot look into it."""
     m = Machine(unhang, "stopped", HEALTHY)
     judge = "$(pgrep -P $p -x unhang-judge)"
     said = m.run(f"{m.command()} >{m.top}/out 2>&1 & p=$!; until [ -s {m.top}/run/state.json ]; do sleep 0.1; done; stat -c %U /proc/{judge}/environ; kill -STOP {judge}; "
