@@ -81,6 +81,9 @@ static void forward(struct supervisor *s, const struct signalfd_siginfo *i)
 	loop_step(s, LIFE_IS_ASKED);
 }
 
+/** The time in which the job was stopped is neither silence nor a hang. */
+static void restart_clocks(struct job_try *a) { a->votes.moved = a->output.changed = now_ms(); }
+
 static void take_signals(struct supervisor *s)
 {
 	struct job_try *a = s->now;
@@ -89,7 +92,7 @@ static void take_signals(struct supervisor *s)
 	while (read(s->signals.fd, &i, sizeof(i)) == (ssize_t)sizeof(i)) {
 		// Slurm sends one before each SIGTERM, also to those that were never stopped: that queues stood still counts then.
 		if (i.ssi_signo == SIGCONT && a && (stopped || s->life.command == COMMAND_STOPPED))
-			a->votes.moved = a->output.changed = now_ms();
+			restart_clocks(a);
 		else if (i.ssi_signo != SIGCHLD && i.ssi_signo != SIGCONT)
 			forward(s, &i);
 	}
@@ -103,7 +106,7 @@ static void stop_too(struct supervisor *s, struct job_try *a)
 		return;
 	raise(SIGSTOP);
 	kill(a->root, SIGCONT);
-	a->votes.moved = a->output.changed = now_ms();
+	restart_clocks(a);
 }
 
 static void note_end(struct supervisor *s, struct job_try *a, pid_t pid, int status)
@@ -140,8 +143,10 @@ static void loop_reap(struct supervisor *s)
 			note_end(s, a, pid, status);
 		else if (a && pid == a->root && WIFSTOPPED(status))
 			stop_too(s, a);
-		else if (a && pid == a->root && WIFCONTINUED(status))
+		else if (a && pid == a->root && WIFCONTINUED(status)) {
 			s->life.command = COMMAND_RUNS;
+			restart_clocks(a); // whoever stopped and continued the job alone told us nothing
+		}
 	}
 }
 
