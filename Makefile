@@ -75,7 +75,7 @@ build-fuzzers:
 bench:
 	@tools/install-packages build bench
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) >/dev/null
-	@ninja -C $(BUILD) unhang unhang-emulator libunhang-recorder.so libhsakmt.so.1
+	@ninja -C $(BUILD) unhang unhang-emulator libunhang-recorder.so libunhang-kfd.so
 	@bench/run $(BUILD)/unhang
 
 fuzz:

@@ -51,7 +51,7 @@ def rows(row, unhang, work):
     row('unhang run: 200,000 lines into a pipe', f'{alone / ours:.2f} of the speed without it', 'at least 0.8')
     library = pathlib.Path(unhang).resolve().parent
     program = work / 'programs'
-    if not shutil.which('hipcc') or not (library / 'libhsakmt.so.1').exists():
+    if not shutil.which('hipcc') or not (library / 'libunhang-kfd.so').exists():
         return row('unhang run: 100,000 launches', 'not measured: no hipcc here', '')
     done = subprocess.run(['hipcc', '--offload-arch=gfx90a', '-O1', '-o', program, TOP / 'tests/hip/programs.cpp', '-lhsa-runtime64'], capture_output=True, text=True)
     if done.returncode:
@@ -61,7 +61,7 @@ def rows(row, unhang, work):
 
 def costs(row, run, program, library):
     """What is added once and what by each launch; and both as a part of a job whose kernels take as long as kernels do."""
-    environment = {**os.environ, 'LD_LIBRARY_PATH': str(library), 'UNHANG_KFD': 'gpu gfx90a'}
+    environment = {**os.environ, 'LD_PRELOAD': str(library / 'libunhang-kfd.so'), 'UNHANG_KFD': 'gpu gfx90a'}
     recording = pathlib.Path(f'/dev/shm/unhang-bench-{os.getpid()}.recording')
     recorder = ['env', f'HSA_TOOLS_LIB={library}/libunhang-recorder.so', f'UNHANG_RECORDING={recording}']
     one, many = [program, 'many', '1', '1'], [program, 'many', '1', str(LAUNCHES)]

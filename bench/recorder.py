@@ -72,13 +72,13 @@ def statistics(row, program, work):
 def rows(row, unhang, work):
     library = pathlib.Path(unhang).resolve().parent
     recorder, fake = library / 'libunhang-recorder.so', library / 'fake_runtime'
-    if not shutil.which('hipcc') or not (library / 'libhsakmt.so.1').exists():
+    if not shutil.which('hipcc') or not (library / 'libunhang-kfd.so').exists():
         return row('the flight recorder', 'not measured: no hipcc here', '')
     tool, program, complaint = build(work)
     if complaint:
         return row('the flight recorder', f'not measured: {complaint.splitlines()[0]}', '')
     recording = f'/dev/shm/unhang-bench-{os.getpid()}.recording'
-    environment = {**os.environ, 'LD_LIBRARY_PATH': str(library), 'UNHANG_KFD': 'gpu gfx90a', 'UNHANG_RECORDING': recording}
+    environment = {**os.environ, 'LD_PRELOAD': str(library / 'libunhang-kfd.so'), 'UNHANG_KFD': 'gpu gfx90a', 'UNHANG_RECORDING': recording}
     done = subprocess.run([program], env={**environment, 'BENCH_SWITCH': str(tool), 'HSA_TOOLS_LIB': f'{tool} {recorder}'}, capture_output=True, text=True)
     for line in done.stdout.splitlines():
         name, added, tenth, without = line.split()

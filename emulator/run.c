@@ -39,7 +39,7 @@ static void begin_time(struct shared *shared)
 	shared->begin = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/** Programs find our libhsakmt.so.1, which lies beside the emulator, before ROCm's. */
+/** Programs have our KFD, which lies beside the emulator, before libc. */
 static void offer_kfd(const struct server *s)
 {
 	char own[PATH_MAX];
@@ -48,12 +48,12 @@ static void offer_kfd(const struct server *s)
 		return;
 	own[n] = 0;
 	*strrchr(own, '/') = 0;
-	const char *path = getenv("LD_LIBRARY_PATH");
-	struct text longer = { 0 };
-	text_printf(&longer, "%s%s%s", own, path ? ":" : "", path ? path : "");
-	setenv("LD_LIBRARY_PATH", longer.p, 1);
+	const char *others = getenv("LD_PRELOAD");
+	struct text all = { 0 };
+	text_printf(&all, "%s/libunhang-kfd.so%s%s", own, others ? ":" : "", others ? others : "");
+	setenv("LD_PRELOAD", all.p, 1);
 	setenv("UNHANG_CONTAINER", "no", 0); // its driver numbers processes as its /proc does
-	text_free(&longer);
+	text_free(&all);
 }
 
 __attribute__((noreturn)) static void become_command(struct run *r, pid_t parent)

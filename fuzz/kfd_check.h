@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "emulator/guest/guest.h"
-#include "emulator/thunk/thunk.h"
+#include "emulator/preload/state.h"
 #include "scenario_check.h"
 
 /** NULL, or what is wrong. */
@@ -32,7 +32,7 @@ static inline const char *plan_complaint(const char *data, size_t size)
 /** The bytes are what is in memory where a packet says that its kernel is. */
 static inline const char *code_in_memory_complaint(const char *data, size_t size, size_t *ret_kernels)
 {
-	struct thunk *t = mem_alloc(sizeof(*t));
+	struct kmt *t = mem_alloc(sizeof(*t));
 	struct kmt_block block = { .base = 0x700000000000, .size = size, .file = -1 };
 	struct kmt_block *b = &block;
 	const char *wrong = NULL;

@@ -42,7 +42,7 @@ class Jobs:
         self.code = older_object(where)
 
     def environment(self, recorder=True, **settings):
-        base = {**self.unhang.environment, "PYTHONPATH": str(PYTHON), "LD_LIBRARY_PATH": str(self.library.parent), "UNHANG_KFD": "gpu gfx90a",
+        base = {**self.unhang.environment, "PYTHONPATH": str(PYTHON), "LD_PRELOAD": str(self.library.parent / "libunhang-kfd.so"), "UNHANG_KFD": "gpu gfx90a",
                 "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", "UNHANG_RECORDING": f"{self.where}/%p.recording", "UNHANG_KEEP": "1000"}
         return {**base, **({"HSA_TOOLS_LIB": str(self.library)} if recorder else {}), **settings}
 
@@ -239,7 +239,7 @@ def main():
     try:
         test_off(t, jobs)
         test_site(t, jobs)
-        if not pathlib.Path(jobs.library.parent / "libhsakmt.so.1").exists() or ctypes.util.find_library("amdhip64") is None:
+        if not pathlib.Path(jobs.library.parent / "libunhang-kfd.so").exists() or ctypes.util.find_library("amdhip64") is None:
             t.skip("launches below operations", "no libamdhip64 here: tools/install-packages test installs it where the distribution has it")
             return t.end()
         for test in (test_decorator, test_filters, test_types, test_levels, test_hang, test_fault):

@@ -132,7 +132,7 @@ def main():
     if not shutil.which("hipcc") or not programs.library.exists() or programs.compile():
         t.skip("failing jobs", "no hipcc here")
     else:
-        unhang.environment["LD_LIBRARY_PATH"] = str(programs.library.parent)
+        unhang.environment["LD_PRELOAD"] = str(programs.library)
         test_jobs(t, unhang, programs)
         test_hang(t, unhang, programs)
     t.end()

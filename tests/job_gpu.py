@@ -434,7 +434,7 @@ def check_oom(t, j, group):
 
 def test_namespaces(t, j):
     """Processes whose numbers are others elsewhere, and a process without our variables."""
-    done = j.go(OPEN, f"env -i LD_LIBRARY_PATH=$LD_LIBRARY_PATH UNHANG_KFD=\"$UNHANG_KFD\" $P series 3 , wait , abort")
+    done = j.go(OPEN, f"env -i LD_PRELOAD=$LD_PRELOAD UNHANG_KFD=\"$UNHANG_KFD\" $P series 3 , wait , abort")
     lacking = done.tries[0]["lacking"] or ""
     t.ok(j.programs.program.name in lacking and "did not have our variables" in lacking, "who drops our variables is named", done.tries[0])
     own = ["unshare", "--pid", "--fork", "--mount-proc"]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The KFD without silicon: HIP programs, compiled here by hipcc, on ROCm's own runtime over our libhsakmt.so.1."""
+"""The KFD without silicon: HIP programs, compiled here by hipcc, on ROCm's own runtime, with our KFD before libc."""
 import fcntl
 import pathlib
 import re
@@ -35,7 +35,7 @@ class Programs:
 
     def __init__(self, unhang):
         self.unhang = unhang
-        self.library = pathlib.Path(unhang.binary).parent / "libhsakmt.so.1"
+        self.library = pathlib.Path(unhang.binary).parent / "libunhang-kfd.so"
         self.program, self.module, self.code = (unhang.directory / name for name in ("programs", "module.co", "code.co"))
 
     def compile(self):
@@ -57,7 +57,7 @@ class Programs:
         return ""
 
     def environment(self, plan):
-        return {**self.unhang.environment, "LD_LIBRARY_PATH": str(self.library.parent), "UNHANG_KFD": plan}
+        return {**self.unhang.environment, "LD_PRELOAD": str(self.library), "UNHANG_KFD": plan}
 
     def run(self, plan, *arguments, **more):
         return subprocess.run([self.program, *map(str, arguments)], capture_output=True, text=True, timeout=60,

@@ -523,7 +523,7 @@ def test_buffers(t, r):
         t.same((job.returncode, job.out, job.err), (0, f"{said}\n", ""), f"{mode}: as without the recorder")
         if mode == "others-buffer":
             t.same([len(p["statistics"]) for p in fills(r, job)], [1, 1, 1], "and a buffer of another GPU is read")
-    for what, more in (("the recorder is loaded each time", {}), ("it stays", {"LD_PRELOAD": str(r.library)})):
+    for what, more in (("the recorder is loaded each time", {}), ("it stays", {"LD_PRELOAD": f"{r.programs.library} {r.library}"})):
         shutil.rmtree(r.where / "dumps")
         job = r.run(kfd.CLOSED, "again", r.programs.code, 4, **dumps, **more)
         t.same((job.returncode, job.out, [line for line in job.err.splitlines() if line.startswith("unhang")]), (0, "again 4\n", []), f"a runtime that is started four times; {what}")
@@ -562,7 +562,7 @@ def test_races(t, r):
     library, sanitizer = r.library.parent / "librecorder-threads.so", subprocess.run(["gcc", "-print-file-name=libtsan.so"], capture_output=True, text=True).stdout.strip()
     if not library.exists() or not os.path.isabs(sanitizer):
         return t.skip("the recorder's own races", "no ThreadSanitizer here")
-    options = {"HSA_TOOLS_LIB": str(library), "LD_PRELOAD": sanitizer, "TSAN_OPTIONS": "exitcode=66 ignore_noninstrumented_modules=1 report_thread_leaks=0", "UNHANG_DUMPS": str(r.where / "dumps")}
+    options = {"HSA_TOOLS_LIB": str(library), "LD_PRELOAD": f"{sanitizer} {r.programs.library}", "TSAN_OPTIONS": "exitcode=66 ignore_noninstrumented_modules=1 report_thread_leaks=0", "UNHANG_DUMPS": str(r.where / "dumps")}
     for level in (5, 10):
         job = r.run(kfd.CLOSED, "ends", r.programs.code, "exit", level=level, **options)
         t.same((job.returncode, job.out, job.err.count("ThreadSanitizer")), (7, "ends\n", 0), f"level {level}: threads, and queues that come and go, without a race")

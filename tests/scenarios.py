@@ -41,7 +41,7 @@ def cells(text):
 
 def examples():
     for text in indented(DOCUMENT):
-        if not text.startswith(("unhang", "SECONDS", "LD_LIBRARY_PATH")):
+        if not text.startswith(("unhang", "SECONDS", "LD_PRELOAD")):
             yield text, whole(text)
     gpu, _, rest = DOCUMENT.partition("\n## process NAME")
     part = rest.partition("\n## part NAME")[2]

@@ -1,5 +1,6 @@
 // The emulated KFD from inside: plans, code in memory, memory, events, and what the machine makes of what guests tell.
 #include <elf.h>
+#include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +12,6 @@
 #include "base/cleanup.h"
 #include "emulator/guest/guest.h"
 #include "emulator/machine.h"
-#include "emulator/thunk/interface.h"
 #include "kfd_check.h"
 
 static const char plan_text[] =
@@ -122,152 +122,251 @@ static void damaged_code_does_no_harm(void **state)
 
 // --- memory ---
 
-static bool reaches(uint32_t node, uint64_t address, bool write, uint64_t *ret_size)
+enum { FIRST = 0x5000, SECOND = 0x5001 }; // the GPUs' numbers
+
+static int call(unsigned number, void *arguments, size_t size)
 {
-	struct thunk *t = thunk_get();
+	return kfd_ioctl(kfd_begin(), _IOC(_IOC_READ | _IOC_WRITE, 'K', number, size), arguments);
+}
+#define CALL(number, arguments) call(number, arguments, sizeof(*(arguments)))
+
+static bool reaches(unsigned gpu, uint64_t address, bool write, uint64_t *ret_size)
+{
+	struct kmt *t = kfd_begin();
 	pthread_rwlock_rdlock(&t->memory);
-	bool there = memory_reach(t, node, address, write, ret_size);
+	bool there = memory_reach(t, kfd_gpu(t, gpu), address, write, ret_size);
 	pthread_rwlock_unlock(&t->memory);
 	return there;
 }
 
-static void memory_is_reached_where_it_is_mapped(void **state)
+static int map(uint64_t handle, uint32_t gpu, bool mapped)
 {
-	void *p = NULL;
-	uint64_t size = 0, other = 0;
-	uint32_t first = 1, both[] = { 1, 2 };
-	(void)state;
-	assert_int_equal(hsaKmtAllocMemory(1, 2 * KMT_PAGE, KMT_MEMORY_HOST, &p), KMT_SUCCESS);
-	uint64_t at = (uintptr_t)p;
-	assert_false(reaches(1, at, false, &size));
-	assert_int_equal(hsaKmtMapMemoryToGPUNodes(p, 2 * KMT_PAGE, &other, 0, 1, &first), KMT_SUCCESS);
-	assert_int_equal(other, at);
-	assert_true(reaches(1, at + 1, true, &size));
-	assert_int_equal(size, 2 * KMT_PAGE - 1);
-	assert_false(reaches(2, at, false, &size));
-	assert_false(reaches(1, at - 1, false, &size));
-	assert_true(reaches(1, at + 2 * KMT_PAGE - 1, false, &size));
-	assert_int_equal(size, 1);
-	assert_false(reaches(1, at + 2 * KMT_PAGE, false, &size));
-	assert_int_equal(hsaKmtMapMemoryToGPUNodes(p, 2 * KMT_PAGE, &other, 0, 2, both), KMT_SUCCESS);
-	assert_true(reaches(2, at, false, &size));
-	assert_int_equal(hsaKmtUnmapMemoryToGPU(p), KMT_SUCCESS);
-	assert_false(reaches(2, at, false, &size));
-	assert_int_equal(hsaKmtFreeMemory((char *)p + KMT_PAGE, KMT_PAGE), KMT_INVALID_PARAMETER);
-	assert_int_equal(hsaKmtFreeMemory(p, 2 * KMT_PAGE), KMT_SUCCESS);
-	assert_int_equal(hsaKmtFreeMemory(p, 2 * KMT_PAGE), KMT_INVALID_PARAMETER);
-	assert_int_equal(hsaKmtAllocMemory(1, KMT_PAGE - 1, 0, &p), KMT_INVALID_PARAMETER);
-	assert_int_equal(hsaKmtAllocMemory(7, KMT_PAGE, 0, &p), KMT_INVALID_PARAMETER);
-	assert_int_equal(hsaKmtAllocMemory(2, UINT64_C(9) << 30, 0, &p), KMT_NO_MEMORY);
+	struct kfd_ioctl_map_memory_to_gpu_args a = { .handle = handle,
+						      .device_ids_array_ptr = (uintptr_t)&gpu,
+						      .n_devices = 1 };
+	int result = CALL(mapped ? KMT_MAP_MEMORY_TO_GPU : KMT_UNMAP_MEMORY_FROM_GPU, &a);
+	assert_int_equal(a.n_success, 1);
+	return result;
 }
 
-static void registered_memory_has_an_address_of_its_own(void **state)
+static void memory_is_reached_where_it_is_mapped(void **state)
 {
-	_Alignas(64) char own[3 * KMT_PAGE];
-	struct kmt_pointer info;
-	uint64_t gpu = 0, size;
-	uint32_t node = 1;
+	const uint64_t at = 0x200000000000;
+	uint64_t size = 0;
+	struct kfd_ioctl_alloc_memory_of_gpu_args a = { .va_addr = at,
+							.size = 2 * KMT_PAGE,
+							.gpu_id = FIRST,
+							.flags = KFD_IOC_ALLOC_MEM_FLAGS_VRAM |
+								 KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE };
 	(void)state;
-	char *p = own + 100;
-	assert_int_equal(hsaKmtRegisterMemoryWithFlags(p, KMT_PAGE, 0), KMT_SUCCESS);
-	assert_int_equal(hsaKmtMapMemoryToGPUNodes(p, KMT_PAGE, &gpu, 0, 1, &node), KMT_SUCCESS);
-	assert_int_not_equal(gpu, (uintptr_t)p);
-	assert_int_equal(gpu % KMT_PAGE, (uintptr_t)p % KMT_PAGE);
-	assert_true(reaches(1, gpu, true, &size));
-	assert_false(reaches(1, (uintptr_t)p, false, &size));
-	assert_int_equal(hsaKmtQueryPointerInfo(p + 5, &info), KMT_SUCCESS);
-	assert_true(info.type == KMT_POINTER_USER && info.host == p && info.gpu == gpu && info.size == KMT_PAGE);
-	assert_int_equal(hsaKmtRegisterMemoryWithFlags(p, KMT_PAGE, 0), KMT_SUCCESS); // twice
-	assert_int_equal(hsaKmtDeregisterMemory(p), KMT_SUCCESS);
-	assert_true(reaches(1, gpu, true, &size));
-	assert_int_equal(hsaKmtDeregisterMemory(p), KMT_SUCCESS);
-	assert_false(reaches(1, gpu, true, &size));
-	assert_int_equal(hsaKmtDeregisterMemory(p), KMT_INVALID_PARAMETER);
-	assert_int_equal(hsaKmtQueryPointerInfo(p, &info), KMT_ERROR);
-	assert_int_equal(info.type, KMT_POINTER_UNKNOWN);
+	assert_int_equal(CALL(KMT_ALLOC_MEMORY_OF_GPU, &a), 0);
+	assert_false(reaches(FIRST, at, false, &size));
+	assert_int_equal(map(a.handle, FIRST, true), 0);
+	assert_true(reaches(FIRST, at + 1, true, &size));
+	assert_int_equal(size, 2 * KMT_PAGE - 1);
+	assert_false(reaches(SECOND, at, false, &size));
+	assert_false(reaches(FIRST, at - 1, false, &size));
+	assert_true(reaches(FIRST, at + 2 * KMT_PAGE - 1, false, &size));
+	assert_int_equal(size, 1);
+	assert_false(reaches(FIRST, at + 2 * KMT_PAGE, false, &size));
+	assert_int_equal(map(a.handle, SECOND, true), 0);
+	assert_true(reaches(SECOND, at, false, &size));
+	assert_int_equal(map(a.handle, SECOND, false), 0);
+	assert_false(reaches(SECOND, at, false, &size));
+	struct kmt_available left = { .gpu_id = FIRST };
+	assert_int_equal(CALL(KMT_AVAILABLE_MEMORY, &left), 0);
+	assert_int_equal(left.bytes, (UINT64_C(16) << 30) - 2 * KMT_PAGE);
+	assert_int_equal(CALL(KMT_FREE_MEMORY_OF_GPU, &a.handle), 0);
+	assert_int_equal(CALL(KMT_FREE_MEMORY_OF_GPU, &a.handle), -EINVAL);
+	assert_false(reaches(FIRST, at, false, &size));
+	struct kfd_ioctl_alloc_memory_of_gpu_args wrong = a;
+	wrong.size = KMT_PAGE - 1;
+	assert_int_equal(CALL(KMT_ALLOC_MEMORY_OF_GPU, &wrong), -EINVAL);
+	wrong = a;
+	wrong.gpu_id = 7;
+	assert_int_equal(CALL(KMT_ALLOC_MEMORY_OF_GPU, &wrong), -EINVAL);
+	wrong = a;
+	wrong.gpu_id = SECOND;
+	wrong.size = UINT64_C(9) << 30;
+	assert_int_equal(CALL(KMT_ALLOC_MEMORY_OF_GPU, &wrong), -ENOMEM);
+}
+
+static void the_programs_own_memory_has_an_address_of_its_own(void **state)
+{
+	_Alignas(KMT_PAGE) static char own[KMT_PAGE] = "own";
+	const uint64_t at = 0x200000000000;
+	uint64_t size;
+	struct kfd_ioctl_alloc_memory_of_gpu_args a = { .va_addr = at,
+							.size = KMT_PAGE,
+							.mmap_offset = (uintptr_t)own,
+							.gpu_id = FIRST,
+							.flags = KFD_IOC_ALLOC_MEM_FLAGS_USERPTR };
+	(void)state;
+	assert_int_equal(CALL(KMT_ALLOC_MEMORY_OF_GPU, &a), 0);
+	assert_int_equal(map(a.handle, FIRST, true), 0);
+	assert_true(reaches(FIRST, at, false, &size));
+	assert_false(reaches(FIRST, at, true, &size)); // it was not said to be writable
+	assert_false(reaches(FIRST, (uintptr_t)own, false, &size));
+	assert_ptr_equal(memory_reach(kfd_begin(), kfd_gpu(kfd_begin(), FIRST), at, false, &size), own);
+	assert_int_equal(CALL(KMT_FREE_MEMORY_OF_GPU, &a.handle), 0);
+	assert_string_equal(own, "own");
 }
 
 static void what_is_said_of_ranges_is_answered(void **state)
 {
-	struct kmt_svm_attribute set[] = { { KMT_SVM_ACCESS, 1 }, { KMT_SVM_PREFERRED, 2 }, { KMT_SVM_SET_FLAGS, 3 } };
-	struct kmt_svm_attribute ask[] = {
-		{ KMT_SVM_ACCESS, 1 }, { KMT_SVM_ACCESS, 2 }, { KMT_SVM_PREFERRED, 0 }, { KMT_SVM_SET_FLAGS, 0 }
-	};
 	_Alignas(KMT_PAGE) static char own[2 * KMT_PAGE];
+	struct {
+		struct kfd_ioctl_svm_args head;
+		struct kfd_ioctl_svm_attribute list[4];
+	} a = { { (uintptr_t)own, sizeof(own), KFD_IOCTL_SVM_OP_SET_ATTR, 3 },
+		{ { KFD_IOCTL_SVM_ATTR_ACCESS, FIRST },
+		  { KFD_IOCTL_SVM_ATTR_PREFERRED_LOC, SECOND },
+		  { KFD_IOCTL_SVM_ATTR_SET_FLAGS, 3 } } };
 	uint64_t size;
 	(void)state;
-	assert_int_equal(hsaKmtSVMSetAttr(own, sizeof(own), 3, set), KMT_SUCCESS);
-	assert_int_equal(hsaKmtSVMGetAttr(own + KMT_PAGE, KMT_PAGE, 4, ask), KMT_SUCCESS);
-	assert_int_equal(ask[0].type, KMT_SVM_ACCESS);
-	assert_int_equal(ask[1].type, KMT_SVM_NO_ACCESS);
-	assert_true(ask[2].value == 2 && ask[3].value == 3);
-	assert_true(reaches(1, (uintptr_t)own, true, &size));
-	assert_false(reaches(2, (uintptr_t)own, true, &size));
-	set[0].type = KMT_SVM_NO_ACCESS;
-	assert_int_equal(hsaKmtSVMSetAttr(own, sizeof(own), 1, set), KMT_SUCCESS);
-	assert_false(reaches(1, (uintptr_t)own, true, &size));
-	assert_int_equal(hsaKmtSVMSetAttr(own + 1, sizeof(own), 1, set), KMT_INVALID_PARAMETER);
+	assert_int_equal(CALL(KMT_SVM, &a), 0);
+	assert_true(reaches(FIRST, (uintptr_t)own, true, &size));
+	assert_false(reaches(SECOND, (uintptr_t)own, true, &size));
+	__typeof__(a) ask = { { (uintptr_t)own + KMT_PAGE, KMT_PAGE, KFD_IOCTL_SVM_OP_GET_ATTR, 4 },
+			      { { KFD_IOCTL_SVM_ATTR_ACCESS, FIRST },
+				{ KFD_IOCTL_SVM_ATTR_ACCESS, SECOND },
+				{ KFD_IOCTL_SVM_ATTR_PREFERRED_LOC, 0 },
+				{ KFD_IOCTL_SVM_ATTR_SET_FLAGS, 0 } } };
+	assert_int_equal(CALL(KMT_SVM, &ask), 0);
+	assert_int_equal(ask.list[0].type, KFD_IOCTL_SVM_ATTR_ACCESS);
+	assert_int_equal(ask.list[1].type, KFD_IOCTL_SVM_ATTR_NO_ACCESS);
+	assert_true(ask.list[2].value == SECOND && ask.list[3].value == 3);
+	a.list[0].type = KFD_IOCTL_SVM_ATTR_NO_ACCESS;
+	assert_int_equal(CALL(KMT_SVM, &a), 0);
+	assert_false(reaches(FIRST, (uintptr_t)own, true, &size));
+	a.head.start_addr++;
+	assert_int_equal(CALL(KMT_SVM, &a), -EINVAL);
+}
+
+// --- calls ---
+
+static void callers_of_other_versions_get_what_both_know(void **state)
+{
+	struct {
+		uint32_t version[2], behind;
+	} v = { { 0 }, 7 };
+	(void)state;
+	assert_int_equal(call(KMT_GET_VERSION, &v, 4), 0); // shorter
+	assert_true(v.version[0] == 1 && !v.version[1]);
+	assert_int_equal(call(KMT_GET_VERSION, &v, 8), 0);
+	assert_true(v.version[1] && v.behind == 7);
+	assert_int_equal(call(0x7f, &v, 8), -EINVAL);
+	assert_int_equal(kfd_ioctl(kfd_begin(), _IO('d', 1), &v), -EINVAL);
+}
+
+static void sysfs_has_what_the_plan_has(void **state)
+{
+	static const struct {
+		const char *path, *holds;
+	} files[] = { { "/sys/class/kfd/kfd/topology/nodes", "0\n1\n2\n" },
+		      { "/sys/class/kfd/kfd/topology/nodes/1/gpu_id", "20480\n" },
+		      { "/sys/devices/virtual/kfd/kfd/topology/nodes/2/properties", "gfx_target_version 100300\n" },
+		      { "/sys/devices/virtual/kfd/kfd/topology/nodes/2/p2p_links/0/properties", "node_to 1\n" },
+		      { "/sys/dev/char/226:129/device/drm", "renderD129\n" } };
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		struct text text = { 0 };
+		assert_true(files_look(kfd_begin(), files[i].path, &text) &&
+			    str_find(text_str(&text), str_z(files[i].holds)) >= 0);
+		text_free(&text);
+	}
+	static const char *const none[] = { "/sys/class/kfd/kfd/topology/nodes/3/gpu_id",
+					    "/sys/class/kfd/kfd/topology/nodes/1/p2p_links/1/properties",
+					    "/sys/class/kfd/kfd/topology/nodes/x", "/sys/dev/char/226:130/device/drm",
+					    "/sys/class/kfd" };
+	for (size_t i = 0; i < ARRAY_SIZE(none); i++) {
+		struct text text = { 0 };
+		assert_int_equal(files_look(kfd_begin(), none[i], &text), KMT_NO_FILE);
+		text_free(&text);
+	}
 }
 
 // --- events ---
 
-static void *wait_for(void *event) { return (void *)(intptr_t)hsaKmtWaitOnEvent(event, 60000); }
+static uint32_t new_event(uint32_t type, bool manual)
+{
+	struct kfd_ioctl_create_event_args a = { .event_type = type, .auto_reset = !manual };
+	assert_int_equal(CALL(KMT_CREATE_EVENT, &a), 0);
+	return a.event_id;
+}
+
+static int wait_for_events(struct kfd_event_data *events, uint32_t n, bool all, uint32_t ms)
+{
+	struct kfd_ioctl_wait_events_args a = {
+		.events_ptr = (uintptr_t)events, .num_events = n, .wait_for_all = all, .timeout = ms
+	};
+	int result = CALL(KMT_WAIT_EVENTS, &a);
+	return result ? result : (int)a.wait_result;
+}
+
+static int wait_for(uint32_t id, uint32_t ms)
+{
+	return wait_for_events(&(struct kfd_event_data){ .event_id = id }, 1, true, ms);
+}
+
+static void *wait_in_thread(void *event) { return (void *)(intptr_t)wait_for((uint32_t)(uintptr_t)event, 60000); }
 
 /** Until both wait: they are counted where the driver counts them. */
-static void until_waiting(const struct kmt_event *e, unsigned n)
+static void until_waiting(uint32_t id, unsigned n)
 {
-	struct thunk *t = thunk_get();
+	struct kmt *t = kfd_begin();
 	for (unsigned waiting = 0; waiting < n; sleep_seconds(0.001)) {
 		pthread_mutex_lock(&t->lock);
-		waiting = t->slots[e->id]->waiters;
+		waiting = t->slots[id]->waiters;
 		pthread_mutex_unlock(&t->lock);
 	}
 }
 
 static void events_wake_who_waits(void **state)
 {
-	struct kmt_event_wanted wanted = { .type = KMT_EVENT_SIGNAL };
-	struct kmt_event *e, *f;
+	uint32_t e = new_event(KFD_IOC_EVENT_SIGNAL, false), f = new_event(KFD_IOC_EVENT_SIGNAL, true);
 	pthread_t threads[2];
 	(void)state;
-	assert_int_equal(hsaKmtCreateEvent(&wanted, false, false, &e), KMT_SUCCESS);
-	assert_int_equal(hsaKmtCreateEvent(&wanted, true, false, &f), KMT_SUCCESS);
-	assert_int_equal(hsaKmtWaitOnEvent(e, 1), KMT_WAIT_TIMEOUT);
-	hsaKmtSetEvent(e);
-	assert_int_equal(hsaKmtWaitOnEvent(e, 0), KMT_SUCCESS);
-	assert_int_equal(hsaKmtWaitOnEvent(e, 0), KMT_WAIT_TIMEOUT); // it was taken
+	assert_int_equal(wait_for(e, 1), KFD_IOC_WAIT_RESULT_TIMEOUT);
+	assert_int_equal(CALL(KMT_SET_EVENT, &e), 0);
+	assert_int_equal(wait_for(e, 0), KFD_IOC_WAIT_RESULT_COMPLETE);
+	assert_int_equal(wait_for(e, 0), KFD_IOC_WAIT_RESULT_TIMEOUT); // it was taken
 	for (size_t i = 0; i < 2; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, wait_for, e), 0);
+		assert_int_equal(pthread_create(&threads[i], NULL, wait_in_thread, (void *)(uintptr_t)e), 0);
 	until_waiting(e, 2);
-	hsaKmtSetEvent(e);
+	CALL(KMT_SET_EVENT, &e);
 	for (size_t i = 0; i < 2; i++) {
 		void *status;
 		assert_int_equal(pthread_join(threads[i], &status), 0);
 		assert_null(status);
 	}
-	hsaKmtSetEvent(f);
-	struct kmt_event *all[] = { e, f };
-	assert_int_equal(hsaKmtWaitOnMultipleEvents(all, 2, false, 0), KMT_SUCCESS);
-	assert_int_equal(hsaKmtWaitOnMultipleEvents(all, 2, true, 1), KMT_WAIT_TIMEOUT);
-	assert_int_equal(hsaKmtWaitOnEvent(f, 0), KMT_SUCCESS); // it stays set
-	hsaKmtDestroyEvent(e);
-	hsaKmtDestroyEvent(f);
+	CALL(KMT_SET_EVENT, &f);
+	struct kfd_event_data all[] = { { .event_id = e }, { .event_id = f } };
+	assert_int_equal(wait_for_events(all, 2, false, 0), KFD_IOC_WAIT_RESULT_COMPLETE);
+	assert_int_equal(wait_for_events(all, 2, true, 1), KFD_IOC_WAIT_RESULT_TIMEOUT);
+	assert_int_equal(wait_for(f, 0), KFD_IOC_WAIT_RESULT_COMPLETE); // it stays set
+	CALL(KMT_RESET_EVENT, &f);
+	assert_int_equal(wait_for(f, 0), KFD_IOC_WAIT_RESULT_TIMEOUT);
+	struct kfd_event_data aged = { .event_id = e, .last_event_age = 1 };
+	assert_int_equal(wait_for_events(&aged, 1, true, 0), KFD_IOC_WAIT_RESULT_COMPLETE); // it was set since it was that old
+	assert_int_equal(aged.last_event_age, 3);
+	assert_int_equal(wait_for_events(&aged, 1, true, 0), KFD_IOC_WAIT_RESULT_TIMEOUT);
+	assert_int_equal(CALL(KMT_DESTROY_EVENT, &e), 0);
+	assert_int_equal(CALL(KMT_DESTROY_EVENT, &f), 0);
+	assert_int_equal(CALL(KMT_DESTROY_EVENT, &f), -EINVAL);
+	assert_int_equal(wait_for(f, 0), -EIO);
 }
 
 static void faults_come_with_their_events(void **state)
 {
-	struct kmt_event_wanted wanted = { .type = KMT_EVENT_MEMORY };
-	struct kmt_fault fault = {
-		.node = 2, .address = 0x7f0000001000, .failure = KMT_FAULT_NOT_PRESENT, .severity = KMT_FAULT_FATAL
-	};
-	struct kmt_event *e;
+	struct kfd_hsa_memory_exception_data fault = { .failure = { .NotPresent = 1 }, .va = 0x7f0000001000, .gpu_id = SECOND };
+	uint32_t e = new_event(KFD_IOC_EVENT_MEMORY, true);
 	(void)state;
-	assert_int_equal(hsaKmtCreateEvent(&wanted, true, false, &e), KMT_SUCCESS);
-	event_fault(thunk_get(), &fault);
-	assert_int_equal(e->fault.address, 0); // the runtime sees it when its wait ends
-	assert_int_equal(hsaKmtWaitOnEvent(e, 0), KMT_SUCCESS);
-	assert_true(e->fault.address == fault.address && e->fault.node == 2 && e->fault.severity == KMT_FAULT_FATAL);
-	hsaKmtDestroyEvent(e);
+	event_fault(kfd_begin(), &fault);
+	struct kfd_event_data told = { .event_id = e };
+	assert_int_equal(wait_for_events(&told, 1, true, 0), KFD_IOC_WAIT_RESULT_COMPLETE);
+	assert_memory_equal(&told.memory_exception_data, &fault, sizeof(fault));
+	CALL(KMT_DESTROY_EVENT, &e);
 }
 
 // --- guests ---
@@ -376,15 +475,17 @@ int main(void)
 		cmocka_unit_test(kernels_are_found_in_memory),
 		cmocka_unit_test(damaged_code_does_no_harm),
 		cmocka_unit_test(memory_is_reached_where_it_is_mapped),
-		cmocka_unit_test(registered_memory_has_an_address_of_its_own),
+		cmocka_unit_test(the_programs_own_memory_has_an_address_of_its_own),
 		cmocka_unit_test(what_is_said_of_ranges_is_answered),
+		cmocka_unit_test(callers_of_other_versions_get_what_both_know),
+		cmocka_unit_test(sysfs_has_what_the_plan_has),
 		cmocka_unit_test(events_wake_who_waits),
 		cmocka_unit_test(faults_come_with_their_events),
 		cmocka_unit_test(the_machine_shows_guests),
 		cmocka_unit_test(whatever_guests_tell_is_taken_or_refused),
 	};
 	setenv("UNHANG_KFD", "gpu gfx90a; gpu gfx1030 vram 8G", 1);
-	if (hsaKmtOpenKFD() != KMT_SUCCESS)
+	if (!kfd_begin())
 		return 1;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
 #include "base/cleanup.h"
 #include "emulator/guest/guest.h"
 #include "emulator/server.h"
-#include "emulator/thunk/tell.h"
+#include "emulator/preload/tell.h"
 
 enum { STATUS_BYTES = 4096 };
 

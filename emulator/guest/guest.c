@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "emulator/machine.h"
-#include "emulator/thunk/plan.h"
+#include "emulator/preload/plan.h"
 
 enum { PASID_FIRST = 0x8001, GUEST_VMID = 8, AMD_QUEUE_READ = 0x80, KERN_ERROR = 3, BUSY_WAVES_MOST = 64 };
 

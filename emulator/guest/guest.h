@@ -1,5 +1,5 @@
-// Guests: processes of the command that use the emulated KFD through our libhsakmt.so.1 (emulator/thunk/). They come and go, and tell what
-// they do in lines of text (thunk/tell.h); the machine shows it as it shows what a scenario says.
+// Guests: processes of the command that use the emulated KFD (emulator/preload/). They come and go, and tell what
+// they do in lines of text (preload/tell.h); the machine shows it as it shows what a scenario says.
 #pragma once
 
 #include "emulator/model.h"

@@ -1,5 +1,5 @@
 // A kernel's run: which one it is, what the plan says of it, and what its stand-in does.
-#include "emulator/thunk/thunk.h"
+#include "emulator/preload/state.h"
 
 /** What is found out about a packet while the lock `memory` is held. */
 struct kmt_found {
@@ -20,29 +20,28 @@ static bool due(struct plan_rule *r, struct str symbol)
 	return !r->nth || r->nth == seen;
 }
 
-static void set_fault(struct kmt_run *r, uint64_t address, bool write, uint32_t failure)
+static void set_fault(struct kmt_run *r, uint64_t address, bool write, bool present)
 {
 	r->faulted = true;
 	r->write = write;
 	r->address = address;
-	r->fault = (struct kmt_fault){ .node = r->queue->gpu->node,
-				       .address = address & ~(uint64_t)(KMT_PAGE - 1),
-				       .failure = failure,
-				       .severity = KMT_FAULT_FATAL };
+	r->fault = (struct kfd_hsa_memory_exception_data){ .gpu_id = r->queue->gpu->id,
+							   .va = address & ~(uint64_t)(KMT_PAGE - 1),
+							   .failure = { .NotPresent = !present, .ReadOnly = present } };
 }
 
 /** The command processor reads the descriptor, the kernel its arguments: both fault where nothing is mapped. */
 static void copy_arguments(struct kmt_run *r, const struct kmt_kernel *kernel, const struct standin *standin, uint64_t address)
 {
 	uint64_t there = 0;
-	const char *from = memory_reach(r->thunk, r->queue->gpu->node, address, false, &there);
+	const char *from = memory_reach(r->kfd, r->queue->gpu, address, false, &there);
 	size_t wanted = kernel ? kernel->argument_bytes : standin ? standin->argument_bytes : 0;
 	r->argument_bytes = wanted < sizeof(r->arguments) ? wanted : sizeof(r->arguments);
 	r->argument_bytes = r->argument_bytes < there ? r->argument_bytes : (size_t)there;
 	if (from)
 		memcpy(r->arguments, from, r->argument_bytes);
 	else if (wanted)
-		set_fault(r, address, false, KMT_FAULT_NOT_PRESENT);
+		set_fault(r, address, false, false);
 }
 
 static unsigned waves_of(const struct plan_gpu *g, const struct aql_kernel *p)
@@ -54,7 +53,7 @@ static unsigned waves_of(const struct plan_gpu *g, const struct aql_kernel *p)
 
 static void find(struct kmt_run *r, const struct aql_kernel *packet, struct kmt_found *ret)
 {
-	struct thunk *t = r->thunk;
+	struct kmt *t = r->kfd;
 	bool unread = false;
 	pthread_rwlock_rdlock(&t->memory);
 	const struct kmt_kernel *kernel = code_kernel(t, packet->object, &unread);
@@ -64,14 +63,14 @@ static void find(struct kmt_run *r, const struct aql_kernel *packet, struct kmt_
 		code_read(t, packet->object);
 		kernel = code_kernel(t, packet->object, &unread);
 	}
-	ret->standin = kernel ? kernel->standin : standin_of_code(t, r->queue->gpu->node, packet->object);
+	ret->standin = kernel ? kernel->standin : standin_of_code(t, r->queue->gpu, packet->object);
 	for (size_t i = 0; i < t->plan.nrules; i++)
 		if (due(&t->plan.rules[i], kernel ? kernel->symbol : (struct str){ 0 }))
 			ret->rules[ret->nrules++] = &t->plan.rules[i];
-	if (memory_reach(t, r->queue->gpu->node, packet->object, false, &(uint64_t){ 0 }))
+	if (memory_reach(t, r->queue->gpu, packet->object, false, &(uint64_t){ 0 }))
 		copy_arguments(r, kernel, ret->standin, packet->arguments);
 	else
-		set_fault(r, packet->object, false, KMT_FAULT_NOT_PRESENT);
+		set_fault(r, packet->object, false, false);
 	r->entry = kernel ? kernel->entry : packet->object;
 	r->waves = waves_of(r->queue->gpu, packet);
 	pthread_rwlock_unlock(&t->memory);
@@ -80,18 +79,18 @@ static void find(struct kmt_run *r, const struct aql_kernel *packet, struct kmt_
 void *run_reach(struct kmt_run *r, uint64_t address, uint64_t size, bool write)
 {
 	uint64_t there = 0;
-	uint32_t node = r->queue->gpu->node;
+	const struct plan_gpu *g = r->queue->gpu;
 	if (r->faulted || r->exception)
 		return NULL;
-	char *p = memory_reach(r->thunk, node, address, write, &there);
+	char *p = memory_reach(r->kfd, g, address, write, &there);
 	if (p && size <= there)
 		return p;
 	if (p)
-		set_fault(r, address + there, write, KMT_FAULT_NOT_PRESENT);
-	else if (write && memory_reach(r->thunk, node, address, false, &there))
-		set_fault(r, address, write, KMT_FAULT_READ_ONLY);
+		set_fault(r, address + there, write, false);
+	else if (write && memory_reach(r->kfd, g, address, false, &there))
+		set_fault(r, address, write, true);
 	else
-		set_fault(r, address, write, KMT_FAULT_NOT_PRESENT);
+		set_fault(r, address, write, false);
 	return NULL;
 }
 
@@ -115,14 +114,13 @@ static bool obey(struct kmt_run *r, const struct kmt_found *found)
 			sleep_seconds(rule->seconds);
 			break;
 		case PLAN_HANG:
-			thunk_tell(r->thunk, "hang %u pc 0x%llx waves %u", r->queue->id, (unsigned long long)r->entry,
-				   r->waves);
+			kfd_tell(r->kfd, "hang %u pc 0x%llx waves %u", r->queue->id, (unsigned long long)r->entry, r->waves);
 			return false;
 		case PLAN_EXCEPTION:
 			r->exception = rule->code;
 			break;
 		case PLAN_FAULT:
-			set_fault(r, planned_address(r, rule), rule->write, KMT_FAULT_NOT_PRESENT);
+			set_fault(r, planned_address(r, rule), rule->write, false);
 			break;
 		}
 	}
@@ -133,9 +131,8 @@ static bool obey(struct kmt_run *r, const struct kmt_found *found)
 static void report(struct kmt_run *r)
 {
 	if (r->faulted) {
-		thunk_tell(r->thunk, "fault %u address 0x%llx write %u", r->queue->id, (unsigned long long)r->fault.address,
-			   r->write);
-		event_fault(r->thunk, &r->fault);
+		kfd_tell(r->kfd, "fault %u address 0x%llx write %u", r->queue->id, (unsigned long long)r->fault.va, r->write);
+		event_fault(r->kfd, &r->fault);
 	} else {
 		queue_exception(r->queue, r->exception);
 	}
@@ -146,8 +143,8 @@ static void find_access(const struct kmt_run *r, struct kmt_standing *s)
 {
 	enum { WORDS = 256, FLAT = 0x37, NO_SCALAR = 0x7f };
 	uint64_t there = 0;
-	pthread_rwlock_rdlock(&r->thunk->memory);
-	const char *code = memory_reach(r->thunk, r->queue->gpu->node, r->entry, false, &there);
+	pthread_rwlock_rdlock(&r->kfd->memory);
+	const char *code = memory_reach(r->kfd, r->queue->gpu, r->entry, false, &there);
 	for (size_t at = 0; code && at + 8 <= there && at < WORDS * 4; at += 4) {
 		uint32_t w[2];
 		memcpy(w, code + at, sizeof(w));
@@ -160,7 +157,7 @@ static void find_access(const struct kmt_run *r, struct kmt_standing *s)
 		s->vector = scalar == NO_SCALAR ? (int)(w[1] & 0xff) : -1;
 		break;
 	}
-	pthread_rwlock_unlock(&r->thunk->memory);
+	pthread_rwlock_unlock(&r->kfd->memory);
 }
 
 /** For debuggers: what the queue stands in. */
@@ -182,14 +179,14 @@ static void stand(const struct kmt_run *r, const struct aql_kernel *packet)
 
 bool run_kernel(struct kmt_queue *q, const struct aql_kernel *packet)
 {
-	struct kmt_run r = { .thunk = q->thunk, .queue = q };
+	struct kmt_run r = { .kfd = q->kfd, .queue = q };
 	struct kmt_found found = { 0 };
 	find(&r, packet, &found);
 	bool goes_on = !found.nrules || obey(&r, &found);
 	if (goes_on && !r.faulted && !r.exception && found.standin && r.argument_bytes >= found.standin->argument_bytes) {
-		pthread_rwlock_rdlock(&q->thunk->memory);
+		pthread_rwlock_rdlock(&q->kfd->memory);
 		found.standin->run(&r);
-		pthread_rwlock_unlock(&q->thunk->memory);
+		pthread_rwlock_unlock(&q->kfd->memory);
 	}
 	if (goes_on && !r.faulted && !r.exception)
 		return true;

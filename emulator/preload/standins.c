@@ -1,5 +1,5 @@
 // What kernels do, in C: those that tests have (by their names), those of the HIP runtime, and the copies of the HSA runtime.
-#include "emulator/thunk/thunk.h"
+#include "emulator/preload/state.h"
 
 #include <stdio.h>
 
@@ -257,12 +257,12 @@ static const struct standin blits[] = {
 };
 
 /** They are told apart by how many loads of arguments their code begins with. */
-const struct standin *standin_of_code(struct thunk *t, uint32_t node, uint64_t object)
+const struct standin *standin_of_code(struct kmt *t, const struct plan_gpu *g, uint64_t object)
 {
 	enum { HEADER = 256, LOADS_MOST = 6, ENTRY = 16 };
 	static const unsigned loads_of[] = { 6, 4, 2 };
 	uint64_t there = 0, entry = 0;
-	const char *p = object % KMT_PAGE ? NULL : memory_reach(t, node, object, false, &there);
+	const char *p = object % KMT_PAGE ? NULL : memory_reach(t, g, object, false, &there);
 	if (!p || there < HEADER + (LOADS_MOST + 1) * 8)
 		return NULL;
 	memcpy(&entry, p + ENTRY, sizeof(entry));

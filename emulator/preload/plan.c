@@ -1,6 +1,6 @@
 // The statements of the block `kfd`, word by word. The first mistake is told with its line, and then nothing is planned: a machine that
 // does half of what it should would answer for the whole.
-#include "emulator/thunk/plan.h"
+#include "emulator/preload/plan.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -134,7 +134,7 @@ static bool read_gpu(struct plan_line *l)
 	struct plan_gpu g = { .node = n + 1,
 			      .id = 0x5000 + n,
 			      .location = (3 + n) << 8,
-			      .device = 0x740f,
+			      .device = str_is(gfx, "gfx90a") ? 0x740f : 0x7ff0, // ROCm 5 believes the numbers that it knows
 			      .render = 128 + (int)n,
 			      .vram = UINT64_C(16) << 30,
 			      .engines = 4,

@@ -1,4 +1,4 @@
-// How our libhsakmt.so.1 tells the emulated machine around it what happens: lines of text, through /dev/kfd.
+// How the emulated KFD in a program tells the emulated machine around it what happens: lines of text, through /dev/kfd.
 //   queue ID gpu GPU-ID ring ADDRESS size BYTES read ADDRESS write ADDRESS
 //   end ID
 //   vram GPU-ID BYTES

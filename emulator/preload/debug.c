@@ -1,11 +1,10 @@
 // What the driver tells a debugger: GPUs, queues, and the waves of a queue that stands, saved as the GPU saves them.
-#include "emulator/thunk/interface.h"
-#include "emulator/thunk/thunk.h"
+#include "emulator/preload/state.h"
 
-#include <stdlib.h>
+#include <errno.h>
 
 enum {
-	RUNTIME_ENABLED = 1,
+	CAPABLE_DEBUG_TRAP = 1 << 15,
 	TTMPS_SET_UP = 1,
 	QUEUE_AQL = 2,
 	AMD = 0x1002,
@@ -17,8 +16,7 @@ enum {
 	WAVE_BYTES = WAVE_PADDING + WAVE_WORDS * 4 + SGPRS * 4 + VGPRS * LANES * 4,
 	WAVES_MOST = 64,
 	AREA_HEADER = 64,
-	STACK_WORDS = 3 + WAVES_MOST, // two of the command processor's, the waves' size, a word for each
-	AREA_BYTES = AREA_HEADER + STACK_WORDS * 4 + WAVES_MOST * WAVE_BYTES,
+	STACK_WORDS = 3, // two of the command processor's, the waves' size; a word for each wave follows
 };
 
 /** How the parts that are known here save a wave of so many registers: the word in the control stack that says so. */
@@ -54,45 +52,33 @@ struct kmt_queue_info {
 	uint32_t id, gpu_id, ring_size, type, save_area_size, reserved;
 };
 
-int hsaKmtDbgEnable(void **ret_runtime, uint32_t *ret_size)
+/** As many as fit, of the sizes that the caller has; it learns how many there are. */
+static void copy_out(struct kmt_trap *a, const void *entry, size_t size, uint32_t i)
 {
-	struct kmt_runtime_info *r = malloc(sizeof(*r)); // the caller frees it
-	if (!r)
-		return KMT_NO_MEMORY;
-	*r = (struct kmt_runtime_info){ thunk_get()->list, RUNTIME_ENABLED, TTMPS_SET_UP };
-	*ret_runtime = r;
-	*ret_size = sizeof(*r);
-	return KMT_SUCCESS;
+	if (i < a->n)
+		memcpy((char *)(uintptr_t)a->buffer + (size_t)i * a->size, entry, a->size < size ? a->size : size);
 }
 
-int hsaKmtDbgDisable(void) { return KMT_SUCCESS; }
-
-int hsaKmtDbgGetDeviceData(void **ret, uint32_t *ret_n, uint32_t *ret_size)
+static void tell_gpus(const struct kmt *t, struct kmt_trap *a)
 {
-	const struct kfd_plan *p = &thunk_get()->plan;
-	struct kmt_gpu_info *list = calloc(p->ngpus + 1, sizeof(*list));
-	if (!list)
-		return KMT_NO_MEMORY;
-	for (size_t i = 0; i < p->ngpus; i++) {
-		const struct plan_gpu *g = &p->gpus[i];
-		const uint32_t e = engine_of(g);
-		list[i] = (struct kmt_gpu_info){ .gpu_id = g->id,
-						 .location = g->location,
-						 .vendor = AMD,
-						 .device = g->device,
-						 .revision = g->revision,
-						 .target = (e >> 10 & 63) * 10000 + (e >> 16 & 255) * 100 + (e >> 24),
-						 .simds = g->engines * g->arrays * g->cus * g->simds,
-						 .waves = g->waves,
-						 .arrays = g->engines * g->arrays,
-						 .arrays_per_engine = g->arrays,
-						 .xccs = 1,
-						 .capability = KMT_CAPABLE_DEBUG_TRAP };
+	for (uint32_t i = 0; i < t->plan.ngpus; i++) {
+		const struct plan_gpu *g = &t->plan.gpus[i];
+		const struct kmt_gpu_info info = { .gpu_id = g->id,
+						   .location = g->location,
+						   .vendor = AMD,
+						   .device = g->device,
+						   .revision = g->revision,
+						   .target = target_of(g),
+						   .simds = g->engines * g->arrays * g->cus * g->simds,
+						   .waves = g->waves,
+						   .arrays = g->engines * g->arrays,
+						   .arrays_per_engine = g->arrays,
+						   .xccs = 1,
+						   .capability = CAPABLE_DEBUG_TRAP };
+		copy_out(a, &info, sizeof(info), i);
 	}
-	*ret = list;
-	*ret_n = (uint32_t)p->ngpus;
-	*ret_size = sizeof(*list);
-	return KMT_SUCCESS;
+	a->n = (uint32_t)t->plan.ngpus;
+	a->size = sizeof(struct kmt_gpu_info);
 }
 
 // --- waves ---
@@ -134,57 +120,85 @@ static void save_waves(struct kmt_queue *q, const struct wave_state *w)
 	const uint64_t items = (uint64_t)s->group[0] * (s->group[1] ? s->group[1] : 1) * (s->group[2] ? s->group[2] : 1);
 	const unsigned in_group = items ? (unsigned)((items + LANES - 1) / LANES) : 1;
 	const uint64_t all = (uint64_t)groups(s, 0) * groups(s, 1) * groups(s, 2);
-	const unsigned fit = in_group < WAVES_MOST ? WAVES_MOST / in_group : 0;
-	const unsigned n = (all < fit ? (unsigned)all : fit) * in_group, words = 3 + n;
-	uint32_t *header = (uint32_t *)q->saved, *stack = header + AREA_HEADER / 4;
-	header[0] = AREA_HEADER;
-	header[1] = words * 4;
-	header[2] = AREA_HEADER + words * 4 + n * WAVE_BYTES;
-	header[3] = n * WAVE_BYTES;
+	const unsigned room = (q->area_size - AREA_HEADER - STACK_WORDS * 4) / (WAVE_BYTES + 4);
+	const unsigned most = room < WAVES_MOST ? room : WAVES_MOST, fit = in_group < most ? most / in_group : 0;
+	const unsigned n = (all < fit ? (unsigned)all : fit) * in_group, words = STACK_WORDS + n;
+	struct kmt_save_area *area = q->area;
+	uint32_t *stack = (uint32_t *)(void *)area + AREA_HEADER / 4;
+	area->stack_offset = AREA_HEADER;
+	area->stack_size = words * 4;
+	area->waves_offset = AREA_HEADER + words * 4 + n * WAVE_BYTES;
+	area->waves_size = n * WAVE_BYTES;
 	stack[2] = w->state;
 	for (unsigned i = 0; i < n; i++) {
-		stack[3 + i] = (i % in_group ? 0 : w->first) | (i % in_group == in_group - 1 ? w->last : 0);
-		save_wave((uint32_t *)(q->saved + header[2] - (i + 1) * WAVE_BYTES), s, i / in_group, i % in_group);
+		stack[STACK_WORDS + i] = (i % in_group ? 0 : w->first) | (i % in_group == in_group - 1 ? w->last : 0);
+		save_wave((uint32_t *)(void *)((char *)area + area->waves_offset - (i + 1) * WAVE_BYTES), s, i / in_group,
+			  i % in_group);
 	}
 }
 
-static void save(struct kmt_queue *q)
+/** Those whose numbers the caller gives; their waves are then in the save areas that the runtime gave them. Returns how many. */
+static int suspend(struct kmt *t, const struct kmt_trap *a)
 {
-	const struct wave_state *w = state_of(q->gpu);
-	if (!w || q->saved)
-		return;
-	q->saved = calloc(1, AREA_BYTES);
-	if (q->saved && __atomic_load_n(&q->standing.is, __ATOMIC_ACQUIRE))
-		save_waves(q, w);
+	const uint32_t *ids = (const uint32_t *)(uintptr_t)a->buffer;
+	int n = 0;
+	pthread_mutex_lock(&t->lock);
+	for (uint32_t i = 0; i < a->n; i++) {
+		struct kmt_queue *q = ids[i] < KMT_QUEUES_MOST ? t->queues[ids[i]] : NULL;
+		const struct wave_state *w = q ? state_of(q->gpu) : NULL;
+		n += q != NULL;
+		if (w && q->area && q->area_size > AREA_HEADER + STACK_WORDS * 4 &&
+		    __atomic_load_n(&q->standing.is, __ATOMIC_ACQUIRE))
+			save_waves(q, w);
+	}
+	pthread_mutex_unlock(&t->lock);
+	return n;
 }
 
-int hsaKmtDbgGetQueueData(void **ret, uint32_t *ret_n, uint32_t *ret_size, bool suspend)
+static void tell_queues(struct kmt *t, struct kmt_trap *a)
 {
-	struct thunk *t = thunk_get();
-	struct kmt_queue_info *list = calloc(KMT_QUEUES_MOST, sizeof(*list));
 	uint32_t n = 0;
-	if (!list)
-		return KMT_NO_MEMORY;
 	pthread_mutex_lock(&t->lock);
 	for (unsigned i = 0; i < KMT_QUEUES_MOST; i++) {
-		struct kmt_queue *q = t->queues[i];
+		const struct kmt_queue *q = t->queues[i];
 		if (!q)
 			continue;
-		if (suspend)
-			save(q);
-		list[n++] = (struct kmt_queue_info){ .ring = (uintptr_t)q->ring,
+		const struct kmt_queue_info info = { .ring = (uintptr_t)q->ring,
 						     .write = (uintptr_t)q->write,
 						     .read = (uintptr_t)q->read,
-						     .save_area = (uintptr_t)q->saved,
+						     .save_area = (uintptr_t)q->area,
 						     .id = q->id,
 						     .gpu_id = q->gpu->id,
 						     .ring_size = (uint32_t)(q->packets * AQL_BYTES),
 						     .type = QUEUE_AQL,
-						     .save_area_size = q->saved ? AREA_BYTES : 0 };
+						     .save_area_size = q->area_size };
+		copy_out(a, &info, sizeof(info), n++);
 	}
 	pthread_mutex_unlock(&t->lock);
-	*ret = list;
-	*ret_n = n;
-	*ret_size = sizeof(*list);
-	return KMT_SUCCESS;
+	a->n = n;
+	a->size = sizeof(struct kmt_queue_info);
+}
+
+int debug_trap(struct kmt *t, struct kmt_trap *a)
+{
+	const struct kmt_runtime_info runtime = { t->list, KMT_RUNTIME_ENABLED, TTMPS_SET_UP };
+	switch (a->operation) {
+	case KMT_TRAP_ENABLE:
+		memcpy((void *)(uintptr_t)a->buffer, &runtime, a->n < sizeof(runtime) ? a->n : sizeof(runtime));
+		a->n = sizeof(runtime);
+		return 0;
+	case KMT_TRAP_SUSPEND:
+		return suspend(t, a);
+	case KMT_TRAP_QUEUES:
+		tell_queues(t, a);
+		return 0;
+	case KMT_TRAP_GPUS:
+		tell_gpus(t, a);
+		return 0;
+	case KMT_TRAP_DISABLE:
+	case KMT_TRAP_RESUME:
+		return 0;
+	default:
+		return -EPERM;
+	}
 }

@@ -1,6 +1,6 @@
 // Which kernel a packet names: the code object that the runtime has loaded begins with its ELF header, and its dynamic symbols are in
 // memory with it.
-#include "emulator/thunk/thunk.h"
+#include "emulator/preload/state.h"
 
 #include <elf.h>
 #include <stdlib.h>
@@ -98,17 +98,17 @@ static void read_kernels(struct kmt_code *c, const struct kmt_block *b)
 		qsort(c->kernels.data, c->kernels.len, sizeof(c->kernels.data[0]), by_object);
 }
 
-void code_read(struct thunk *t, uint64_t object)
+void code_read(struct kmt *t, uint64_t object)
 {
 	struct kmt_block *b = memory_block(t, object);
 	if (!b || b->code)
 		return;
 	b->code = mem_alloc(sizeof(*b->code));
-	if (b->inside && !(b->flags & KMT_MEMORY_SCRATCH))
+	if (b->inside)
 		read_kernels(b->code, b);
 }
 
-const struct kmt_kernel *code_kernel(struct thunk *t, uint64_t object, bool *ret_unread)
+const struct kmt_kernel *code_kernel(struct kmt *t, uint64_t object, bool *ret_unread)
 {
 	const struct kmt_block *b = memory_block(t, object);
 	*ret_unread = b && !b->code;

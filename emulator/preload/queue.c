@@ -1,7 +1,7 @@
 // Queues: a thread for each takes its packets one after the other, as a command processor that has no second one at a time.
-#include "emulator/thunk/interface.h"
-#include "emulator/thunk/thunk.h"
+#include "emulator/preload/state.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -46,7 +46,7 @@ static void complete(struct kmt_queue *q, uint64_t handle, uint64_t began)
 	if (!mailbox)
 		return;
 	__atomic_store_n((uint64_t *)(uintptr_t)mailbox, event, __ATOMIC_RELEASE);
-	event_set(q->thunk, event);
+	event_set(q->kfd, event);
 }
 
 static int64_t value_of(uint64_t handle) { return __atomic_load_n(&signal_at(handle)->value, __ATOMIC_ACQUIRE); }
@@ -150,10 +150,10 @@ static void *work(void *queue)
 
 void queue_exception(struct kmt_queue *q, unsigned code)
 {
-	if (!q->error || !q->event)
+	if (!q->area || !q->area->error)
 		return;
-	__atomic_or_fetch(q->error, INT64_C(1) << (code - 1), __ATOMIC_RELEASE);
-	event_set(q->thunk, q->event->id);
+	__atomic_or_fetch((int64_t *)(uintptr_t)q->area->error, INT64_C(1) << (code - 1), __ATOMIC_RELEASE);
+	event_set(q->kfd, q->area->error_event);
 }
 
 void queue_stand(struct kmt_queue *q)
@@ -164,7 +164,7 @@ void queue_stand(struct kmt_queue *q)
 
 // --- the interface ---
 
-static unsigned free_number(const struct thunk *t)
+static unsigned free_number(const struct kmt *t)
 {
 	unsigned id = 0;
 	while (id < KMT_QUEUES_MOST && t->queues[id])
@@ -172,39 +172,21 @@ static unsigned free_number(const struct thunk *t)
 	return id;
 }
 
-/** As on a gfx94x, whose runtime puts rings into VRAM that the host may write. */
-static void move_ring(struct thunk *t, uint64_t ring, uint32_t node)
-{
-	pthread_rwlock_wrlock(&t->memory);
-	struct kmt_block *b = memory_block(t, ring);
-	if (b && t->plan.closed)
-		b->node = node;
-	pthread_rwlock_unlock(&t->memory);
-}
-
-struct kmt_queue_wanted {
-	const struct plan_gpu *gpu;
-	void *ring;
-	uint64_t size;
-	struct kmt_event *event;
-};
-
-static struct kmt_queue *start(struct thunk *t, const struct kmt_queue_wanted *w, const struct kmt_queue_resource *r)
+static struct kmt_queue *start(struct kmt *t, const struct plan_gpu *g, const struct kfd_ioctl_create_queue_args *a)
 {
 	unsigned id = free_number(t);
 	if (id == KMT_QUEUES_MOST)
 		return NULL;
 	struct kmt_queue *q = mem_alloc(sizeof(*q));
-	*q = (struct kmt_queue){ .thunk = t,
-				 .gpu = w->gpu,
+	*q = (struct kmt_queue){ .kfd = t,
+				 .gpu = g,
 				 .id = id,
-				 .ring = w->ring,
-				 .packets = w->size / AQL_BYTES,
-				 .doorbell = &t->doorbells[id],
-				 .write = r->write,
-				 .read = r->read,
-				 .error = r->error,
-				 .event = w->event };
+				 .ring = (const char *)(uintptr_t)a->ring_base_address,
+				 .packets = a->ring_size / AQL_BYTES,
+				 .write = (uint64_t *)(uintptr_t)a->write_pointer_address,
+				 .read = (uint64_t *)(uintptr_t)a->read_pointer_address,
+				 .area = (struct kmt_save_area *)(uintptr_t)a->ctx_save_restore_address,
+				 .area_size = a->ctx_save_restore_size };
 	if (pthread_create(&q->thread, NULL, work, q)) {
 		free(q);
 		return NULL;
@@ -213,62 +195,58 @@ static struct kmt_queue *start(struct thunk *t, const struct kmt_queue_wanted *w
 	return q;
 }
 
-int hsaKmtCreateQueue(uint32_t node, uint32_t type, uint32_t share, int32_t priority, void *ring, uint64_t size,
-		      struct kmt_event *event, struct kmt_queue_resource *resource)
+int queue_create(struct kmt *t, struct kfd_ioctl_create_queue_args *a)
 {
-	struct thunk *t = thunk_get();
-	(void)share;
-	(void)priority;
-	struct kmt_queue_wanted wanted = { thunk_gpu(t, node), ring, size, event };
-	if (type != KMT_QUEUE_AQL)
-		return KMT_NOT_SUPPORTED; // without copy engines the runtime copies by kernels
-	if (!wanted.gpu || size < AQL_BYTES || !ring || !resource->read || !resource->write)
-		return KMT_INVALID_PARAMETER;
-	move_ring(t, (uintptr_t)ring, node);
+	const struct plan_gpu *g = kfd_gpu(t, a->gpu_id);
+	if (a->queue_type != KFD_IOC_QUEUE_TYPE_COMPUTE_AQL)
+		return -EINVAL; // without copy engines the runtime copies by kernels
+	if (!g || a->ring_size < AQL_BYTES || !a->ring_base_address || !a->read_pointer_address || !a->write_pointer_address)
+		return -EINVAL;
+	pthread_rwlock_wrlock(&t->memory);
+	struct kmt_block *b = memory_block(t, a->ring_base_address);
+	if (b)
+		b->ring = true;
+	pthread_rwlock_unlock(&t->memory);
 	pthread_mutex_lock(&t->lock);
-	struct kmt_queue *q = start(t, &wanted, resource);
+	struct kmt_queue *q = start(t, g, a);
 	pthread_mutex_unlock(&t->lock);
 	if (!q)
-		return KMT_NO_MEMORY;
-	resource->id = q->id;
-	resource->doorbell = q->doorbell;
-	thunk_tell(t, "queue %u gpu %u ring 0x%llx size %llu read 0x%llx write 0x%llx", q->id, q->gpu->id,
-		   (unsigned long long)(uintptr_t)ring, (unsigned long long)size, (unsigned long long)(uintptr_t)q->read,
-		   (unsigned long long)(uintptr_t)q->write);
-	return KMT_SUCCESS;
+		return -ENOMEM;
+	a->queue_id = q->id;
+	a->doorbell_offset = q->id * sizeof(uint64_t); // all GPUs have the same page, at which nobody looks
+	kfd_tell(t, "queue %u gpu %u ring 0x%llx size %u read 0x%llx write 0x%llx", q->id, g->id,
+		 (unsigned long long)a->ring_base_address, a->ring_size, (unsigned long long)a->read_pointer_address,
+		 (unsigned long long)a->write_pointer_address);
+	return 0;
 }
 
-static struct kmt_queue *queue_of(struct thunk *t, uint64_t id) { return id < KMT_QUEUES_MOST ? t->queues[id] : NULL; }
+static struct kmt_queue *queue_of(struct kmt *t, uint32_t id) { return id < KMT_QUEUES_MOST ? t->queues[id] : NULL; }
 
 /** A share of 0 suspends it. */
-int hsaKmtUpdateQueue(uint64_t id, uint32_t share, int32_t priority, void *ring, uint64_t size, struct kmt_event *event)
+int queue_update(struct kmt *t, const struct kfd_ioctl_update_queue_args *a)
 {
-	struct thunk *t = thunk_get();
-	(void)priority, (void)ring, (void)size, (void)event;
 	pthread_mutex_lock(&t->lock);
-	struct kmt_queue *q = queue_of(t, id);
+	struct kmt_queue *q = queue_of(t, a->queue_id);
 	if (q)
-		__atomic_store_n(&q->suspended, !share, __ATOMIC_RELEASE);
+		__atomic_store_n(&q->suspended, !a->queue_percentage, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&t->lock);
-	return q ? KMT_SUCCESS : KMT_INVALID_HANDLE;
+	return q ? 0 : -EINVAL;
 }
 
-int hsaKmtDestroyQueue(uint64_t id)
+int queue_destroy(struct kmt *t, uint32_t id)
 {
-	struct thunk *t = thunk_get();
 	pthread_mutex_lock(&t->lock);
 	struct kmt_queue *q = queue_of(t, id);
 	if (q)
 		__atomic_store_n(&q->ends, true, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&t->lock);
 	if (!q)
-		return KMT_INVALID_HANDLE;
+		return -EINVAL;
 	pthread_join(q->thread, NULL);
-	thunk_tell(t, "end %u", q->id);
+	kfd_tell(t, "end %u", q->id);
 	pthread_mutex_lock(&t->lock);
 	t->queues[id] = NULL; // only now, since its doorbell is its number's
 	pthread_mutex_unlock(&t->lock);
-	free(q->saved);
 	free(q);
-	return KMT_SUCCESS;
+	return 0;
 }
