@@ -134,6 +134,24 @@ static void run_unhang_copy(struct kmt_run *r)
 
 // --- kernels of the HIP runtime ---
 
+/** Whether they have the arguments of ROCm 5, whose compiler reserves 56 bytes behind those of the source. */
+static bool of_rocm_5(const struct kmt_run *r, size_t bytes) { return r->argument_bytes == bytes + 56; }
+
+/** From ROCm 6 on: sizes in bytes of one element, and of the pattern in elements. */
+struct newer_pattern_arguments {
+	uint64_t to, pattern;
+	uint32_t pattern_size, element;
+	uint64_t end;
+};
+
+static void fill_pattern(struct kmt_run *r, uint64_t to, uint64_t pattern, uint64_t bytes, uint64_t n)
+{
+	const void *from = bytes && n ? run_reach(r, pattern, bytes, false) : NULL;
+	char *p = from ? run_reach(r, to, n * bytes, true) : NULL;
+	for (uint64_t i = 0; p && i < n; i++)
+		memcpy(p + i * bytes, from, bytes);
+}
+
 /** of a buffer of bytes, of 16, 32 or 64 bits, one is given; the offset and the pattern count these. */
 struct pattern_arguments {
 	uint64_t buffers[4], pattern;
@@ -144,14 +162,17 @@ struct pattern_arguments {
 static void run_pattern(struct kmt_run *r)
 {
 	const struct pattern_arguments *a = ARGUMENTS(r, pattern_arguments);
+	const struct newer_pattern_arguments *b = ARGUMENTS(r, newer_pattern_arguments);
 	unsigned shift = 3;
+	if (!of_rocm_5(r, sizeof(*a))) {
+		const uint64_t bytes = (uint64_t)b->pattern_size * b->element;
+		if (bytes && b->end > b->to)
+			fill_pattern(r, b->to, b->pattern, bytes, (b->end - b->to) / bytes);
+		return;
+	}
 	while (shift && !a->buffers[shift])
 		shift--;
-	uint64_t bytes = (uint64_t)a->pattern_size << shift;
-	const void *pattern = bytes && a->n ? run_reach(r, a->pattern, bytes, false) : NULL;
-	char *to = pattern ? run_reach(r, a->buffers[shift] + (a->offset << shift), a->n * bytes, true) : NULL;
-	for (uint64_t i = 0; to && i < a->n; i++)
-		memcpy(to + i * bytes, pattern, bytes);
+	fill_pattern(r, a->buffers[shift] + (a->offset << shift), a->pattern, (uint64_t)a->pattern_size << shift, a->n);
 }
 
 /** Words of 32 bits, of which the last stands for what remains behind them. */
@@ -160,10 +181,23 @@ struct buffer_arguments {
 	uint32_t remain;
 };
 
+/** From ROCm 6 on they begin with these. */
+struct newer_buffer_arguments {
+	uint64_t from, to, bytes;
+};
+
+static void run_newer_buffer(struct kmt_run *r)
+{
+	const struct newer_buffer_arguments *a = ARGUMENTS(r, newer_buffer_arguments);
+	copy_bytes(r, a->to, a->from, a->bytes);
+}
+
 static void run_buffer(struct kmt_run *r)
 {
 	const struct buffer_arguments *a = ARGUMENTS(r, buffer_arguments);
-	if (a->words)
+	if (!of_rocm_5(r, sizeof(*a)))
+		run_newer_buffer(r);
+	else if (a->words)
 		copy_bytes(r, a->to + a->to_offset, a->from + a->from_offset, (a->words - 1) * 4 + a->remain);
 }
 
@@ -182,7 +216,7 @@ static void run_rectangle(struct kmt_run *r)
 }
 
 struct write_arguments {
-	uint64_t to32, to64, value, bytes;
+	uint64_t to32, to64, value; // and in ROCm 5 the size
 };
 
 static void run_write(struct kmt_run *r)
@@ -201,8 +235,8 @@ static const struct standin standins[] = {
 	{ "reduction", offsetof(struct reduction_arguments, n) + 4, run_reduction },
 	{ "index_copy", sizeof(struct index_copy_arguments), run_index_copy },
 	{ "unhang_copy", sizeof(struct unhang_copy_arguments), run_unhang_copy },
-	{ "__amd_rocclr_fillBufferAligned", sizeof(struct pattern_arguments), run_pattern },
-	{ "__amd_rocclr_copyBuffer", offsetof(struct buffer_arguments, remain) + 4, run_buffer },
+	{ "__amd_rocclr_fillBufferAligned", sizeof(struct newer_pattern_arguments), run_pattern },
+	{ "__amd_rocclr_copyBuffer", sizeof(struct newer_buffer_arguments), run_buffer },
 	{ "__amd_rocclr_copyBufferRect", sizeof(struct rectangle_arguments), run_rectangle },
 	{ "__amd_rocclr_streamOpsWrite", sizeof(struct write_arguments), run_write },
 };
