@@ -2,7 +2,7 @@
 // the program.
 #include "recorder/recorder.h"
 
-enum { SETTLE_MS = 20 };
+enum { SETTLE_MS = 20, EVENT_SHUTDOWN = 3 };
 
 /** A GPU takes a packet before its doorbell is rung, so that a fault may come before its packet is recorded: its producer gets a little
  * time, and what it did not record is. */
@@ -16,7 +16,8 @@ static void settle(void)
 static hsa_status fault(const struct hsa_event *event, void *data)
 {
 	(void)data;
-	if (event && atomic_load(&rec.on)) {
+	// ROCm 7 calls handlers at its end, too, with nothing in the event but that.
+	if (event && event->type < EVENT_SHUTDOWN && atomic_load(&rec.on)) {
 		event_at(thread_here(), CALL_FAULT, rec_ticks(), event->type,
 			 (const uint64_t[4]){ event->address, event->reasons, event->agent });
 		settle();
