@@ -151,7 +151,6 @@ enum {
 	KMT_SVM = 0x20,
 	KMT_SET_XNACK_MODE = 0x21,
 	KMT_AVAILABLE_MEMORY = 0x23,
-	KMT_EXPORT_DMABUF = 0x24,
 	KMT_RUNTIME_ENABLE = 0x25,
 	KMT_TRAP = 0x26,
 	KMT_IPC_IMPORT = 0x80, // these and the next are in AMD's own driver only
@@ -162,11 +161,6 @@ enum {
 struct kmt_available {
 	uint64_t bytes;
 	uint32_t gpu_id, pad;
-};
-
-struct kmt_export_dmabuf {
-	uint64_t handle;
-	uint32_t flags, fd;
 };
 
 struct kmt_runtime_enable {

@@ -7,7 +7,7 @@
 #include "emulator/number.h"
 
 enum { HEAP_SYSTEM, HEAP_PUBLIC, HEAP_PRIVATE };
-enum { MHZ = 1700, AMD = 0x1002, GPU_CACHES = 2, PCIE = 2, HOP = 20, DRM_MAJOR = 226, FIRST_RENDER = 128 };
+enum { MHZ = 1700, AMD = 0x1002, GPU_CACHES = 2, PCIE = 2, HOP = 20, FIRST_RENDER = 128 };
 
 struct kmt_property {
 	const char *name;

@@ -5,7 +5,7 @@
 #include <sys/ioctl.h>
 
 enum { DRM_VERSION = 0x00, DRM_AMDGPU_INFO = 0x45 };
-enum { INFO_ACCEL_WORKING = 0x00, INFO_REGISTERS = 0x15, INFO_DEVICE = 0x16 };
+enum { INFO_ACCEL_WORKING = 0x00, INFO_DEVICE = 0x16 };
 
 struct kmt_version {
 	int major, minor, patch;
