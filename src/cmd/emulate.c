@@ -46,6 +46,7 @@ static bool emulator_try(const char *directory, bool beside, char **argv)
 	bool there = !access(program, F_OK);
 	_cleanup_error_ struct uh_error *err =
 		there && !(beside && like_unhang(program)) ? trust_real_path(&room, program, &program) : NULL;
+	unsetenv("UNHANG_KFD"); // a plan for programs outside: the machine has a KFD of its own
 	if (!err)
 		execv(program, argv);
 	else
