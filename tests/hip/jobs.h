@@ -37,7 +37,8 @@ static void eat(int megabytes, int others)
 /** Leaves two processes behind: a daemon that ignores TERM, and a child whose parent does not wait for it. */
 static void daemons()
 {
-	if (!fork()) {
+	const pid_t between = fork();
+	if (!between) {
 		setsid();
 		if (fork())
 			_exit(0);
@@ -45,6 +46,7 @@ static void daemons()
 		for (;;)
 			pause();
 	}
+	waitpid(between, NULL, 0); // then there is the daemon, and its parent no more
 	if (!fork())
 		for (;;)
 			pause();
