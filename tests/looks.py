@@ -238,8 +238,10 @@ def test_long_kernels(l):
         hint = d["machine"]["gpus"][0].get("hint") or ""
         t.same((l.first(d)["class"], "200 waves of train" in hint and "long kernel" in hint), ("shader-livelock" if hangs else None, not hangs), f"a loop {name}")
     for name, power, more in (("bound by memory", "150\n    memory-busy 98", ""), ("beside work", "275\n    interrupts count 48211 1 0.05", program("other", True, 9))):
-        loop = "pc cycle 0.003 0x7f0000001000 0x7f0000001014 0x7f000000102c"
-        d = l.now(f"loop {name}", f"    part gfx908\n    power {power}\n{BUSY}{waves(40, loop, 8, 'sgpr 4 0x1000')}{waves(40, WORK, 9) if more else ''}", queue + more, 0)
+        # Not in step: whenever a look comes, some are at each end of the loop.
+        ends = ("0x7f0000001000", "0x7f0000001014", "0x7f000000102c")
+        loops = "".join(waves(n, f"pc cycle 0.003 {' '.join(ends[at:] + ends[:at])}", 8, "sgpr 4 0x1000") for at, n in enumerate((14, 13, 13)))
+        d = l.now(f"loop {name}", f"    part gfx908\n    power {power}\n{BUSY}{loops}{waves(40, WORK, 9) if more else ''}", queue + more, 0)
         t.ok("40 waves of train" in (d["machine"]["gpus"][0].get("hint") or ""), f"a loop of 48 bytes {name} is a hint", d["machine"]["gpus"][0])
     limit = "    sysfs hwmon/hwmon2/power1_cap 100000000\n"
     l.now("loop near the limit", f"    part gfx90a\n    power 90\n{limit}{BUSY}{waves(200, SMALL_LOOP)}", queue, 0)
