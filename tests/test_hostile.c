@@ -171,8 +171,9 @@ static void try_condition(void *ctx, struct str text)
 static void conditions_cut_or_changed(void **state)
 {
 	(void)state;
-	each_damage(S("kernel < 6.17.9 and gfx in gfx11* gfx12 and no x and a = $b and fw_mes >= 0x83 and pid != -1"), 1,
-		    try_condition, NULL);
+	each_damage(
+		S("kernel < 6.17.9 and gfx in gfx11* gfx12 and no x and a = $b and b is in c and fw_mes >= 0x83 and pid != -1"),
+		1, try_condition, NULL);
 }
 
 static void try_phrase(void *ctx, struct str text)

@@ -188,6 +188,12 @@ static void conditions_are_three_valued(void **state)
 		{ "gfx", TRUTH_YES },
 		{ "gfx = $gfx", TRUTH_YES },
 		{ "gfx = $rocm", TRUTH_UNKNOWN },
+		{ "gfx is gfx115*", TRUTH_YES },
+		{ "gfx is in gfx1103 gfx1151", TRUTH_YES },
+		{ "gfx is gfx1100", TRUTH_NO },
+		{ "rocm is 7.2", TRUTH_NO },
+		{ "rocm is in 7.1 7.2", TRUTH_NO },
+		{ "gfx is $rocm", TRUTH_UNKNOWN },
 	};
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct condition *c = condition_parse(&f->arena, NULL, str_z(cases[i].text), "test", 1, &f->problems);
@@ -199,9 +205,10 @@ static void conditions_are_three_valued(void **state)
 	c = condition_parse(&f->arena, c, S("kernel < 7.0"), "test", 2, &f->problems);
 	assert_int_equal(condition_eval(c, &view), TRUTH_YES);
 	assert_int_equal(f->problems.count, 0);
-	condition_parse(&f->arena, NULL, S("gfx is gfx1100"), "test", 3, &f->problems);
+	condition_parse(&f->arena, NULL, S("gfx was gfx1100"), "test", 3, &f->problems);
 	condition_parse(&f->arena, NULL, S("gfx ="), "test", 4, &f->problems);
-	assert_int_equal(f->problems.count, 2);
+	condition_parse(&f->arena, NULL, S("gfx is"), "test", 5, &f->problems);
+	assert_int_equal(f->problems.count, 3);
 }
 
 /** Whatever is said of it, or not said, may be otherwise. */

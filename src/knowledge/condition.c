@@ -6,6 +6,7 @@ enum op { OP_KNOWN, OP_NOT_KNOWN, OP_EQ, OP_NE, OP_LT, OP_LE, OP_GT, OP_GE, OP_I
 
 struct term {
 	enum op op;
+	bool sure; // a fact that is not known does not fit, instead of perhaps
 	struct str name, value;
 	struct term *next;
 };
@@ -35,6 +36,10 @@ static bool term_parse(struct str text, struct term *t)
 	struct str op = str_word(&rest);
 	if (!op.n)
 		return first.n;
+	rest = str_trim(rest);
+	t->sure = str_is(op, "is");
+	if (t->sure)
+		op = str_starts(rest, S("in ")) ? str_word(&rest) : S("=");
 	t->value = str_trim(rest);
 	for (size_t i = 0; i < ARRAY_SIZE(ops); i++) {
 		if (str_is(op, ops[i].text)) {
@@ -134,7 +139,7 @@ static enum truth term_eval(const struct term *t, const struct fact_view *view)
 	if (other && !view->get(view->ctx, str_from(want, 1), 0, &want))
 		return TRUTH_UNKNOWN;
 	if (!known)
-		return TRUTH_UNKNOWN;
+		return t->sure ? TRUTH_NO : TRUTH_UNKNOWN;
 	bool any = false;
 	for (size_t i = 0; view->get(view->ctx, t->name, i, &have); i++)
 		any |= term_holds(t->op, have, want);
