@@ -127,9 +127,14 @@ static bool match_glued(struct log_reader *r, const struct logline *head, struct
 	const struct match *m = &out->match;
 	if (skipped > at || !line_recognise(r->know, &out->line, &out->match))
 		return false;
-	// Only a match that needs both parts is a reason to join them.
+	// Only a match that needs both parts is a reason to join them: a gap in a pattern takes any words that stand before the rest.
 	size_t border = at - skipped;
-	return m->end > border && (m->begin < border || only_prefix(head));
+	if (m->end <= border || (m->begin >= border && !only_prefix(head)))
+		return false;
+	struct logline rest = { 0 };
+	struct match of_rest;
+	line_parse(r->know, tail, &rest);
+	return only_prefix(head) || !line_recognise(r->know, &rest, &of_rest) || of_rest.weight < m->weight;
 }
 
 bool log_continuation(struct log_reader *r, const struct line_at *c, const struct logline *line, struct log_joined *out,
