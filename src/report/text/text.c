@@ -244,6 +244,8 @@ static void put_nothing_found(const struct text_report *t)
 		text_printf(&line, " This is no all-clear: " STR_FMT ".", STR_ARG(d->unread));
 	else if (!events && kernel_log)
 		text_add(&line, S(" The hang may be in the log of the boot before; on that machine: unhang explain --boot -1"));
+	else if (!events && lines)
+		text_add(&line, S(" If a program failed on a GPU there, the kernel log tells more; on that machine: sudo unhang"));
 	prose_wrap(t, text_str(&line), 0, 0);
 }
 
