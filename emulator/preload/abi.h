@@ -93,6 +93,21 @@ struct kfd_ioctl_map_memory_to_gpu_args {
 	uint32_t n_devices, n_success;
 };
 
+struct kfd_ioctl_get_dmabuf_info_args {
+	uint64_t size, metadata_ptr;
+	uint32_t metadata_size, gpu_id, flags, dmabuf_fd;
+};
+
+struct kfd_ioctl_import_dmabuf_args {
+	uint64_t va_addr, handle;
+	uint32_t gpu_id, dmabuf_fd;
+};
+
+struct kfd_ioctl_export_dmabuf_args {
+	uint64_t handle;
+	uint32_t flags, dmabuf_fd;
+};
+
 struct kfd_ioctl_alloc_queue_gws_args {
 	uint32_t queue_id, num_gws, first_gws, pad;
 };
@@ -120,6 +135,17 @@ struct kfd_ioctl_svm_args {
 	struct kfd_ioctl_svm_attribute attrs[];
 };
 
+struct kfd_ioctl_set_cu_mask_args {
+	uint32_t queue_id, num_cu_mask;
+	uint64_t cu_mask_ptr;
+};
+
+enum { KFD_SMI_EVENT_VMFAULT = 1 };
+
+struct kfd_ioctl_smi_events_args {
+	uint32_t gpuid, anon_fd;
+};
+
 struct kfd_ioctl_set_xnack_mode_args {
 	int32_t xnack_enabled;
 };
@@ -137,6 +163,10 @@ enum {
 	KMT_SET_EVENT = 0x0a,
 	KMT_RESET_EVENT = 0x0b,
 	KMT_WAIT_EVENTS = 0x0c,
+	KMT_DBG_REGISTER = 0x0d, // these four were a debugger's once
+	KMT_DBG_UNREGISTER = 0x0e,
+	KMT_DBG_ADDRESS_WATCH = 0x0f,
+	KMT_DBG_WAVE_CONTROL = 0x10,
 	KMT_SET_SCRATCH_BACKING_VA = 0x11,
 	KMT_GET_TILE_CONFIG = 0x12,
 	KMT_SET_TRAP_HANDLER = 0x13,
@@ -147,10 +177,15 @@ enum {
 	KMT_MAP_MEMORY_TO_GPU = 0x18,
 	KMT_UNMAP_MEMORY_FROM_GPU = 0x19,
 	KMT_SET_CU_MASK = 0x1a,
+	KMT_GET_DMABUF_INFO = 0x1c,
+	KMT_IMPORT_DMABUF = 0x1d,
 	KMT_ALLOC_QUEUE_GWS = 0x1e,
+	KMT_SMI_EVENTS = 0x1f,
 	KMT_SVM = 0x20,
 	KMT_SET_XNACK_MODE = 0x21,
+	KMT_CRIU = 0x22,
 	KMT_AVAILABLE_MEMORY = 0x23,
+	KMT_EXPORT_DMABUF = 0x24,
 	KMT_RUNTIME_ENABLE = 0x25,
 	KMT_TRAP = 0x26,
 	KMT_IPC_IMPORT = 0x80, // these and the next are in AMD's own driver only
@@ -169,6 +204,16 @@ struct kmt_runtime_enable {
 };
 
 enum { KMT_RUNTIME_ENABLED = 1 };
+
+/** What the driver tells of a queue (KFD_EC_QUEUE_*). */
+enum {
+	EXCEPTION_ABORT = 1,
+	EXCEPTION_TRAP,
+	EXCEPTION_MATH_ERROR,
+	EXCEPTION_ILLEGAL_INSTRUCTION,
+	EXCEPTION_MEMORY_VIOLATION,
+	EXCEPTION_APERTURE_VIOLATION,
+};
 
 /** Which fields there are is another matter of each operation; these fit all that are known here. */
 struct kmt_trap {

@@ -56,7 +56,7 @@ static bool may_be_ours(const char *path)
 {
 	return path && path[0] == '/' &&
 	       (!strncmp(path, "/dev/kfd", 8) || !strncmp(path, "/dev/dri/", 9) || !strncmp(path, "/sys/", 5) ||
-		!strcmp(path, "/proc/modules") || strstr(path, "/amdgpu.ids"));
+		!strcmp(path, "/proc/modules") || !strcmp(path, "/proc/self/maps") || strstr(path, "/amdgpu.ids"));
 }
 
 /** It begins when the program opens /dev/kfd or asks for its driver: who does not want to use a GPU sees the machine as it is, since unhang
@@ -304,6 +304,16 @@ int ioctl(int fd, unsigned long request, ...)
 	errno = -result;
 	return -1;
 }
+
+/** libdrm asks a dma-buf for its size. */
+off_t lseek(int fd, off_t offset, int whence)
+{
+	off_t at = syscall(SYS_lseek, fd, offset, whence);
+	int64_t size = at < 0 && errno == ESPIPE && kfd_begun() ? dmabuf_size(fd) : -1;
+	return size < 0 ? at : whence == SEEK_END ? size + offset : offset;
+}
+
+off64_t lseek64(int fd, off64_t offset, int whence) { return lseek(fd, offset, whence); }
 
 /** Memory of a GPU and doorbells are in one file. */
 void *mmap(void *address, size_t size, int protection, int flags, int fd, off_t offset)

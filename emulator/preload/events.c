@@ -2,8 +2,11 @@
 #include "emulator/preload/state.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 static struct kmt_slot *slot_of(struct kmt *t, uint32_t id) { return id < KMT_EVENTS_MOST ? t->slots[id] : NULL; }
 
@@ -67,6 +70,37 @@ int event_reset(struct kmt *t, uint32_t id)
 	return s ? 0 : -EINVAL;
 }
 
+// --- who watches ---
+
+int event_watch(struct kmt *t, struct kfd_ioctl_smi_events_args *a)
+{
+	int ends[2];
+	if (!kfd_gpu(t, a->gpuid))
+		return -EINVAL;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends))
+		return -errno;
+	pthread_mutex_lock(&t->lock);
+	vec_push(&t->watchers, ((struct kmt_watcher){ ends[1], a->gpuid, 0 }));
+	pthread_mutex_unlock(&t->lock);
+	a->anon_fd = (uint32_t)ends[0];
+	return 0;
+}
+
+/** To each who has written that it wants to know. */
+static void tell_watchers(struct kmt *t, uint32_t gpu_id, unsigned event, const char *what)
+{
+	char line[96];
+	int n = snprintf(line, sizeof(line), "%x %s\n", event, what);
+	for (size_t i = 0; i < t->watchers.len; i++) {
+		struct kmt_watcher *w = &t->watchers.data[i];
+		uint64_t wants;
+		while (recv(w->socket, &wants, sizeof(wants), 0) == (ssize_t)sizeof(wants))
+			w->wants = wants;
+		if (w->gpu_id == gpu_id && w->wants & UINT64_C(1) << (event - 1))
+			send(w->socket, line, (size_t)n, MSG_NOSIGNAL);
+	}
+}
+
 void event_fault(struct kmt *t, const struct kfd_hsa_memory_exception_data *fault)
 {
 	pthread_mutex_lock(&t->lock);
@@ -77,6 +111,9 @@ void event_fault(struct kmt *t, const struct kfd_hsa_memory_exception_data *faul
 		s->fault = *fault;
 		set(t, s);
 	}
+	char who[64];
+	snprintf(who, sizeof(who), "%x:%.15s", (unsigned)getpid(), program_invocation_short_name);
+	tell_watchers(t, fault->gpu_id, KFD_SMI_EVENT_VMFAULT, who);
 	pthread_mutex_unlock(&t->lock);
 }
 

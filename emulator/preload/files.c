@@ -1,7 +1,10 @@
 // The files of sysfs that runtimes read: KFD's topology as the plan has it, and which render node is whose.
 #include "emulator/preload/state.h"
 
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "emulator/number.h"
@@ -192,11 +195,44 @@ static enum kmt_file tell_names(const struct kmt *t, struct text *ret)
 	return KMT_FILE;
 }
 
-enum kmt_file files_look(const struct kmt *t, const char *path, struct text *ret)
+void files_maps(struct text *ret)
+{
+	int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : 1;
+	while (n > 0 && (n = read(fd, text_room(ret, KMT_PAGE), KMT_PAGE)) > 0)
+		ret->n += (size_t)n;
+	if (fd >= 0)
+		syscall(SYS_close, fd);
+}
+
+/** The program's memory, with render nodes where our file is in their place: the runtime's core writer looks for these. */
+static enum kmt_file tell_maps(struct kmt *t, struct text *ret)
+{
+	struct text text = { 0 };
+	files_maps(&text);
+	struct str rest = text_str(&text);
+	pthread_rwlock_rdlock(&t->memory);
+	while (rest.n) {
+		const struct str line = str_split(&rest, '\n');
+		const ptrdiff_t name = str_find(line, S("/memfd:" KMT_FILE_NAME));
+		const struct kmt_block *b = name >= 0 ? memory_block(t, strtoull(line.p, NULL, 16)) : NULL;
+		if (b && !(b->flags & KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL))
+			text_printf(ret, STR_FMT "/dev/dri/renderD%d\n", STR_ARG(str_cut(line, (size_t)name)), b->gpu->render);
+		else
+			text_printf(ret, STR_FMT "\n", STR_ARG(line));
+	}
+	pthread_rwlock_unlock(&t->memory);
+	text_free(&text);
+	return KMT_FILE;
+}
+
+enum kmt_file files_look(struct kmt *t, const char *path, struct text *ret)
 {
 	struct str rest = str_z(path);
 	if (str_ends(rest, S("/amdgpu.ids")))
 		return tell_names(t, ret);
+	if (str_is(rest, "/proc/self/maps"))
+		return tell_maps(t, ret);
 	if (str_behind(rest, S("/sys/devices/virtual/kfd/kfd/topology"), &rest) ||
 	    str_behind(rest, S("/sys/class/kfd/kfd/topology"), &rest))
 		return look_at_topology(t, str_from(rest, 1), ret);

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-enum { KFD_MAJOR = 1, KFD_MINOR = 14, OLD_TRAP_MAJOR = 10, GPU_CLOCK_NS = 10, ARGUMENTS_MOST = 512 };
+enum { KFD_MAJOR = 1, KFD_MINOR = 18, OLD_TRAP_MAJOR = 10, GPU_CLOCK_NS = 10, ARGUMENTS_MOST = 512 };
 
 // Where the apertures of LDS and scratch begin, of which only the upper halves count, and what of the address space GPUs share.
 #define LDS_APERTURE UINT64_C(0x1000000000000)
@@ -68,14 +68,23 @@ static int get_available(struct kmt *t, void *arguments)
 	return 0;
 }
 
-/** Page faults of a GPU are never mended here. A number below 0 asks. */
+/** Whether a GPU's page faults can be mended: for parts whose processes may differ in that, as long as there are no queues. A number below
+ * 0 asks. */
 static int set_xnack(struct kmt *t, void *arguments)
 {
 	struct kfd_ioctl_set_xnack_mode_args *a = arguments;
-	(void)t;
-	if (a->xnack_enabled > 0)
-		return -EPERM;
-	a->xnack_enabled = 0;
+	if (a->xnack_enabled < 0) {
+		a->xnack_enabled = t->xnack;
+		return 0;
+	}
+	if (queue_any(t))
+		return -EBUSY;
+	for (size_t i = 0; a->xnack_enabled && i < t->plan.ngpus; i++) {
+		const uint32_t target = target_of(&t->plan.gpus[i]);
+		if (target < 90010 || target >= 100000)
+			return -EPERM;
+	}
+	t->xnack = a->xnack_enabled;
 	return 0;
 }
 
@@ -83,7 +92,8 @@ static int set_xnack(struct kmt *t, void *arguments)
 static int enable_runtime(struct kmt *t, void *arguments)
 {
 	const struct kmt_runtime_enable *a = arguments;
-	if (a->mode & KMT_RUNTIME_ENABLED)
+	t->runtime = a->mode & KMT_RUNTIME_ENABLED;
+	if (t->runtime)
 		t->list = a->list;
 	return 0;
 }
@@ -98,7 +108,8 @@ static int old_trap(struct kmt *t, void *arguments)
 	}
 	if (a->operation != KMT_OLD_TRAP_RUNTIME)
 		return -EINVAL;
-	if (a->data[0])
+	t->runtime = a->data[0];
+	if (t->runtime)
 		t->list = a->pointer;
 	return 0;
 }
@@ -117,6 +128,20 @@ static int accept(struct kmt *t, void *arguments)
 	return 0;
 }
 
+/** What a program without privileges may not do (checkpoints). */
+static int forbid(struct kmt *t, void *arguments)
+{
+	(void)t, (void)arguments;
+	return -EACCES;
+}
+
+/** What nobody may do any more. */
+static int refuse(struct kmt *t, void *arguments)
+{
+	(void)t, (void)arguments;
+	return -EPERM;
+}
+
 static int create_queue(struct kmt *t, void *a) { return queue_create(t, a); }
 static int update_queue(struct kmt *t, void *a) { return queue_update(t, a); }
 static int destroy_queue(struct kmt *t, void *a) { return queue_destroy(t, *(uint32_t *)a); }
@@ -129,8 +154,13 @@ static int allocate(struct kmt *t, void *a) { return memory_allocate(t, a); }
 static int release(struct kmt *t, void *a) { return memory_free(t, *(uint64_t *)a); }
 static int svm(struct kmt *t, void *a) { return svm_ioctl(t, a); }
 static int trap(struct kmt *t, void *a) { return debug_trap(t, a); }
+static int set_mask(struct kmt *t, void *a) { return queue_mask(t, a); }
+static int watch(struct kmt *t, void *a) { return event_watch(t, a); }
 static int export_memory(struct kmt *t, void *a) { return memory_export(t, a); }
 static int import_memory(struct kmt *t, void *a) { return memory_import(t, a); }
+static int export_dmabuf(struct kmt *t, void *a) { return dmabuf_export(t, a); }
+static int get_dmabuf_info(struct kmt *t, void *a) { return dmabuf_info(t, a); }
+static int import_dmabuf(struct kmt *t, void *a) { return dmabuf_import(t, a); }
 
 static int map(struct kmt *t, void *a)
 {
@@ -153,7 +183,7 @@ int kfd_ioctl(struct kmt *t, unsigned long request, void *arguments)
 		[KMT_CREATE_QUEUE] = create_queue,
 		[KMT_DESTROY_QUEUE] = destroy_queue,
 		[KMT_UPDATE_QUEUE] = update_queue,
-		[KMT_SET_CU_MASK] = accept,
+		[KMT_SET_CU_MASK] = set_mask,
 		[KMT_ALLOC_QUEUE_GWS] = allocate_gws,
 		[KMT_SET_MEMORY_POLICY] = accept,
 		[KMT_SET_SCRATCH_BACKING_VA] = accept,
@@ -171,6 +201,15 @@ int kfd_ioctl(struct kmt *t, unsigned long request, void *arguments)
 		[KMT_FREE_MEMORY_OF_GPU] = release,
 		[KMT_MAP_MEMORY_TO_GPU] = map,
 		[KMT_UNMAP_MEMORY_FROM_GPU] = unmap,
+		[KMT_GET_DMABUF_INFO] = get_dmabuf_info,
+		[KMT_IMPORT_DMABUF] = import_dmabuf,
+		[KMT_EXPORT_DMABUF] = export_dmabuf,
+		[KMT_SMI_EVENTS] = watch,
+		[KMT_CRIU] = forbid,
+		[KMT_DBG_REGISTER] = refuse,
+		[KMT_DBG_UNREGISTER] = refuse,
+		[KMT_DBG_ADDRESS_WATCH] = refuse,
+		[KMT_DBG_WAVE_CONTROL] = refuse,
 		[KMT_SVM] = svm,
 		[KMT_SET_XNACK_MODE] = set_xnack,
 		[KMT_AVAILABLE_MEMORY] = get_available,

@@ -34,10 +34,10 @@ struct kmt_block *memory_block(struct kmt *t, uint64_t address)
 	if (at < t->blocks.len && t->blocks.data[at]->base == address)
 		return t->blocks.data[at];
 	struct kmt_block *b = at ? t->blocks.data[at - 1] : NULL;
-	return b && address - b->base < b->size ? b : NULL;
+	return b && b->base && address - b->base < b->size ? b : NULL; // 0: it has no address
 }
 
-static struct kmt_block *block_with(struct kmt *t, uint64_t handle)
+struct kmt_block *memory_of(struct kmt *t, uint64_t handle)
 {
 	for (size_t i = t->blocks.len; i--;)
 		if (t->blocks.data[i]->handle == handle)
@@ -82,18 +82,20 @@ int memory_file(struct kmt *t, uint64_t mmap_offset, uint64_t *ret_offset)
 // --- allocating ---
 
 /** The program's own mapping may be closed to it, or gone: the stand-ins have another. A child of this process does not see it. */
-static bool open_inside(struct kmt_block *b)
+bool memory_open(struct kmt_block *b)
 {
 	b->inside = mmap(NULL, b->size, PROT_READ | PROT_WRITE, MAP_SHARED, b->file, (off_t)b->offset);
 	return b->inside != MAP_FAILED && !madvise(b->inside, b->size, MADV_DONTFORK);
 }
 
-static struct kmt_block *insert(struct kmt *t, const struct kmt_block *wanted)
+struct kmt_block *memory_insert(struct kmt *t, const struct kmt_block *wanted)
 {
 	struct kmt_block *b = mem_alloc(sizeof(*b));
 	size_t at = place_of(t, wanted->base);
 	*b = *wanted;
 	b->handle = ++t->handles;
+	if (b->file >= 0 && b->file != t->file)
+		b->mmap_offset = FOREIGN + b->handle * KMT_PAGE;
 	vec_push(&t->blocks, b);
 	memmove(t->blocks.data + at + 1, t->blocks.data + at, (t->blocks.len - 1 - at) * sizeof(b));
 	t->blocks.data[at] = b;
@@ -130,7 +132,7 @@ static bool take_room(struct kmt *t, struct kmt_block *b)
 		return true;
 	b->file = t->file;
 	b->offset = b->mmap_offset = t->file_end;
-	if (b->size > KMT_FILE_BYTES - t->file_end || !open_inside(b))
+	if (b->size > KMT_FILE_BYTES - t->file_end || !memory_open(b))
 		return false;
 	t->file_end += b->size;
 	return true;
@@ -139,10 +141,13 @@ static bool take_room(struct kmt *t, struct kmt_block *b)
 int memory_allocate(struct kmt *t, struct kfd_ioctl_alloc_memory_of_gpu_args *a)
 {
 	const struct plan_gpu *g = kfd_gpu(t, a->gpu_id);
-	struct kmt_block wanted = { .base = a->va_addr, .size = a->size, .flags = a->flags, .gpu = g, .file = -1 };
+	struct kmt_block wanted = {
+		.base = a->va_addr, .size = a->size, .flags = a->flags, .gpu = g, .file = -1, .socket = -1
+	};
 	bool user = a->flags & KFD_IOC_ALLOC_MEM_FLAGS_USERPTR, vram = is_vram(&wanted);
 	if (!g || !a->size || a->size % KMT_PAGE || a->size >> 46 || a->va_addr % KMT_PAGE)
 		return -EINVAL;
+	wanted.counted = vram;
 	if (vram)
 		stop_where_planned(t, a->size);
 	if (user) {
@@ -153,7 +158,7 @@ int memory_allocate(struct kmt *t, struct kfd_ioctl_alloc_memory_of_gpu_args *a)
 	uint64_t *used = &t->used[g - t->plan.gpus], now = 0;
 	const struct kmt_block *b = NULL;
 	if (!vram || a->size <= g->vram - *used)
-		b = take_room(t, &wanted) ? insert(t, &wanted) : NULL;
+		b = take_room(t, &wanted) ? memory_insert(t, &wanted) : NULL;
 	if (b) {
 		*used += vram ? a->size : 0;
 		a->handle = b->handle;
@@ -166,31 +171,47 @@ int memory_allocate(struct kmt *t, struct kfd_ioctl_alloc_memory_of_gpu_args *a)
 	return b ? 0 : -ENOMEM;
 }
 
+/** Whether other addresses have a part of the same memory. */
+static bool is_shared(const struct kmt *t, const struct kmt_block *b)
+{
+	for (size_t i = 0; i < t->blocks.len; i++) {
+		const struct kmt_block *o = t->blocks.data[i];
+		if (o != b && o->file == b->file && o->offset < b->offset + b->size && b->offset < o->offset + o->size)
+			return true;
+	}
+	return false;
+}
+
+void memory_drop(struct kmt *t, struct kmt_block *b)
+{
+	size_t at = place_of(t, b->base);
+	while (t->blocks.data[at] != b)
+		at++;
+	memmove(t->blocks.data + at, t->blocks.data + at + 1, (--t->blocks.len - at) * sizeof(b));
+	if (b->file >= 0)
+		munmap(b->inside, b->size);
+	if (b->file >= 0 && b->file != t->file)
+		syscall(SYS_close, b->file);
+	else if (b->file >= 0 && !is_shared(t, b) && !dmabuf_is_out(t, b->offset))
+		fallocate(t->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)b->offset, (off_t)b->size);
+	if (b->socket >= 0)
+		syscall(SYS_close, b->socket);
+	code_free(b->code);
+	free(b);
+}
+
 int memory_free(struct kmt *t, uint64_t handle)
 {
 	pthread_rwlock_wrlock(&t->memory);
-	struct kmt_block *b = block_with(t, handle);
-	bool own = b && b->file == t->file, vram = own && is_vram(b);
-	const struct plan_gpu *g = b ? b->gpu : NULL;
-	uint64_t *used = g ? &t->used[g - t->plan.gpus] : NULL, now = 0;
-	if (b) {
-		size_t at = place_of(t, b->base);
-		while (t->blocks.data[at] != b)
-			at++;
-		memmove(t->blocks.data + at, t->blocks.data + at + 1, (--t->blocks.len - at) * sizeof(b));
-		if (b->file >= 0)
-			munmap(b->inside, b->size);
-		if (own)
-			fallocate(t->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)b->offset, (off_t)b->size);
-		else if (b->file >= 0)
-			syscall(SYS_close, b->file);
-		*used -= vram ? b->size : 0;
-		now = *used;
-		code_free(b->code);
-		free(b);
-	}
+	struct kmt_block *b = memory_of(t, handle);
+	const struct plan_gpu *g = b && b->counted ? b->gpu : NULL;
+	uint64_t now = 0;
+	if (g)
+		now = t->used[g - t->plan.gpus] -= b->size;
+	if (b)
+		memory_drop(t, b);
 	pthread_rwlock_unlock(&t->memory);
-	if (vram)
+	if (g)
 		tell_used(t, g, now);
 	return b ? 0 : -EINVAL;
 }
@@ -200,7 +221,7 @@ int memory_map(struct kmt *t, const struct kfd_ioctl_map_memory_to_gpu_args *a, 
 {
 	const uint32_t *ids = (const uint32_t *)(uintptr_t)a->device_ids_array_ptr;
 	pthread_rwlock_wrlock(&t->memory);
-	struct kmt_block *b = block_with(t, a->handle);
+	struct kmt_block *b = memory_of(t, a->handle);
 	for (uint32_t i = 0; b && i < a->n_devices; i++) {
 		const struct plan_gpu *g = kfd_gpu(t, ids[i]);
 		uint64_t bit = g ? gpu_bit(t, g) : 0;
@@ -217,7 +238,7 @@ enum { SHARE_OWNER, SHARE_OFFSET, SHARE_PAGES, SHARE_FLAGS, OWNER_FILE_BITS = 10
 int memory_export(struct kmt *t, struct kmt_ipc_export *a)
 {
 	pthread_rwlock_rdlock(&t->memory);
-	const struct kmt_block *b = block_with(t, a->handle);
+	const struct kmt_block *b = memory_of(t, a->handle);
 	bool good = b && b->file == t->file;
 	if (good) {
 		a->share[SHARE_OWNER] = (uint32_t)getpid() << OWNER_FILE_BITS | (uint32_t)b->file;
@@ -239,19 +260,19 @@ int memory_import(struct kmt *t, struct kmt_ipc_import *a)
 				    .size = (uint64_t)a->share[SHARE_PAGES] * KMT_PAGE,
 				    .flags = KFD_IOC_ALLOC_MEM_FLAGS_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE,
 				    .gpu = g,
+				    .socket = -1,
 				    .offset = (uint64_t)a->share[SHARE_OFFSET] * KMT_PAGE };
 	if (!g || !wanted.size)
 		return -EINVAL;
 	wanted.file = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC);
 	if (wanted.file < 0)
 		return -EINVAL;
-	if (!open_inside(&wanted)) {
+	if (!memory_open(&wanted)) {
 		syscall(SYS_close, wanted.file);
 		return -ENOMEM;
 	}
 	pthread_rwlock_wrlock(&t->memory);
-	struct kmt_block *b = insert(t, &wanted);
-	b->mmap_offset = FOREIGN + b->handle * KMT_PAGE;
+	const struct kmt_block *b = memory_insert(t, &wanted);
 	a->handle = b->handle;
 	a->mmap_offset = t->plan.closed ? 0 : b->mmap_offset;
 	a->flags = a->share[SHARE_FLAGS];

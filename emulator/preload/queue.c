@@ -106,7 +106,8 @@ static bool process(struct kmt_queue *q, const union aql *packet)
 /** The next packet, if its header says that it has been written. */
 static bool take(const struct kmt_queue *q, uint64_t index, union aql *ret)
 {
-	if (index >= __atomic_load_n(q->write, __ATOMIC_ACQUIRE) || __atomic_load_n(&q->suspended, __ATOMIC_ACQUIRE))
+	if (index >= __atomic_load_n(q->write, __ATOMIC_ACQUIRE) || __atomic_load_n(&q->suspended, __ATOMIC_ACQUIRE) ||
+	    __atomic_load_n(&q->held, __ATOMIC_ACQUIRE))
 		return false;
 	const char *slot = (const char *)q->ring + index % q->packets * AQL_BYTES;
 	uint16_t header = __atomic_load_n((const uint16_t *)slot, __ATOMIC_ACQUIRE);
@@ -150,6 +151,7 @@ static void *work(void *queue)
 
 void queue_exception(struct kmt_queue *q, unsigned code)
 {
+	__atomic_or_fetch(&q->exceptions, UINT64_C(1) << (code - 1), __ATOMIC_RELEASE);
 	if (!q->area || !q->area->error)
 		return;
 	__atomic_or_fetch((int64_t *)(uintptr_t)q->area->error, INT64_C(1) << (code - 1), __ATOMIC_RELEASE);
@@ -231,6 +233,25 @@ int queue_update(struct kmt *t, const struct kfd_ioctl_update_queue_args *a)
 		__atomic_store_n(&q->suspended, !a->queue_percentage, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&t->lock);
 	return q ? 0 : -EINVAL;
+}
+
+/** Which CUs it may use: nothing here has any. */
+int queue_mask(struct kmt *t, const struct kfd_ioctl_set_cu_mask_args *a)
+{
+	pthread_mutex_lock(&t->lock);
+	bool good = queue_of(t, a->queue_id) && a->num_cu_mask && a->num_cu_mask % 32 == 0;
+	pthread_mutex_unlock(&t->lock);
+	return good ? 0 : -EINVAL;
+}
+
+bool queue_any(struct kmt *t)
+{
+	bool any = false;
+	pthread_mutex_lock(&t->lock);
+	for (unsigned id = 0; id < KMT_QUEUES_MOST; id++)
+		any |= t->queues[id] != NULL;
+	pthread_mutex_unlock(&t->lock);
+	return any;
 }
 
 int queue_destroy(struct kmt *t, uint32_t id)

@@ -103,11 +103,13 @@ static int query(const struct kmt *t, const struct plan_gpu *g, const struct kmt
 	}
 }
 
-int render_ioctl(const struct kmt *t, const struct plan_gpu *g, unsigned long request, void *arguments)
+int render_ioctl(struct kmt *t, const struct plan_gpu *g, unsigned long request, void *arguments)
 {
 	if (_IOC_TYPE(request) != 'd')
 		return -ENOTTY;
 	if (_IOC_NR(request) == DRM_VERSION)
 		return version(arguments);
-	return _IOC_NR(request) == DRM_AMDGPU_INFO ? query(t, g, arguments) : -EINVAL;
+	if (_IOC_NR(request) == DRM_AMDGPU_INFO)
+		return query(t, g, arguments);
+	return gem_ioctl(t, g, _IOC_NR(request), arguments);
 }

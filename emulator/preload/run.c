@@ -1,6 +1,8 @@
 // A kernel's run: which one it is, what the plan says of it, and what its stand-in does.
 #include "emulator/preload/state.h"
 
+#include <sys/mman.h>
+
 /** What is found out about a packet while the lock `memory` is held. */
 struct kmt_found {
 	const struct standin *standin;
@@ -76,6 +78,35 @@ static void find(struct kmt_run *r, const struct aql_kernel *packet, struct kmt_
 	pthread_rwlock_unlock(&t->memory);
 }
 
+/** Memory of several blocks that follow each other, in one piece for as long as the kernel runs. *ret_there: how far they reach. */
+static void *join(struct kmt_run *r, uint64_t address, uint64_t size, bool write, uint64_t *ret_there)
+{
+	const uint64_t begin = address / KMT_PAGE * KMT_PAGE,
+		       bytes = (address + size - begin + KMT_PAGE - 1) / KMT_PAGE * KMT_PAGE;
+	struct kmt_view *v = r->nviews < ARRAY_SIZE(r->views) ? &r->views[r->nviews] : NULL;
+	char *p = v ? mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) : MAP_FAILED;
+	uint64_t at = begin, n;
+	if (p == MAP_FAILED)
+		return NULL;
+	for (; at < begin + bytes; at += n) {
+		const struct kmt_block *b = memory_block(r->kfd, at);
+		if (!b || b->file < 0 || !memory_reach(r->kfd, r->queue->gpu, at, write, &n))
+			break;
+		n = n < begin + bytes - at ? n : begin + bytes - at;
+		if (mmap(p + (at - begin), n, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, b->file,
+			 (off_t)(b->offset + at - b->base)) == MAP_FAILED)
+			break;
+	}
+	*ret_there = at - address;
+	if (at < begin + bytes) {
+		munmap(p, bytes);
+		return NULL;
+	}
+	*v = (struct kmt_view){ p, bytes };
+	r->nviews++;
+	return p + (address - begin);
+}
+
 void *run_reach(struct kmt_run *r, uint64_t address, uint64_t size, bool write)
 {
 	uint64_t there = 0;
@@ -85,6 +116,9 @@ void *run_reach(struct kmt_run *r, uint64_t address, uint64_t size, bool write)
 	char *p = memory_reach(r->kfd, g, address, write, &there);
 	if (p && size <= there)
 		return p;
+	void *joined = p ? join(r, address, size, write, &there) : NULL;
+	if (joined)
+		return joined;
 	if (p)
 		set_fault(r, address + there, write, false);
 	else if (write && memory_reach(r->kfd, g, address, false, &there))
@@ -165,6 +199,7 @@ static void stand(const struct kmt_run *r, const struct aql_kernel *packet)
 {
 	struct kmt_standing *s = &r->queue->standing;
 	*s = (struct kmt_standing){ .faulted = r->faulted,
+				    .exception = r->faulted ? EXCEPTION_MEMORY_VIOLATION : r->exception,
 				    .pc = r->entry,
 				    .address = r->address,
 				    .scalar = -1,
@@ -186,6 +221,8 @@ bool run_kernel(struct kmt_queue *q, const struct aql_kernel *packet)
 	if (goes_on && !r.faulted && !r.exception && found.standin && r.argument_bytes >= found.standin->argument_bytes) {
 		pthread_rwlock_rdlock(&q->kfd->memory);
 		found.standin->run(&r);
+		for (size_t i = 0; i < r.nviews; i++)
+			munmap(r.views[i].p, r.views[i].size);
 		pthread_rwlock_unlock(&q->kfd->memory);
 	}
 	if (goes_on && !r.faulted && !r.exception)

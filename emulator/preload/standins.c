@@ -6,8 +6,6 @@
 /** A kernel's arguments, as its compiler lays them out. */
 #define ARGUMENTS(r, type) ((const struct type *)(const void *)(r)->arguments)
 
-enum { EXCEPTION_ABORT = 1 };
-
 // --- kernels of programs ---
 
 /** copy(void *to, const void *from, size_t bytes) */
@@ -134,8 +132,11 @@ static void run_unhang_copy(struct kmt_run *r)
 
 // --- kernels of the HIP runtime ---
 
-/** Whether they have the arguments of ROCm 5, whose compiler reserves 56 bytes behind those of the source. */
-static bool of_rocm_5(const struct kmt_run *r, size_t bytes) { return r->argument_bytes == bytes + 56; }
+/** Whether they have the arguments of ROCm 5, behind which the compiler reserves 56 bytes, that of 6.0 and later 256. */
+static bool of_rocm_5(const struct kmt_run *r, size_t bytes)
+{
+	return r->argument_bytes == bytes + 56 || r->argument_bytes == bytes + 256;
+}
 
 /** From ROCm 6 on: sizes in bytes of one element, and of the pattern in elements. */
 struct newer_pattern_arguments {
@@ -184,19 +185,17 @@ struct buffer_arguments {
 /** From ROCm 6 on they begin with these. */
 struct newer_buffer_arguments {
 	uint64_t from, to, bytes;
+	uint32_t remainder, aligned;
+	uint64_t end; // of what is aligned
 };
 
-static void run_newer_buffer(struct kmt_run *r)
-{
-	const struct newer_buffer_arguments *a = ARGUMENTS(r, newer_buffer_arguments);
-	copy_bytes(r, a->to, a->from, a->bytes);
-}
-
+/** Both may have the same size. */
 static void run_buffer(struct kmt_run *r)
 {
 	const struct buffer_arguments *a = ARGUMENTS(r, buffer_arguments);
-	if (!of_rocm_5(r, sizeof(*a)))
-		run_newer_buffer(r);
+	const struct newer_buffer_arguments *b = ARGUMENTS(r, newer_buffer_arguments);
+	if (b->end >= b->to && b->end - b->to <= b->bytes)
+		copy_bytes(r, b->to, b->from, b->bytes);
 	else if (a->words)
 		copy_bytes(r, a->to + a->to_offset, a->from + a->from_offset, (a->words - 1) * 4 + a->remain);
 }

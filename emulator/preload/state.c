@@ -83,7 +83,7 @@ static bool read_device(struct kmt *t)
 
 static bool make_file(struct kmt *t)
 {
-	t->file = memfd_create("unhang-vram", MFD_CLOEXEC);
+	t->file = memfd_create(KMT_FILE_NAME, MFD_CLOEXEC);
 	t->file_end = KMT_DOORBELL_BYTES;
 	return t->file >= 0 && !ftruncate(t->file, (off_t)KMT_FILE_BYTES);
 }

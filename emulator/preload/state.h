@@ -11,6 +11,8 @@
 
 enum { KMT_PAGE = 4096, KMT_QUEUES_MOST = 512, KMT_EVENTS_MOST = 4096, KMT_DOORBELL_BYTES = 8192 };
 
+#define KMT_FILE_NAME "unhang-vram"
+
 /** Of the file with all memory. It has no holes to fill but those that are used, and its end stays: a limit of file sizes that comes later
  * is none of a driver's. */
 #define KMT_FILE_BYTES (UINT64_C(1) << 45)
@@ -29,6 +31,12 @@ struct kmt_code {
 	VEC(struct kmt_kernel) kernels; // by object
 };
 
+/** What a runtime says of memory to whoever imports it, as GEM_METADATA has it. */
+struct kmt_metadata {
+	uint64_t flags, tiling;
+	uint32_t size, data[64];
+};
+
 /** Memory that a GPU may reach. */
 struct kmt_block {
 	uint64_t base, size;
@@ -36,12 +44,22 @@ struct kmt_block {
 	char *inside;    // where the stand-ins see it: a mapping of our own, or the program's memory; NULL: nothing is there
 	uint32_t flags;  // KFD_IOC_ALLOC_MEM_FLAGS_*
 	const struct plan_gpu *gpu;
-	int file;              // that it is in; -1: the program's own memory
-	uint64_t offset;       // in the file
-	uint64_t mmap_offset;  // by which the program maps it
-	uint64_t gpus;         // that it is mapped for, a bit for each
-	bool ring;             // a queue's is in it
+	const struct plan_gpu *gem; // whose render node has it as an object, which has no address; NULL: none
+	int file;                   // that it is in; -1: the program's own memory
+	int socket;                 // the dma-buf of another process by which it is here; -1: none
+	uint64_t offset;            // in the file
+	uint64_t mmap_offset;       // by which the program maps it
+	uint64_t gpus;              // that it is mapped for, a bit for each
+	bool ring;                  // a queue's is in it
+	bool counted;               // as used VRAM
+	struct kmt_metadata metadata;
 	struct kmt_code *code; // that was looked for in it; NULL: not yet
+};
+
+/** Our end of a dma-buf. */
+struct kmt_out {
+	int socket;
+	uint64_t offset; // of its memory in the file
 };
 
 /** The program's own memory with what it said of it. */
@@ -54,6 +72,7 @@ struct kmt_svm {
 struct kmt_standing {
 	bool is; // read and written as an atomic, last
 	bool faulted;
+	unsigned exception;   // for which it stands; 0: none
 	uint64_t pc, address; // address: that faulted, without what the instruction adds
 	int scalar, vector;   // the first of the two registers that hold it; -1: none
 	uint32_t packet, grid[3], group[3];
@@ -69,7 +88,8 @@ struct kmt_queue {
 	struct kmt_save_area *area; // NULL: none
 	uint32_t area_size;
 	pthread_t thread;
-	bool ends, suspended; // read and written as atomics
+	bool ends, suspended, held; // read and written as atomics; held: by a debugger
+	uint64_t exceptions;        // that were told, a bit for each; read and written as an atomic
 	struct kmt_standing standing;
 };
 
@@ -82,23 +102,34 @@ struct kmt_slot {
 	struct kfd_hsa_memory_exception_data fault;
 };
 
+/** Who asked for the driver's events (SMI): our end of a pair of sockets. */
+struct kmt_watcher {
+	int socket;
+	uint32_t gpu_id;
+	uint64_t wants; // a bit for each kind
+};
+
 struct kmt {
 	struct kfd_plan plan;
-	bool begun;    // read and written as an atomic
-	bool alone;    // no emulated machine is around it
-	bool refused;  // there is no plan, or a wrong one
-	uint64_t list; // of code objects, as the runtime said
-	int device;    // the machine's /dev/kfd; -1: none
+	bool begun;             // read and written as an atomic
+	bool alone;             // no emulated machine is around it
+	bool refused;           // there is no plan, or a wrong one
+	bool xnack;             // GPUs may use all memory of the program
+	bool runtime, debugged; // as the runtime asked for
+	uint64_t list;          // of code objects, as the runtime said
+	int device;             // the machine's /dev/kfd; -1: none
 	pthread_rwlock_t memory;
 	VEC(struct kmt_block *) blocks; // by base
 	VEC(struct kmt_svm) svm;        // the newest last
 	int file;                       // that all memory is in but the program's own
 	uint64_t file_end, handles;
 	uint64_t used[PLAN_GPUS_MOST];
-	pthread_mutex_t lock; // of what follows
+	VEC(struct kmt_out) out; // dma-bufs that somebody may have
+	pthread_mutex_t lock;    // of what follows
 	pthread_cond_t happened;
 	struct kmt_slot *slots[KMT_EVENTS_MOST];
 	struct kmt_queue *queues[KMT_QUEUES_MOST];
+	VEC(struct kmt_watcher) watchers;
 };
 
 /** The one of this process; NULL: it has none, and who asks for one gets what this machine has. */
@@ -116,10 +147,12 @@ uint64_t clock_ns(void);
 
 // The doors (ioctl.c, render.c, files.c). What ioctls return is 0 or more, or an errno below 0.
 int kfd_ioctl(struct kmt *t, unsigned long request, void *arguments);
-int render_ioctl(const struct kmt *t, const struct plan_gpu *g, unsigned long request, void *arguments);
+int render_ioctl(struct kmt *t, const struct plan_gpu *g, unsigned long request, void *arguments);
+/** /proc/self/maps as it is. */
+void files_maps(struct text *ret);
 /** What a file of sysfs holds, or the names in a directory with an end of line behind each. */
 enum kmt_file { KMT_NO_FILE, KMT_FILE, KMT_DIRECTORY };
-enum kmt_file files_look(const struct kmt *t, const char *path, struct text *ret);
+enum kmt_file files_look(struct kmt *t, const char *path, struct text *ret);
 
 // Memory (memory.c). Each is called by ioctl.c; the arguments are those of the driver's interface.
 int memory_allocate(struct kmt *t, struct kfd_ioctl_alloc_memory_of_gpu_args *a);
@@ -127,6 +160,11 @@ int memory_free(struct kmt *t, uint64_t handle);
 int memory_map(struct kmt *t, const struct kfd_ioctl_map_memory_to_gpu_args *a, bool map);
 int memory_export(struct kmt *t, struct kmt_ipc_export *a);
 int memory_import(struct kmt *t, struct kmt_ipc_import *a);
+/** A place for it among the blocks, with a handle. These four want the lock `memory` held. */
+struct kmt_block *memory_insert(struct kmt *t, const struct kmt_block *wanted);
+struct kmt_block *memory_of(struct kmt *t, uint64_t handle);
+bool memory_open(struct kmt_block *b);
+void memory_drop(struct kmt *t, struct kmt_block *b);
 /** The file behind what a program maps from a device node, and where in it. */
 int memory_file(struct kmt *t, uint64_t mmap_offset, uint64_t *ret_offset);
 /** What a GPU finds at an address, with all that follows it in the same mapping: *ret_size bytes at least 1. NULL: it may not reach it.
@@ -139,6 +177,16 @@ bool memory_commands(struct kmt *t, uint64_t address);
 /** Of the program's own memory, what a GPU may reach because the program said so; NULL: nothing (svm.c). */
 struct kmt_block *svm_block(struct kmt *t, const struct plan_gpu *g, uint64_t address);
 int svm_ioctl(struct kmt *t, struct kfd_ioctl_svm_args *a);
+
+// Dma-bufs, and memory of a render node (dmabuf.c).
+int dmabuf_export(struct kmt *t, struct kfd_ioctl_export_dmabuf_args *a);
+int dmabuf_info(struct kmt *t, struct kfd_ioctl_get_dmabuf_info_args *a);
+int dmabuf_import(struct kmt *t, struct kfd_ioctl_import_dmabuf_args *a);
+/** Its size; -1: it is none. */
+int64_t dmabuf_size(int fd);
+/** Whether somebody may still have a dma-buf of this memory. The lock `memory` is held for writing. */
+bool dmabuf_is_out(struct kmt *t, uint64_t offset);
+int gem_ioctl(struct kmt *t, const struct plan_gpu *g, unsigned number, void *arguments);
 
 // Code (code.c).
 /** The kernel of a descriptor; NULL: it is in no code object. *ret_unread: nobody has looked yet what code is there. The lock `memory` is
@@ -154,18 +202,27 @@ int event_destroy(struct kmt *t, uint32_t id);
 int event_set(struct kmt *t, uint32_t id);
 int event_reset(struct kmt *t, uint32_t id);
 int event_wait(struct kmt *t, struct kfd_ioctl_wait_events_args *a);
-/** Tells the runtime of a fault: the events for memory are set. */
+int event_watch(struct kmt *t, struct kfd_ioctl_smi_events_args *a);
+/** Tells the runtime of a fault, and who watches: the events for memory are set. */
 void event_fault(struct kmt *t, const struct kfd_hsa_memory_exception_data *fault);
 
 // Queues (queue.c, debug.c).
 int queue_create(struct kmt *t, struct kfd_ioctl_create_queue_args *a);
 int queue_update(struct kmt *t, const struct kfd_ioctl_update_queue_args *a);
 int queue_destroy(struct kmt *t, uint32_t id);
+int queue_mask(struct kmt *t, const struct kfd_ioctl_set_cu_mask_args *a);
+/** Whether there is any. */
+bool queue_any(struct kmt *t);
 int debug_trap(struct kmt *t, struct kmt_trap *a);
 /** Tells the runtime that a queue stands, and why. */
 void queue_exception(struct kmt_queue *q, unsigned code);
 /** Returns when the runtime takes the queue down. */
 void queue_stand(struct kmt_queue *q);
+
+struct kmt_view {
+	void *p;
+	size_t size;
+};
 
 /** A kernel that is being run (run.c, standins.c). */
 struct kmt_run {
@@ -179,6 +236,8 @@ struct kmt_run {
 	struct kfd_hsa_memory_exception_data fault; // whose address is that of a page
 	uint64_t address;                           // that faulted
 	unsigned exception;                         // 0: none
+	struct kmt_view views[4];
+	size_t nviews;
 };
 
 /** Whether the packet has been done. false: the queue stands for ever. */

@@ -2,6 +2,7 @@
 #include "emulator/preload/state.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 static bool covers(const struct kmt_block *b, uint64_t address) { return address - b->base < b->size; }
 
@@ -14,10 +15,37 @@ static struct kmt_svm *range_of(struct kmt *t, uint64_t address)
 	return NULL;
 }
 
+/** All of the program's memory around an address that may be read; NULL: nothing is there. */
+static struct kmt_block *own_block(uint64_t address)
+{
+	static _Thread_local struct kmt_block found;
+	struct text text = { 0 };
+	files_maps(&text);
+	struct str rest = text_str(&text);
+	found = (struct kmt_block){ .file = -1, .socket = -1 };
+	while (rest.n) {
+		const struct str line = str_split(&rest, '\n');
+		char *p = NULL;
+		const uint64_t begin = strtoull(line.p, &p, 16), end = strtoull(p + 1, &p, 16);
+		const uint32_t flags = p[2] == 'w' ? KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE : 0;
+		if (end <= address || p[1] != 'r')
+			continue;
+		if (begin <= address)
+			found = (struct kmt_block){ .base = begin, .inside = (char *)(uintptr_t)begin, .flags = flags };
+		if (begin != found.base + found.size || found.flags != flags)
+			break;
+		found.size = end - found.base;
+	}
+	text_free(&text);
+	return found.size ? &found : NULL;
+}
+
 struct kmt_block *svm_block(struct kmt *t, const struct plan_gpu *g, uint64_t address)
 {
 	struct kmt_svm *range = range_of(t, address);
-	return range && range->block.gpus & gpu_bit(t, g) ? &range->block : NULL;
+	if (range && range->block.gpus & gpu_bit(t, g))
+		return &range->block;
+	return t->xnack && !memory_block(t, address) ? own_block(address) : NULL;
 }
 
 /** The range of exactly these addresses; a new one begins with what was said of them. */

@@ -244,6 +244,75 @@ static void managed()
 	CHECK(hipHostUnregister(own.data()));
 }
 
+/** Memory of the host that nobody told the runtime of: a GPU may use it where its page faults are mended. */
+static void pageable()
+{
+	std::vector<float> x(N, 2), y(N, 3);
+	saxpy<<<GROUPS, GROUP>>>(x.data(), y.data(), 5, N);
+	CHECK(hipDeviceSynchronize());
+	printf("pageable %g %g\n", y[0], y[N - 1]);
+}
+
+/** Memory of a stream, and of a pool of its own. */
+static void pools()
+{
+	hipStream_t stream;
+	hipMemPool_t pool;
+	hipMemPoolProps properties = {};
+	float *x, *y;
+	properties.allocType = hipMemAllocationTypePinned;
+	properties.location.type = hipMemLocationTypeDevice;
+	CHECK(hipStreamCreate(&stream));
+	CHECK(hipMemPoolCreate(&pool, &properties));
+	for (int i = 0; i < 3; i++) {
+		CHECK(hipMallocAsync((void **)&x, N * sizeof(float), stream));
+		CHECK(hipMallocFromPoolAsync((void **)&y, N * sizeof(float), pool, stream));
+		fill<<<GROUPS, GROUP, 0, stream>>>(x, 2.0f, N);
+		fill<<<GROUPS, GROUP, 0, stream>>>(y, 1.0f, N);
+		saxpy<<<GROUPS, GROUP, 0, stream>>>(x, y, 3.0f, N);
+		CHECK(hipStreamSynchronize(stream));
+		print_floats("pools", y, N);
+		CHECK(hipFreeAsync(x, stream));
+		CHECK(hipFreeAsync(y, stream));
+	}
+	CHECK(hipStreamSynchronize(stream));
+	CHECK(hipMemPoolDestroy(pool));
+}
+
+/** Two pieces of memory side by side at addresses that were reserved before. */
+static void virtual_memory()
+{
+	hipMemAllocationProp properties = {};
+	hipMemAccessDesc access = {};
+	hipMemGenericAllocationHandle_t pieces[2];
+	size_t size = 0;
+	char *p;
+	properties.type = hipMemAllocationTypePinned;
+	properties.location.type = access.location.type = hipMemLocationTypeDevice;
+	access.flags = hipMemAccessFlagsProtReadWrite;
+	CHECK(hipMemGetAllocationGranularity(&size, &properties, hipMemAllocationGranularityRecommended));
+	CHECK(hipMemAddressReserve((void **)&p, 2 * size, 0, nullptr, 0));
+	for (int i = 0; i < 2; i++) {
+		CHECK(hipMemCreate(&pieces[i], size, &properties, 0));
+		CHECK(hipMemMap(p + i * size, size, 0, pieces[i], 0));
+	}
+	CHECK(hipMemSetAccess(p, 2 * size, &access, 1));
+	int n = (int)(2 * size / sizeof(float));
+	fill<<<GROUPS, GROUP>>>((float *)p, 7.0f, n / 2);
+	fill<<<GROUPS, GROUP>>>((float *)(p + size), 7.0f, n / 2);
+	print_floats("virtual", (float *)p, n);
+	for (int i = 0; i < 2; i++) {
+		CHECK(hipMemUnmap(p + i * size, size));
+		CHECK(hipMemRelease(pieces[i]));
+	}
+	CHECK(hipMemAddressFree(p, 2 * size));
+	printf("freed %p\n", p);
+	fflush(stdout);
+	fill<<<GROUPS, GROUP>>>((float *)p, 7.0f, 1);
+	CHECK(hipDeviceSynchronize());
+	puts("no fault");
+}
+
 // --- where the runtime says that rings and arguments are ---
 
 struct agents {
@@ -425,6 +494,12 @@ static bool run(int argc, char **argv)
 		shared(number);
 	else if (!strcmp(mode, "managed"))
 		managed();
+	else if (!strcmp(mode, "pageable"))
+		pageable();
+	else if (!strcmp(mode, "pools"))
+		pools();
+	else if (!strcmp(mode, "virtual"))
+		virtual_memory();
 	else if (!strcmp(mode, "hsa-copies"))
 		hsa_copies();
 	else if (!strcmp(mode, "lost-kernel"))
