@@ -134,6 +134,9 @@ def test_faults(t, p):
     done = p.run("gpu gfx90a; fault kernel copy at argument 1 plus 0x2000", "read-beyond", 0)
     t.same(fault_of(done), int(done.stdout.split()[1], 16) + 0x2000, "one that is counted from an argument")
     t.same(fault_of(p.run(OPEN, "lost-kernel")), 0x7ead0000, "a packet whose kernel is nowhere")
+    done = p.run(OPEN, "pageable", HSA_XNACK="1")
+    t.same(done.stdout, "pageable 13 13\n", "any memory of the host, with XNACK")
+    t.ok(fault_of(p.run(OPEN, "pageable", HSA_XNACK="0")), "and none without")
 
 
 def test_exceptions(t, p):
@@ -163,6 +166,104 @@ def test_plans(t, p):
                       ("gpu gfx90a; hang kernel a now", "'now' is not expected"), ("nonsense", "is none of gpu")):
         done = p.run(plan, "places")
         t.ok("unhang: UNHANG_KFD: " in done.stderr and why in done.stderr and done.returncode == 1, f"'{plan}' is refused", done.stderr)
+
+
+# The ioctls that no runtime of ROCm 5 uses: what the driver answers, as words or as the name of an error.
+DOOR = """
+import ctypes, errno, fcntl, mmap, os, select, struct, sys
+GPU, SIZE, VRAM, AT = 0x5000, 1 << 20, 1 | 1 << 31, 0x10000000
+
+class Node:
+    def __init__(self, path, letter):
+        self.fd, self.letter = os.open(path, os.O_RDWR), ord(letter)
+    def __call__(self, number, layout, *values):
+        words = bytearray(struct.pack("=" + layout, *values))
+        try:
+            fcntl.ioctl(self.fd, 3 << 30 | len(words) << 16 | self.letter << 8 | number, words)
+        except OSError as e:
+            return errno.errorcode[e.errno]
+        return struct.unpack("=" + layout, words)
+
+def done(result):
+    return result if isinstance(result, str) else "done"
+
+def nodes():
+    return Node("/dev/kfd", "K"), Node("/dev/dri/renderD128", "d")
+
+kfd, node = nodes()
+print("version", *kfd(0x01, "II", 0, 0))
+allocated = kfd(0x16, "QQQQII", AT, SIZE, 0, 0, GPU, VRAM)
+handle = allocated[2]
+mmap.mmap(node.fd, SIZE, offset=allocated[3])[:5] = b"hello"
+fd = kfd(0x24, "QII", handle, os.O_CLOEXEC, 0)[2]
+gem = node(0x2e, "IIi", 0, 0, fd)[0]
+print("dma-buf", os.lseek(fd, 0, os.SEEK_END) == SIZE, node(0x2e, "IIi", 0, 0, fd)[0] == gem)
+node(0x46, "IIQQI256s", gem, 1, 0, 0, 4, b"mark")
+for operation, offset, size in (1, 0, SIZE), (1, 4096, 4096), (2, 0, SIZE), (2, 0, SIZE), (1, SIZE, 4096):
+    print("va", operation, done(node(0x48, "IIIIQQQ", gem, 0, operation, 14, 2 * AT, offset, size)))
+late = kfd(0x24, "QII", handle, 0, 0)[2]
+kfd(0x17, "Q", handle)
+node(0x09, "II", gem, 0)
+print("closed", node(0x41, "Q", gem), kfd(0x24, "QII", handle, 0, 0), flush=True)
+if not os.fork():
+    kfd, node = nodes()
+    room = ctypes.create_string_buffer(256)
+    size, _, marked, gpu, flags, _ = kfd(0x1c, "QQIIII", 0, ctypes.addressof(room), 256, 0, 0, late)
+    gem = node(0x2e, "IIi", 0, 0, late)[0]
+    there = mmap.mmap(node.fd, SIZE, offset=node(0x41, "Q", gem)[0])
+    print("child", size == SIZE, room.raw[:marked], gpu == GPU, flags == VRAM, there[:5], kfd(0x1d, "QQII", 3 * AT, 0, GPU, late)[0] == 3 * AT, flush=True)
+    os._exit(0)
+os.wait()
+print("none", kfd(0x1c, "QQIIII", 0, 0, 0, 0, 0, kfd.fd), node(0x2e, "IIi", 0, 0, kfd.fd))
+print("xnack", *(kfd(0x21, "i", mode) for mode in (-1, 1, -1, 0, -1)))
+me = os.getpid()
+debug = lambda operation, pid=me, n=0: kfd(0x26, "IIQQII", pid, operation, 0, 0, n, 64)
+print("debugger", debug(13), debug(0, 1), debug(0)[4], debug(0), debug(6), done(debug(1)), debug(1))
+events = kfd(0x1f, "II", GPU, 0)[1]
+print("events", os.write(events, struct.pack("Q", 1)), kfd(0x1f, "II", 7, 0))
+try:
+    os.read(events, 96)
+except BlockingIOError:
+    print("none yet")
+ring, write, read = ctypes.create_string_buffer(4096), ctypes.c_uint64(0), ctypes.c_uint64(0)
+queue = kfd(0x02, "QQQQIIIIIIQQQII", ctypes.addressof(ring), ctypes.addressof(write), ctypes.addressof(read), 0, 4096, GPU, 2, 100, 7, 0, 0, 0, 0, 0, 0)[9]
+print("masks", *(done(kfd(0x1a, "IIQ", queue + more, bits, 0)) for more, bits in ((0, 64), (0, 0), (0, 33), (1, 64))), kfd(0x21, "i", 1))
+struct.pack_into("HHHHHHIIIIIQQQQ", ring, 0, 2, 1, 1, 1, 1, 0, 1, 1, 1, 0, 0, 0x7ead0040, 0, 0, 0) # a kernel that is nowhere
+write.value = 1
+select.select([events], [], [], 60)
+print("fault", os.read(events, 96).decode() == f"1 {me:x}:{sys.executable.split('/')[-1]:.15}\\n", done(debug(0)), debug(13)[4], done(debug(1)))
+kfd(0x03, "II", queue, 0)
+print("refused", *(kfd(number, "Q", 0) for number in (0x0d, 0x1b, 0x22, 0x27, 0x85)))
+"""
+ANSWERS = """version 1 18
+dma-buf True True
+va 1 done
+va 1 EINVAL
+va 2 done
+va 2 EINVAL
+va 1 EINVAL
+closed ENOENT EINVAL
+child True b'mark' True True b'hello' True
+none EINVAL EINVAL
+xnack (0,) (1,) (1,) (0,) (0,)
+debugger EINVAL ESRCH 16 EINVAL EACCES done EINVAL
+events 8 EINVAL
+none yet
+masks done EINVAL EINVAL EINVAL EBUSY
+fault True done 1 done
+refused EPERM EINVAL EACCES EINVAL EINVAL
+"""
+
+
+def test_door(t, p):
+    """Also memory that was freed here, and that a child takes by a dma-buf which it has."""
+    done = subprocess.run([sys.executable, "-c", DOOR], capture_output=True, text=True, timeout=60, env=p.environment(OPEN))
+    t.same(done.stdout.splitlines(), ANSWERS.splitlines(), "dma-bufs, objects of a render node, XNACK, a debugger's order, events")
+    t.same(done.stderr, "", "without a complaint")
+    plain = "import errno, fcntl, os, struct\ntry: fcntl.ioctl(os.open('/dev/kfd', os.O_RDWR), 0xc0044b21, bytearray(struct.pack('i', 1)))\n" \
+            "except OSError as e: print(errno.errorcode[e.errno])"
+    done = subprocess.run([sys.executable, "-c", plain], capture_output=True, text=True, timeout=60, env=p.environment("gpu gfx90a; gpu gfx1030"))
+    t.same(done.stdout, "EPERM\n", "no XNACK where one GPU cannot")
 
 
 # --- in the emulated machine ---
@@ -241,7 +342,7 @@ def main():
         t.skip("programs on the emulated KFD", "this is another ROCm than 5.x, which the library is made for")
         t.end()
     if alone:
-        for test in (test_launches, test_memory, test_several_gpus, test_faults, test_exceptions, test_standing, test_plans):
+        for test in (test_launches, test_memory, test_several_gpus, test_faults, test_exceptions, test_standing, test_plans, test_door):
             test(t, p)
     if emulated.possible(unhang):
         for test in (test_live_hang, test_live_fault, test_machine):

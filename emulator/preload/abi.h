@@ -205,7 +205,7 @@ struct kmt_runtime_enable {
 
 enum { KMT_RUNTIME_ENABLED = 1 };
 
-/** What the driver tells of a queue (KFD_EC_QUEUE_*). */
+/** What the driver tells of a queue (KFD_EC_QUEUE_*), and the last of a GPU. */
 enum {
 	EXCEPTION_ABORT = 1,
 	EXCEPTION_TRAP,
@@ -213,6 +213,12 @@ enum {
 	EXCEPTION_ILLEGAL_INSTRUCTION,
 	EXCEPTION_MEMORY_VIOLATION,
 	EXCEPTION_APERTURE_VIOLATION,
+	EXCEPTION_DIMENSIONS = 16,
+	EXCEPTION_GROUP_SEGMENT,
+	EXCEPTION_CODE,
+	EXCEPTION_PACKET = 20,
+	EXCEPTION_WORKGROUP,
+	EXCEPTION_OF_MEMORY = 33, // a GPU's
 };
 
 /** Which fields there are is another matter of each operation; these fit all that are known here. */

@@ -73,7 +73,9 @@ static void tell_gpus(const struct kmt *t, struct kmt_trap *a)
 {
 	for (uint32_t i = 0; i < t->plan.ngpus; i++) {
 		const struct plan_gpu *g = &t->plan.gpus[i];
-		const struct kmt_gpu_info info = { .gpu_id = g->id,
+		const bool faulted = __atomic_load_n(&t->faulted, __ATOMIC_ACQUIRE) & gpu_bit(t, g);
+		const struct kmt_gpu_info info = { .exceptions = (uint64_t)faulted << (EXCEPTION_OF_MEMORY - 1),
+						   .gpu_id = g->id,
 						   .location = g->location,
 						   .vendor = AMD,
 						   .device = g->device,

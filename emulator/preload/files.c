@@ -59,21 +59,21 @@ static void tell_gpu(const struct kmt *t, const struct plan_gpu *g, struct text 
 		REVISION_SHIFT = 22,
 		FIRMWARE = 100
 	};
-	PROPERTIES(ret, { "cpu_cores_count", 0 }, { "simd_count", g->engines * g->arrays * g->cus * g->simds },
-		   { "mem_banks_count", 1 }, { "caches_count", GPU_CACHES }, { "io_links_count", links_of(t, g, false) },
-		   { "p2p_links_count", links_of(t, g, true) }, { "simd_id_base", 0x80001000 },
-		   { "max_waves_per_simd", g->waves }, { "lds_size_in_kb", 64 }, { "gds_size_in_kb", 0 }, { "num_gws", 64 },
-		   { "wave_front_size", target_of(g) < 100000 ? 64 : 32 }, { "array_count", g->engines * g->arrays },
-		   { "simd_arrays_per_engine", g->arrays }, { "cu_per_simd_array", g->cus }, { "simd_per_cu", g->simds },
-		   { "max_slots_scratch_cu", 32 }, { "gfx_target_version", target_of(g) }, { "vendor_id", AMD },
-		   { "device_id", g->device }, { "location_id", g->location }, { "domain", g->domain },
-		   { "drm_render_minor", (unsigned)g->render }, { "hive_id", 0 }, { "num_sdma_engines", 0 },
-		   { "num_sdma_xgmi_engines", 0 }, { "num_sdma_queues_per_engine", 0 }, { "num_cp_queues", 24 },
-		   { "max_engine_clk_fcompute", MHZ }, { "local_mem_size", 0 }, { "fw_version", FIRMWARE },
-		   { "capability", DOORBELLS_64 | TRAP_DEBUG | SVM | TRAP_FIRMWARE | g->revision << REVISION_SHIFT },
-		   { "debug_prop", 0 }, { "sdma_fw_version", FIRMWARE },
-		   { "unique_id", UINT64_C(0x8b3f51a0c47e0000) + g->node }, { "num_xcc", 1 },
-		   { "max_engine_clk_ccompute", MHZ });
+	PROPERTIES(
+		ret, { "cpu_cores_count", 0 }, { "simd_count", g->engines * g->arrays * g->cus * g->simds },
+		{ "mem_banks_count", 1 }, { "caches_count", GPU_CACHES }, { "io_links_count", links_of(t, g, false) },
+		{ "p2p_links_count", links_of(t, g, true) }, { "simd_id_base", 0x80001000 }, { "max_waves_per_simd", g->waves },
+		{ "lds_size_in_kb", lds_kb_of(g) }, { "gds_size_in_kb", 0 }, { "num_gws", 64 },
+		{ "wave_front_size", target_of(g) < 100000 ? 64 : 32 }, { "array_count", g->engines * g->arrays },
+		{ "simd_arrays_per_engine", g->arrays }, { "cu_per_simd_array", g->cus }, { "simd_per_cu", g->simds },
+		{ "max_slots_scratch_cu", 32 }, { "gfx_target_version", target_of(g) }, { "vendor_id", AMD },
+		{ "device_id", g->device }, { "location_id", g->location }, { "domain", g->domain },
+		{ "drm_render_minor", (unsigned)g->render }, { "hive_id", 0 }, { "num_sdma_engines", 0 },
+		{ "num_sdma_xgmi_engines", 0 }, { "num_sdma_queues_per_engine", 0 }, { "num_cp_queues", 24 },
+		{ "max_engine_clk_fcompute", MHZ }, { "local_mem_size", 0 }, { "fw_version", FIRMWARE },
+		{ "capability", DOORBELLS_64 | TRAP_DEBUG | SVM | TRAP_FIRMWARE | g->revision << REVISION_SHIFT },
+		{ "debug_prop", 0 }, { "sdma_fw_version", FIRMWARE }, { "unique_id", UINT64_C(0x8b3f51a0c47e0000) + g->node },
+		{ "num_xcc", 1 }, { "max_engine_clk_ccompute", MHZ });
 }
 
 static void tell_bank(const struct kmt *t, const struct plan_gpu *g, struct text *ret)
@@ -121,6 +121,19 @@ static enum kmt_file look_at_node(const struct kmt *t, struct str rest, struct t
 	const struct plan_gpu *g = gpu_of_node(t, node);
 	if (!rest.n)
 		return KMT_DIRECTORY;
+	const struct {
+		const char *name;
+		size_t entries;
+	} directories[] = { { "mem_banks", 1 },
+			    { "caches", g ? GPU_CACHES : 0 },
+			    { "io_links", links_of(t, g, false) },
+			    { "p2p_links", links_of(t, g, true) } };
+	for (size_t i = 0; i < ARRAY_SIZE(directories); i++)
+		if (str_is(rest, directories[i].name)) {
+			for (size_t entry = 0; entry < directories[i].entries; entry++)
+				text_printf(ret, "%zu\n", entry);
+			return KMT_DIRECTORY;
+		}
 	if (str_is(rest, "gpu_id"))
 		text_printf(ret, "%u\n", g ? g->id : 0);
 	else if (str_is(rest, "name"))

@@ -87,9 +87,36 @@ static bool met(const union aql *packet)
 
 // --- the thread ---
 
+/** What the command processor finds wrong with a packet before it does anything with it; 0: nothing. */
+static unsigned wrong_with(const struct kmt_queue *q, const union aql *packet)
+{
+	enum { DIMENSIONS = 3, WORKGROUP_MOST = 1024 };
+	const struct aql_kernel *k = &packet->kernel;
+	const unsigned type = packet->header & AQL_TYPE_BITS, dimensions = k->setup & DIMENSIONS;
+	uint64_t items = 1;
+	if (type != AQL_DISPATCH)
+		return type > AQL_BARRIER_OR ? EXCEPTION_PACKET : 0;
+	for (unsigned i = 0; i < dimensions; i++) {
+		items *= k->group[i];
+		if (!k->grid[i])
+			return EXCEPTION_DIMENSIONS;
+	}
+	return !dimensions                              ? EXCEPTION_DIMENSIONS :
+	       k->group_bytes > lds_kb_of(q->gpu) << 10 ? EXCEPTION_GROUP_SEGMENT :
+	       !k->object                               ? EXCEPTION_CODE :
+	       !items || items > WORKGROUP_MOST         ? EXCEPTION_WORKGROUP :
+							  0;
+}
+
 /** Whether the queue goes on behind this packet. */
 static bool process(struct kmt_queue *q, const union aql *packet)
 {
+	const unsigned wrong = wrong_with(q, packet);
+	if (wrong) {
+		queue_exception(q, wrong);
+		queue_stand(q);
+		return false;
+	}
 	uint64_t began = clock_ns();
 	struct patience patience = { 0 };
 	while (!met(packet)) {

@@ -166,6 +166,7 @@ static void report(struct kmt_run *r)
 {
 	if (r->faulted) {
 		kfd_tell(r->kfd, "fault %u address 0x%llx write %u", r->queue->id, (unsigned long long)r->fault.va, r->write);
+		__atomic_or_fetch(&r->kfd->faulted, gpu_bit(r->kfd, r->queue->gpu), __ATOMIC_RELEASE);
 		event_fault(r->kfd, &r->fault);
 	} else {
 		queue_exception(r->queue, r->exception);

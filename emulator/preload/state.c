@@ -34,6 +34,8 @@ uint32_t target_of(const struct plan_gpu *g)
 	return v.major * 10000 + v.minor * 100 + v.stepping;
 }
 
+uint32_t lds_kb_of(const struct plan_gpu *g) { return target_of(g) == 90500 ? 160 : 64; }
+
 void sleep_seconds(double seconds)
 {
 	struct timespec left = { (time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9) };

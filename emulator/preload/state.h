@@ -116,6 +116,7 @@ struct kmt {
 	bool refused;           // there is no plan, or a wrong one
 	bool xnack;             // GPUs may use all memory of the program
 	bool runtime, debugged; // as the runtime asked for
+	uint64_t faulted;       // GPUs that did, a bit for each; read and written as an atomic
 	uint64_t list;          // of code objects, as the runtime said
 	int device;             // the machine's /dev/kfd; -1: none
 	pthread_rwlock_t memory;
@@ -142,6 +143,7 @@ static inline uint64_t gpu_bit(const struct kmt *t, const struct plan_gpu *g) { 
 void kfd_tell(struct kmt *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /** gfx90a is 9.0.10, in decimal places: 90010. */
 uint32_t target_of(const struct plan_gpu *g);
+uint32_t lds_kb_of(const struct plan_gpu *g);
 void sleep_seconds(double seconds);
 uint64_t clock_ns(void);
 
