@@ -82,6 +82,12 @@ static int make(struct kmt *t, const struct kmt_block *b, uint32_t flags, int *r
 {
 	struct dmabuf d = { DMABUF_MAGIC, b->offset, b->size, b->gpu->id, b->flags, b->metadata };
 	int ends[2];
+	if (b->file < 0)
+		return -EINVAL;
+	if (b->socket >= 0) {
+		*ret = fcntl(b->socket, flags & O_CLOEXEC ? F_DUPFD_CLOEXEC : F_DUPFD, 0);
+		return *ret < 0 ? -errno : 0;
+	}
 	dmabuf_is_out(t, 0); // closes those that nobody has any more
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
 		return -errno;
@@ -136,7 +142,7 @@ int dmabuf_export(struct kmt *t, struct kfd_ioctl_export_dmabuf_args *a)
 	int fd = -1;
 	pthread_rwlock_wrlock(&t->memory);
 	const struct kmt_block *b = memory_of(t, a->handle);
-	int result = b && b->file == t->file ? make(t, b, a->flags, &fd) : -EINVAL;
+	int result = b ? make(t, b, a->flags, &fd) : -EINVAL;
 	pthread_rwlock_unlock(&t->memory);
 	a->dmabuf_fd = (uint32_t)fd;
 	return result;

@@ -98,6 +98,10 @@ static void begin_again(void)
 					  .memory = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP,
 					  .lock = PTHREAD_MUTEX_INITIALIZER,
 					  .happened = PTHREAD_COND_INITIALIZER };
+	for (size_t i = 0; i < the_kfd.out.len; i++)
+		syscall(SYS_close, the_kfd.out.data[i].socket);
+	for (size_t i = 0; i < the_kfd.watchers.len; i++)
+		syscall(SYS_close, the_kfd.watchers.data[i].socket);
 	if (the_kfd.file >= 0)
 		syscall(SYS_close, the_kfd.file);
 	if (the_kfd.device >= 0)
