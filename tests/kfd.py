@@ -89,8 +89,8 @@ class Programs:
 
 
 def test_launches(t, p):
-    every = f"launches , module {p.module} , kernels , many 4 300 , managed"
-    wanted = LAUNCHES + MODULE + KERNELS + "threads 4 launches 300 wrong 0\nmanaged 13 13\n"
+    every = f"launches , module {p.module} , kernels , many 4 300 , managed , pools"
+    wanted = LAUNCHES + MODULE + KERNELS + "threads 4 launches 300 wrong 0\nmanaged 13 13\n" + "pools 7\n" * 3
     p.prints(t, OPEN, every + " , host-reads", wanted + "host reads 3\n", "every way to launch, fill and copy, every stand-in, several threads")
     p.prints(t, CLOSED, every, wanted, "and where VRAM is closed to the host")
     for gfx in ("gfx906", "gfx90a", "gfx1010", "gfx1030"):

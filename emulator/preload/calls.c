@@ -36,6 +36,24 @@ static int remember(int fd, unsigned kind)
 	return fd;
 }
 
+/** Of a path of a DRM device's node, its minor number; -1: it is none. An emulated machine has files in their places. */
+static int minor_of(const char *path)
+{
+	int minor = -1;
+	if (!path || sscanf(path, "/dev/dri/renderD%d", &minor) + sscanf(path, "/dev/dri/card%d", &minor) < 1)
+		return -1;
+	return minor;
+}
+
+static int as_node(int result, int minor, struct stat *st)
+{
+	if (!result && minor >= 0 && S_ISREG(st->st_mode)) {
+		st->st_mode = S_IFCHR | (st->st_mode & ACCESSPERMS);
+		st->st_rdev = makedev(DRM_MAJOR, (unsigned)minor);
+	}
+	return result;
+}
+
 static const struct plan_gpu *gpu_of(const struct kmt *t, unsigned kind)
 {
 	return kind >= IS_RENDER && kind - IS_RENDER < t->plan.ngpus ? &t->plan.gpus[kind - IS_RENDER] : NULL;
@@ -195,9 +213,17 @@ static bool describe(const char *path, struct stat *ret)
 	return true;
 }
 
-int stat(const char *path, struct stat *ret) { return describe(path, ret) ? 0 : NEXT(stat)(path, ret); }
-int lstat(const char *path, struct stat *ret) { return describe(path, ret) ? 0 : NEXT(lstat)(path, ret); }
-int stat64(const char *path, struct stat64 *ret) { return describe(path, (struct stat *)ret) ? 0 : NEXT(stat64)(path, ret); }
+int stat(const char *path, struct stat *ret)
+{
+	return describe(path, ret) ? 0 : as_node(NEXT(stat)(path, ret), minor_of(path), ret);
+}
+
+int lstat(const char *path, struct stat *ret)
+{
+	return describe(path, ret) ? 0 : as_node(NEXT(lstat)(path, ret), minor_of(path), ret);
+}
+
+int stat64(const char *path, struct stat64 *ret) { return stat(path, (struct stat *)ret); }
 
 int access(const char *path, int mode)
 {
@@ -214,6 +240,11 @@ int fstat(int fd, struct stat *ret)
 	if (!result && t && gpu_of(t, kind)) {
 		ret->st_mode = S_IFCHR | 0666;
 		ret->st_rdev = makedev(DRM_MAJOR, (unsigned)gpu_of(t, kind)->render);
+	} else if (!result && S_ISREG(ret->st_mode) && !ret->st_size && !ret->st_blocks) {
+		char link[32], path[64] = "";
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+		if (readlink(link, path, sizeof(path) - 1) > 0)
+			as_node(0, minor_of(path), ret);
 	}
 	return result;
 }
