@@ -34,24 +34,43 @@ struct query {
 		struct {
 			uint32_t type, offset;
 		} vbios;
+		uint32_t sensor;
 	};
 };
 
+struct client {
+	int index, authenticated;
+	unsigned long pid, uid, magic, ioctls;
+};
+
 enum {
+	QUERY_ACCEL_WORKING = 0x00,
 	QUERY_FIRMWARE = 0x0e,
+	QUERY_VRAM_USAGE = 0x10,
+	QUERY_GTT_USAGE = 0x11,
+	QUERY_VRAM_GTT = 0x14,
 	QUERY_REGISTERS = 0x15,
 	QUERY_DEVICE = 0x16,
+	QUERY_MEMORY = 0x19,
 	QUERY_VBIOS = 0x1b,
+	QUERY_SENSOR = 0x1d,
 	REGISTERS_MOST = 128,
 	DEVICE_BYTES = 448
 };
 #define IOCTL_VERSION _IOWR('d', 0x00, struct version)
+#define IOCTL_CLIENT _IOWR('d', 0x05, struct client)
 #define IOCTL_QUERY _IOW('d', 0x45, struct query)
 
 static int give(pid_t caller, uint64_t to, const void *data, size_t size)
 {
 	struct iovec local = { (void *)(uintptr_t)data, size }, remote = { (void *)(uintptr_t)to, size };
 	return !size || process_vm_writev(caller, &local, 1, &remote, 1, 0) == (ssize_t)size ? 0 : EFAULT;
+}
+
+/** As much as the caller wants. */
+static int give_some(pid_t caller, const struct query *q, const void *data, size_t size)
+{
+	return give(caller, q->to, data, q->size < size ? q->size : size);
 }
 
 static int give_text(pid_t caller, uint64_t to, size_t *size, const char *text)
@@ -120,7 +139,7 @@ static int query_device(const struct seat *seat, const struct query *q, pid_t ca
 	put32(d + SES, f->shaders.ses);
 	put32(d + SHS, f->shaders.shs_per_se);
 	put32(d + CUS, f->shaders.ses * f->shaders.shs_per_se * f->shaders.cus_per_sh);
-	return give(caller, q->to, d, q->size < sizeof(d) ? q->size : sizeof(d));
+	return give_some(caller, q, d, sizeof(d));
 }
 
 /** By the driver's numbers of firmware, as far as the model knows them. */
@@ -145,7 +164,7 @@ static int query_firmware(const struct seat *seat, const struct query *q, pid_t 
 		if (str_is(f.name, wanted))
 			answer[0] = f.version, answer[1] = f.feature;
 	}
-	return give(caller, q->to, answer, q->size < sizeof(answer) ? q->size : sizeof(answer));
+	return give_some(caller, q, answer, sizeof(answer));
 }
 
 /** struct drm_amdgpu_info_vbios. */
@@ -159,7 +178,44 @@ static int query_vbios(const struct seat *seat, const struct query *q, pid_t cal
 	snprintf(v + NUMBER, 64, "113-EMULATED-%04X", seat->facts->device);
 	snprintf(v + VERSION, DATE - VERSION, "022.001.002.001.000001");
 	snprintf(v + DATE, BYTES - DATE, "2024/01/02 03:04");
-	return give(caller, q->to, v, q->size < sizeof(v) ? q->size : sizeof(v));
+	return give_some(caller, q, v, sizeof(v));
+}
+
+/** Sizes of memory and what is used of it, in the order of struct drm_amdgpu_memory_info: VRAM, its part that the host reaches, GTT. */
+static int query_memory(struct server *s, const struct seat *seat, const struct query *q, pid_t caller)
+{
+	const uint64_t vram = seat->facts->vram_total, gtt = seat->facts->gtt_total;
+	const uint64_t used = emu_number(seat->gpu, EMU_VRAM_USED, server_time(s));
+	const uint64_t heaps[] = { vram, vram,        used, vram - used, vram,     vram,
+				   used, vram - used, gtt,  gtt,         GTT_USED, gtt - GTT_USED };
+	const uint64_t sizes[] = { vram, vram, gtt };
+	switch (q->what) {
+	case QUERY_MEMORY:
+		return give_some(caller, q, heaps, sizeof(heaps));
+	case QUERY_VRAM_USAGE:
+		return give_some(caller, q, &used, sizeof(used));
+	case QUERY_GTT_USAGE:
+		return give_some(caller, q, &(uint64_t){ GTT_USED }, sizeof(uint64_t));
+	default:
+		return give_some(caller, q, sizes, sizeof(sizes));
+	}
+}
+
+static int query_sensor(struct server *s, const struct seat *seat, const struct query *q, pid_t caller)
+{
+	static const struct {
+		enum emu_number which;
+		uint32_t times;
+	} sensors[] = {
+		[1] = { EMU_CLOCK, 1 }, [3] = { EMU_TEMPERATURE, 1000 }, [4] = { EMU_BUSY, 1 }, [5] = { EMU_POWER, 1 }
+	};
+	enum { MEMORY_CLOCK = 2 };
+	uint32_t value = (uint32_t)seat_memory_clock(s, seat);
+	if (q->sensor != MEMORY_CLOCK && (q->sensor >= ARRAY_SIZE(sensors) || !sensors[q->sensor].times))
+		return EOPNOTSUPP;
+	if (q->sensor != MEMORY_CLOCK)
+		value = (uint32_t)emu_number(seat->gpu, sensors[q->sensor].which, server_time(s)) * sensors[q->sensor].times;
+	return give_some(caller, q, &value, sizeof(value));
 }
 
 static int render_ioctl(struct server *s, struct open_file *f, unsigned request, char *data, size_t size, pid_t caller)
@@ -168,11 +224,25 @@ static int render_ioctl(struct server *s, struct open_file *f, unsigned request,
 	seat_wake(s, f->node, caller);
 	if (request == IOCTL_VERSION && size >= sizeof(struct version))
 		return version(data, caller);
+	if (request == IOCTL_CLIENT && size >= sizeof(struct client)) {
+		struct client client = { .authenticated = 1, .pid = (unsigned long)caller };
+		memcpy(data, &client, sizeof(client));
+		return 0;
+	}
 	if (request != IOCTL_QUERY || size < sizeof(q))
 		return EINVAL;
 	memcpy(&q, data, sizeof(q));
 	const struct seat *seat = f->node->seat;
 	switch (q.what) {
+	case QUERY_ACCEL_WORKING:
+		return give_some(caller, &q, &(uint32_t){ 1 }, sizeof(uint32_t));
+	case QUERY_MEMORY:
+	case QUERY_VRAM_USAGE:
+	case QUERY_GTT_USAGE:
+	case QUERY_VRAM_GTT:
+		return query_memory(s, seat, &q, caller);
+	case QUERY_SENSOR:
+		return query_sensor(s, seat, &q, caller);
 	case QUERY_REGISTERS:
 		return query_registers(s, seat, &q, caller);
 	case QUERY_DEVICE:

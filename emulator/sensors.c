@@ -40,10 +40,9 @@ static int fill_text(struct server *s, const struct node *n, struct text *ret)
 
 enum { CLOCK_LEAST = 200, MEMORY_CLOCK_LEAST = 96 }; // MHz
 
-/** The memory's clock is at its highest while something is done. */
-static uint64_t memory_clock(struct server *s, const struct node *n)
+uint64_t seat_memory_clock(struct server *s, const struct seat *seat)
 {
-	return number(s, n, EMU_BUSY) ? n->seat->facts->limits.memory_clock : MEMORY_CLOCK_LEAST;
+	return emu_number(seat->gpu, EMU_BUSY, server_time(s)) ? seat->facts->limits.memory_clock : MEMORY_CLOCK_LEAST;
 }
 
 /** What it is now has an asterisk, between the lowest and the highest. */
@@ -65,13 +64,13 @@ static int fill_clocks(struct server *s, const struct node *n, struct text *ret)
 
 static int fill_memory_clocks(struct server *s, const struct node *n, struct text *ret)
 {
-	levels(ret, MEMORY_CLOCK_LEAST, memory_clock(s, n), n->seat->facts->limits.memory_clock);
+	levels(ret, MEMORY_CLOCK_LEAST, seat_memory_clock(s, n->seat), n->seat->facts->limits.memory_clock);
 	return 0;
 }
 
 static int fill_memory_clock(struct server *s, const struct node *n, struct text *ret)
 {
-	text_printf(ret, "%llu\n", (unsigned long long)memory_clock(s, n) * 1000000);
+	text_printf(ret, "%llu\n", (unsigned long long)seat_memory_clock(s, n->seat) * 1000000);
 	return 0;
 }
 

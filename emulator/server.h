@@ -9,6 +9,9 @@
 /** What an answer returns instead of an errno when its request has to wait; it is asked again later. */
 enum { ANSWER_LATER = -1 };
 
+/** Of the GTT, which nobody changes. */
+enum { GTT_USED = 64 << 20 };
+
 struct server;
 struct open_file;
 struct node;
@@ -119,6 +122,8 @@ double server_time(const struct server *s);
 enum emu_state seat_state(const struct server *s, const struct seat *seat);
 /** The file is touched in a way that wakes the GPU up. */
 void seat_wake(struct server *s, const struct node *n, pid_t caller);
+/** In MHz: it is at its highest while something is done. */
+uint64_t seat_memory_clock(struct server *s, const struct seat *seat);
 
 // The tree (tree.c).
 struct node *tree_directory(struct server *s, struct node *parent, const char *path, mode_t mode);

@@ -180,7 +180,7 @@ static void build_identity(struct server *s, struct node *d, const struct emu_fa
 	} memory[] = { { "mem_info_vram_total", f->vram_total },
 		       { "mem_info_vis_vram_total", f->vram_total },
 		       { "mem_info_gtt_total", f->gtt_total },
-		       { "mem_info_gtt_used", 64 << 20 } };
+		       { "mem_info_gtt_used", GTT_USED } };
 	for (size_t i = 0; i < ARRAY_SIZE(memory); i++)
 		fixed(s, d, memory[i].name, arena_printf(a, "%llu\n", (unsigned long long)memory[i].value));
 }

@@ -481,13 +481,24 @@ out["refused"] = error(query, f, 0x9000)
 out["too many"] = error(query, f, 0x8010, 200)
 out["bad address"] = error(fcntl.ioctl, f, 0x40206445, struct.pack("<QIIIIII", 16, 4, 0x15, 0x8010 // 4, 1, 0xffff, 0))
 out["other query"] = error(fcntl.ioctl, f, 0x40206445, struct.pack("<QIIIIII", 16, 4, 0x7777, 0, 1, 0, 0))
+def asked(what, sensor=0):
+    room = ctypes.create_string_buffer(96)
+    fcntl.ioctl(f, 0x40206445, struct.pack("<QIIIIII", ctypes.addressof(room), len(room), what, sensor, 0, 0, 0))
+    return list(struct.unpack("<12Q", room.raw))
+out["works"] = asked(0)[0]
+out["memory"] = asked(0x19)[0:3:2] == [int(text(P + "mem_info_vram_" + n)) for n in ("total", "used")] == [asked(0x14)[0], asked(0x10)[0]]
+out["gtt"] = asked(0x19)[8:11:2] == [int(text(P + "mem_info_gtt_" + n)) for n in ("total", "used")] == [asked(0x14)[2], asked(0x11)[0]]
+out["load"] = asked(0x1d, 4)[0] == int(text(P + "gpu_busy_percent"))
+out["sensors"] = [asked(0x1d, n)[0] > 0 for n in (1, 2, 3, 5)], error(asked, 0x1d, 9) in ("ENOTSUP", "EOPNOTSUPP")
+out["client"] = struct.unpack("<iiQQQQ", fcntl.ioctl(f, 0xC0286405, bytes(40)))[1]
 name = ctypes.create_string_buffer(16)
 v = struct.unpack("<iii4xQQQQQQ", fcntl.ioctl(f, 0xC0406400, struct.pack("<iii4xQQQQQQ", 0, 0, 0, 16, ctypes.addressof(name), 0, 0, 0, 0)))
 out["driver"] = name.value.decode(), v[0], v[3]
 """
     out, _ = m.look(SLIM % ("", ""), code)
     m.holds("the render node", out, {"status": [0x3028], "two": "EFAULT", "refused": "EFAULT", "too many": "EINVAL", "bad address": "EFAULT",
-                                     "other query": "EINVAL", "driver": ["amdgpu", 3, 6]})
+                                     "other query": "EINVAL", "driver": ["amdgpu", 3, 6], "works": 1, "memory": True, "gtt": True, "load": True,
+                                     "sensors": [[True] * 4, True], "client": 1})
     for until in (0.7, 3, 12):  # a slow machine comes only when the reset is over, and is asked again
         out, _ = m.look(SLIM % ("", f"    state reset until {until} awake"), code + "\nout['then'] = at(opened('amdgpu_regs'), 0x8010)")
         if out.get("took", 0) > 0.2:

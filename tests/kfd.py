@@ -320,6 +320,10 @@ def test_machine(t, p):
     rows = p.unhang.run("emulate", wide, "--", p.program, "peers", "1", timeout=120).stdout.decode().splitlines()
     t.ok(len(rows) == 4 and rows[1].endswith("0000:83:00.0 First card 65520 MiB 112 CUs") and rows[2].endswith("0000:84:00.0 Instinct MI210 8192 MiB 112 CUs"),
          "its GPUs are those of the scenario", rows)
+    nodes = "import os, stat; print([(stat.S_ISCHR(s.st_mode), os.major(s.st_rdev), os.minor(s.st_rdev)) for s in (os.stat('/dev/dri/card0')," \
+            " os.fstat(os.open('/dev/dri/renderD128', os.O_RDWR)))])"
+    done = p.unhang.run("emulate", scenario, "--", sys.executable, "-c", nodes, timeout=60)
+    t.same(done.stdout.decode(), "[(True, 226, 0), (True, 226, 128)]\n", "libdrm finds its nodes by their numbers")
     done = p.unhang.run("emulate", "idle", "--", p.program, "places", timeout=60)
     t.same(done.returncode, 1, "without a block kfd there is none to use")
     wrong = p.unhang.write("wrong.scenario", SCENARIO.format("hang kernel"))

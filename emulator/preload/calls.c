@@ -7,11 +7,13 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -248,6 +250,20 @@ int fstat(int fd, struct stat *ret)
 	}
 	return result;
 }
+
+/** libsystemd takes a device only from sysfs; that of an emulated machine is a file system of ours. */
+int fstatfs(int fd, struct statfs *ret)
+{
+	char link[32], path[8] = "";
+	int result = NEXT(fstatfs)(fd, ret);
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	if (!result && ret->f_type == FUSE_SUPER_MAGIC && readlink(link, path, sizeof(path) - 1) > 5 &&
+	    !strncmp(path, "/sys/", 5))
+		ret->f_type = SYSFS_MAGIC;
+	return result;
+}
+
+int fstatfs64(int fd, struct statfs64 *ret) { return fstatfs(fd, (struct statfs *)ret); }
 
 int fstat64(int fd, struct stat64 *ret) { return fstat(fd, (struct stat *)ret); }
 
