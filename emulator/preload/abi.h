@@ -163,9 +163,7 @@ enum {
 	KMT_SET_EVENT = 0x0a,
 	KMT_RESET_EVENT = 0x0b,
 	KMT_WAIT_EVENTS = 0x0c,
-	KMT_DBG_REGISTER = 0x0d, // these four were a debugger's once
-	KMT_DBG_UNREGISTER = 0x0e,
-	KMT_DBG_ADDRESS_WATCH = 0x0f,
+	KMT_DBG_REGISTER = 0x0d, // this one to the next were a debugger's once
 	KMT_DBG_WAVE_CONTROL = 0x10,
 	KMT_SET_SCRATCH_BACKING_VA = 0x11,
 	KMT_GET_TILE_CONFIG = 0x12,

@@ -356,7 +356,10 @@ int ioctl(int fd, unsigned long request, ...)
 off_t lseek(int fd, off_t offset, int whence)
 {
 	off_t at = syscall(SYS_lseek, fd, offset, whence);
-	int64_t size = at < 0 && errno == ESPIPE && kfd_begun() ? dmabuf_size(fd) : -1;
+	if (at >= 0 || errno != ESPIPE || !kfd_begun())
+		return at;
+	int64_t size = dmabuf_size(fd);
+	errno = ESPIPE;
 	return size < 0 ? at : whence == SEEK_END ? size + offset : offset;
 }
 

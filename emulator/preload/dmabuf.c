@@ -119,12 +119,14 @@ static int open_block(const struct kmt *t, int fd, struct kmt_block *ret)
 				   .offset = d.offset,
 				   .file = file,
 				   .socket = -1 };
-	if (!fstat(file, &its) && !fstat(t->file, &ours) && its.st_ino == ours.st_ino && its.st_dev == ours.st_dev) {
+	if (!fstat(file, &its) && !fstat(t->file, &ours) && its.st_ino == ours.st_ino) { // all are of one file system
+
 		syscall(SYS_close, file);
 		ret->file = t->file;
 		ret->mmap_offset = ret->offset;
 	} else {
 		ret->socket = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+		ret->inode = its.st_ino;
 	}
 	if (ret->gpu && memory_open(ret))
 		return 0;
@@ -156,16 +158,14 @@ int dmabuf_info(struct kmt *t, struct kfd_ioctl_get_dmabuf_info_args *a)
 		syscall(SYS_close, file);
 	if (file < 0 || !kfd_gpu(t, d.gpu_id))
 		return -EINVAL;
-	const uint32_t room = a->metadata_size;
+	const bool fits = !a->metadata_ptr || d.metadata.size <= a->metadata_size;
+	if (a->metadata_ptr && fits)
+		memcpy((void *)(uintptr_t)a->metadata_ptr, d.metadata.data, d.metadata.size);
 	a->size = d.size;
 	a->metadata_size = d.metadata.size;
-	if (a->metadata_ptr && d.metadata.size > room)
-		return -EINVAL;
-	if (a->metadata_ptr)
-		memcpy((void *)(uintptr_t)a->metadata_ptr, d.metadata.data, d.metadata.size);
 	a->gpu_id = d.gpu_id;
 	a->flags = d.flags;
-	return 0;
+	return fits ? 0 : -EINVAL;
 }
 
 int dmabuf_import(struct kmt *t, struct kfd_ioctl_import_dmabuf_args *a)
@@ -225,13 +225,10 @@ struct gem_op {
 	uint64_t value;
 };
 
-struct gem_create_info {
-	uint64_t size, alignment, domains, flags;
-};
-
-static bool is_same(const struct kmt *t, const struct kmt_block *a, const struct kmt_block *b)
+static bool is_same(const struct kmt_block *a, const struct kmt_block *b)
 {
-	return (a->file == t->file) == (b->file == t->file) && a->offset == b->offset && a->size == b->size;
+	const bool file = a->file == b->file || (a->inode && a->inode == b->inode);
+	return file && a->file >= 0 && a->offset == b->offset && a->size == b->size;
 }
 
 /** A second import of the same memory gives the same object. */
@@ -246,7 +243,7 @@ static int prime_import(struct kmt *t, const struct plan_gpu *g, struct gem_prim
 	a->handle = (uint32_t)b->handle;
 	for (size_t i = 0; i < t->blocks.len; i++) {
 		const struct kmt_block *o = t->blocks.data[i];
-		if (o == b || o->gem != g || !is_same(t, o, b))
+		if (o == b || o->gem != g || !is_same(o, b))
 			continue;
 		a->handle = (uint32_t)o->handle;
 		memory_drop(t, b);
@@ -265,7 +262,7 @@ static int va_map(struct kmt *t, const struct plan_gpu *g, const struct kmt_bloc
 	wanted.base = a->address;
 	wanted.size = a->size;
 	wanted.offset += a->offset;
-	if (there && there->base == wanted.base && is_same(t, there, &wanted)) {
+	if (there && there->base == wanted.base && is_same(there, &wanted)) {
 		there->gpus |= gpu_bit(t, g);
 		return 0;
 	}
@@ -275,12 +272,12 @@ static int va_map(struct kmt *t, const struct plan_gpu *g, const struct kmt_bloc
 	wanted.gpus = gpu_bit(t, g);
 	wanted.flags = (object->flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM) |
 		       (a->flags & PAGE_WRITEABLE ? KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE : 0);
+	if (!memory_open(&wanted))
+		return -ENOMEM;
 	if (object->file != t->file) {
 		wanted.file = fcntl(object->file, F_DUPFD_CLOEXEC, 0);
 		wanted.socket = fcntl(object->socket, F_DUPFD_CLOEXEC, 0);
 	}
-	if (!memory_open(&wanted))
-		return -ENOMEM;
 	memory_insert(t, &wanted);
 	return 0;
 }
@@ -304,7 +301,7 @@ static int use_metadata(struct kmt *t, const struct kmt_block *object, struct ge
 	else if (a->operation != METADATA_SET || a->is.size > sizeof(a->is.data))
 		return -EINVAL;
 	for (size_t i = 0; a->operation == METADATA_SET && i < t->blocks.len; i++)
-		if (is_same(t, t->blocks.data[i], object))
+		if (is_same(t->blocks.data[i], object))
 			t->blocks.data[i]->metadata = a->is;
 	return 0;
 }
@@ -330,11 +327,8 @@ static int use_object(struct kmt *t, const struct plan_gpu *g, struct kmt_block 
 	case DRM_AMDGPU_GEM_OP:
 		if (op->operation != OP_CREATE_INFO)
 			return -EINVAL;
-		*(struct gem_create_info *)(uintptr_t)op->value =
-			(struct gem_create_info){ .size = b->size,
-						  .alignment = KMT_PAGE,
-						  .domains =
-							  b->flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM ? DOMAIN_VRAM : DOMAIN_GTT };
+		const uint64_t domain = b->flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM ? DOMAIN_VRAM : DOMAIN_GTT;
+		memcpy((void *)(uintptr_t)op->value, (const uint64_t[]){ b->size, KMT_PAGE, domain, 0 }, 4 * sizeof(domain));
 		return 0;
 	default:
 		return -EINVAL;

@@ -128,20 +128,6 @@ static int accept(struct kmt *t, void *arguments)
 	return 0;
 }
 
-/** What a program without privileges may not do (checkpoints). */
-static int forbid(struct kmt *t, void *arguments)
-{
-	(void)t, (void)arguments;
-	return -EACCES;
-}
-
-/** What nobody may do any more. */
-static int refuse(struct kmt *t, void *arguments)
-{
-	(void)t, (void)arguments;
-	return -EPERM;
-}
-
 static int create_queue(struct kmt *t, void *a) { return queue_create(t, a); }
 static int update_queue(struct kmt *t, void *a) { return queue_update(t, a); }
 static int destroy_queue(struct kmt *t, void *a) { return queue_destroy(t, *(uint32_t *)a); }
@@ -205,11 +191,6 @@ int kfd_ioctl(struct kmt *t, unsigned long request, void *arguments)
 		[KMT_IMPORT_DMABUF] = import_dmabuf,
 		[KMT_EXPORT_DMABUF] = export_dmabuf,
 		[KMT_SMI_EVENTS] = watch,
-		[KMT_CRIU] = forbid,
-		[KMT_DBG_REGISTER] = refuse,
-		[KMT_DBG_UNREGISTER] = refuse,
-		[KMT_DBG_ADDRESS_WATCH] = refuse,
-		[KMT_DBG_WAVE_CONTROL] = refuse,
 		[KMT_SVM] = svm,
 		[KMT_SET_XNACK_MODE] = set_xnack,
 		[KMT_AVAILABLE_MEMORY] = get_available,
@@ -219,8 +200,12 @@ int kfd_ioctl(struct kmt *t, unsigned long request, void *arguments)
 		[KMT_IPC_EXPORT] = export_memory,
 		[KMT_OLD_TRAP] = old_trap,
 	};
+	// What needs privileges, and what nobody may do any more.
+	static const int refused[] = { [KMT_CRIU] = EACCES, [KMT_DBG_REGISTER... KMT_DBG_WAVE_CONTROL] = EPERM };
 	const size_t size = _IOC_SIZE(request);
 	_Alignas(16) char room[ARGUMENTS_MOST] = { 0 };
+	if (_IOC_TYPE(request) == 'K' && _IOC_NR(request) < ARRAY_SIZE(refused) && refused[_IOC_NR(request)])
+		return -refused[_IOC_NR(request)];
 	if (_IOC_TYPE(request) != 'K' || _IOC_NR(request) >= ARRAY_SIZE(table) || !table[_IOC_NR(request)])
 		return -EINVAL;
 	if (size > sizeof(room))

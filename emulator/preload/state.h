@@ -47,6 +47,7 @@ struct kmt_block {
 	const struct plan_gpu *gem; // whose render node has it as an object, which has no address; NULL: none
 	int file;                   // that it is in; -1: the program's own memory
 	int socket;                 // the dma-buf of another process by which it is here; -1: none
+	uint64_t inode;             // of another process\'s file, if it is here by a dma-buf
 	uint64_t offset;            // in the file
 	uint64_t mmap_offset;       // by which the program maps it
 	uint64_t gpus;              // that it is mapped for, a bit for each

@@ -4,6 +4,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
+static const struct kmt_svm nothing_said = { .preferred = KFD_IOCTL_SVM_LOCATION_UNDEFINED,
+					     .prefetched = KFD_IOCTL_SVM_LOCATION_UNDEFINED,
+					     .granularity = 9 };
+
 static bool covers(const struct kmt_block *b, uint64_t address) { return address - b->base < b->size; }
 
 /** What was said last of an address. */
@@ -55,11 +59,7 @@ static struct kmt_svm *range_for(struct kmt *t, uint64_t address, uint64_t size)
 		if (t->svm.data[i].block.base == address && t->svm.data[i].block.size == size)
 			return &t->svm.data[i];
 	const struct kmt_svm *before = range_of(t, address);
-	struct kmt_svm range = { .preferred = KFD_IOCTL_SVM_LOCATION_UNDEFINED,
-				 .prefetched = KFD_IOCTL_SVM_LOCATION_UNDEFINED,
-				 .granularity = 9 };
-	if (before)
-		range = *before;
+	struct kmt_svm range = before ? *before : nothing_said;
 	range.block.base = address;
 	range.block.size = size;
 	range.block.inside = (char *)(uintptr_t)address;
@@ -145,9 +145,6 @@ static void answer(const struct kmt *t, const struct kmt_svm *range, struct kfd_
 
 int svm_ioctl(struct kmt *t, struct kfd_ioctl_svm_args *a)
 {
-	static const struct kmt_svm nothing_said = { .preferred = KFD_IOCTL_SVM_LOCATION_UNDEFINED,
-						     .prefetched = KFD_IOCTL_SVM_LOCATION_UNDEFINED,
-						     .granularity = 9 };
 	if (a->op == KFD_IOCTL_SVM_OP_SET_ATTR)
 		return set_attributes(t, a);
 	if (a->op != KFD_IOCTL_SVM_OP_GET_ATTR)
