@@ -170,7 +170,7 @@ def test_plans(t, p):
 
 # The ioctls that no runtime of ROCm 5 uses: what the driver answers, as words or as the name of an error.
 DOOR = """
-import ctypes, errno, fcntl, mmap, os, select, struct, sys
+import ctypes, errno, fcntl, mmap, os, select, struct, sys, time
 GPU, SIZE, VRAM, AT = 0x5000, 1 << 20, 1 | 1 << 31, 0x10000000
 
 class Node:
@@ -225,14 +225,38 @@ try:
     os.read(events, 96)
 except BlockingIOError:
     print("none yet")
-ring, write, read = ctypes.create_string_buffer(4096), ctypes.c_uint64(0), ctypes.c_uint64(0)
-queue = kfd(0x02, "QQQQIIIIIIQQQII", ctypes.addressof(ring), ctypes.addressof(write), ctypes.addressof(read), 0, 4096, GPU, 2, 100, 7, 0, 0, 0, 0, 0, 0)[9]
-print("masks", *(done(kfd(0x1a, "IIQ", queue + more, bits, 0)) for more, bits in ((0, 64), (0, 0), (0, 33), (1, 64))), kfd(0x21, "i", 1))
-struct.pack_into("HHHHHHIIIIIQQQQ", ring, 0, 2, 1, 1, 1, 1, 0, 1, 1, 1, 0, 0, 0x7ead0040, 0, 0, 0) # a kernel that is nowhere
-write.value = 1
+
+class Queue:
+    # put: type, dimensions, items of a workgroup, of the grid, bytes of LDS, kernel
+    def __init__(self):
+        self.ring, self.area = ctypes.create_string_buffer(4096), ctypes.create_string_buffer(4096)
+        self.write, self.read, self.error = (ctypes.c_uint64(0) for _ in range(3))
+        struct.pack_into("24xQII", self.area, 0, ctypes.addressof(self.error), 0, 0)
+        ring, write, read, area = map(ctypes.addressof, (self.ring, self.write, self.read, self.area))
+        self.id = kfd(0x02, "QQQQIIIIIIQQQII", ring, write, read, 0, 4096, GPU, 2, 100, 7, 0, 0, 0, area, 4096, 0)[9]
+    def put(self, kind, dimensions, group, grid, lds, kernel):
+        struct.pack_into("HHHHHHIIIIIQQQQ", self.ring, 0, kind, dimensions, group, 1, 1, 0, grid, 1, 1, 0, lds, kernel, 0, 0, 0)
+        self.write.value = 1
+    def end(self):
+        kfd(0x03, "II", self.id, 0)
+
+def exception(*packet):
+    queue, until = Queue(), time.monotonic() + 30
+    queue.put(*packet)
+    while not queue.error.value and time.monotonic() < until:
+        time.sleep(0.001)
+    queue.end()
+    return queue.error.value.bit_length()
+
+NOWHERE = 0x7ead0040
+print("exceptions", exception(2, 4, 1, 1, 0, NOWHERE), exception(2, 1, 1, 0, 0, NOWHERE), exception(2, 1, 1, 1, 65537, NOWHERE), exception(2, 1, 1, 1, 0, 0),
+      exception(255, 1, 1, 1, 0, NOWHERE), exception(2, 1, 1025, 1, 0, NOWHERE))
+one = Queue()
+print("masks", *(done(kfd(0x1a, "IIQ", one.id + more, bits, 0)) for more, bits in ((0, 64), (0, 0), (0, 33), (1, 64))), kfd(0x21, "i", 1))
+one.put(2, 1, 1, 1, 0, NOWHERE)
 select.select([events], [], [], 30)
 print("fault", os.read(events, 96).decode() == f"1 {me:x}:{sys.executable.split('/')[-1]:.15}\\n", done(debug(0)), debug(13)[4], done(debug(1)))
-kfd(0x03, "II", queue, 0)
+one.end()
 print("refused", *(kfd(number, "Q", 0) for number in (0x0d, 0x1b, 0x22, 0x27, 0x85)))
 """
 ANSWERS = """version 1 18
@@ -250,6 +274,7 @@ xnack (0,) (1,) (1,) (0,) (0,)
 debugger EINVAL ESRCH 16 EINVAL EACCES done EINVAL
 events 8 EINVAL
 none yet
+exceptions 16 16 17 18 20 21
 masks done EINVAL EINVAL EINVAL EBUSY
 fault True done 1 done
 refused EPERM EINVAL EACCES EINVAL EINVAL

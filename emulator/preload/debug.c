@@ -235,7 +235,8 @@ int debug_trap(struct kmt *t, struct kmt_trap *a)
 		return -EINVAL;
 	switch (a->operation) {
 	case KMT_TRAP_ENABLE:
-		memcpy((void *)(uintptr_t)a->buffer, &runtime, a->n < sizeof(runtime) ? a->n : sizeof(runtime));
+		if (a->n)
+			memcpy((void *)(uintptr_t)a->buffer, &runtime, a->n < sizeof(runtime) ? a->n : sizeof(runtime));
 		a->n = sizeof(runtime);
 		t->debugged = true;
 		return 0;

@@ -83,7 +83,7 @@ static void *join(struct kmt_run *r, uint64_t address, uint64_t size, bool write
 {
 	const uint64_t begin = address / KMT_PAGE * KMT_PAGE,
 		       bytes = (address + size - begin + KMT_PAGE - 1) / KMT_PAGE * KMT_PAGE;
-	struct kmt_view *v = r->nviews < ARRAY_SIZE(r->views) ? &r->views[r->nviews] : NULL;
+	struct kmt_view *v = r->nviews < ARRAY_SIZE(r->views) && size <= KMT_FILE_BYTES ? &r->views[r->nviews] : NULL;
 	char *p = v ? mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) : MAP_FAILED;
 	uint64_t at = begin, n;
 	if (p == MAP_FAILED)
@@ -97,7 +97,8 @@ static void *join(struct kmt_run *r, uint64_t address, uint64_t size, bool write
 			 (off_t)(b->offset + at - b->base)) == MAP_FAILED)
 			break;
 	}
-	*ret_there = at - address;
+	if (at > address)
+		*ret_there = at - address;
 	if (at < begin + bytes) {
 		munmap(p, bytes);
 		return NULL;
