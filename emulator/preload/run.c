@@ -83,7 +83,7 @@ static void *join(struct kmt_run *r, uint64_t address, uint64_t size, bool write
 {
 	const uint64_t begin = address / KMT_PAGE * KMT_PAGE,
 		       bytes = (address + size - begin + KMT_PAGE - 1) / KMT_PAGE * KMT_PAGE;
-	struct kmt_view *v = r->nviews < ARRAY_SIZE(r->views) && size <= KMT_FILE_BYTES ? &r->views[r->nviews] : NULL;
+	struct iovec *v = r->nviews < ARRAY_SIZE(r->views) && size <= KMT_FILE_BYTES ? &r->views[r->nviews] : NULL;
 	char *p = v ? mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) : MAP_FAILED;
 	uint64_t at = begin, n;
 	if (p == MAP_FAILED)
@@ -103,7 +103,7 @@ static void *join(struct kmt_run *r, uint64_t address, uint64_t size, bool write
 		munmap(p, bytes);
 		return NULL;
 	}
-	*v = (struct kmt_view){ p, bytes };
+	*v = (struct iovec){ p, bytes };
 	r->nviews++;
 	return p + (address - begin);
 }
@@ -224,7 +224,7 @@ bool run_kernel(struct kmt_queue *q, const struct aql_kernel *packet)
 		pthread_rwlock_rdlock(&q->kfd->memory);
 		found.standin->run(&r);
 		for (size_t i = 0; i < r.nviews; i++)
-			munmap(r.views[i].p, r.views[i].size);
+			munmap(r.views[i].iov_base, r.views[i].iov_len);
 		pthread_rwlock_unlock(&q->kfd->memory);
 	}
 	if (goes_on && !r.faulted && !r.exception)

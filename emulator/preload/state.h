@@ -4,6 +4,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <sys/uio.h>
 
 #include "base/arena.h"
 #include "emulator/preload/abi.h"
@@ -222,11 +223,6 @@ void queue_exception(struct kmt_queue *q, unsigned code);
 /** Returns when the runtime takes the queue down. */
 void queue_stand(struct kmt_queue *q);
 
-struct kmt_view {
-	void *p;
-	size_t size;
-};
-
 /** A kernel that is being run (run.c, standins.c). */
 struct kmt_run {
 	struct kmt *kfd;
@@ -239,7 +235,7 @@ struct kmt_run {
 	struct kfd_hsa_memory_exception_data fault; // whose address is that of a page
 	uint64_t address;                           // that faulted
 	unsigned exception;                         // 0: none
-	struct kmt_view views[4];
+	struct iovec views[4];                      // memory that was joined for it
 	size_t nviews;
 };
 
