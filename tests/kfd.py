@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The KFD without silicon: HIP programs, compiled here by hipcc, on ROCm's own runtime, with our KFD before libc."""
 import fcntl
+import os
 import pathlib
 import re
 import shutil
@@ -28,6 +29,10 @@ device-to-device 1
 MODULE = "module 3\nextended-module 6\n"
 KERNELS = "fill 1.5\ncopy 1.5\nreduction 98304\nindex_copy 1.5\nnothing 1.5\n"
 OPEN, CLOSED = "gpu gfx90a", "gpu gfx90a; vram closed"
+# Another ROCm than this machine's, made by rocm-root: its hipcc compiles, and its loader and libraries are the program's, which is else like any other.
+ROOT = os.environ.get("UNHANG_ROCM_ROOT", "")
+LIBRARIES = f"{ROOT}/usr/lib/x86_64-linux-gnu"
+HIPCC = [tap.HERE / "in-root", ROOT, "hipcc", f"-Wl,--dynamic-linker={LIBRARIES}/ld-linux-x86-64.so.2,-rpath,{LIBRARIES},--disable-new-dtags"] if ROOT else ["hipcc"]
 
 
 class Programs:
@@ -41,11 +46,12 @@ class Programs:
     def compile(self):
         """What hipcc says if it fails. The code objects lie in the program as a bundle, which can be loaded as a module too. It takes hipcc seconds, so the
         first test that needs the program leaves it in the build directory for the others."""
-        source, kept, fresh = HIP / "programs.cpp", self.library.parent / "hip-programs", self.library.parent / "hip-programs.new"
-        with open(kept.with_suffix(".lock"), "w") as lock:
+        source, kept = HIP / "programs.cpp", self.library.parent / f"hip-programs{pathlib.Path(ROOT).name}"
+        fresh, lock = (kept.with_name(f"{kept.name}.{what}") for what in ("new", "lock"))
+        with open(lock, "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not kept.exists() or kept.stat().st_mtime < source.stat().st_mtime:
-                done = subprocess.run(["hipcc", "--offload-arch=gfx90a", "-O1", "-o", fresh, source, "-lhsa-runtime64"], capture_output=True, text=True)
+                done = subprocess.run([*HIPCC, "--offload-arch=gfx90a", "-O1", "-o", fresh, source, "-lhsa-runtime64"], capture_output=True, text=True)
                 if done.returncode:
                     return done.stderr
                 fresh.rename(kept)

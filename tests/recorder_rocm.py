@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 
 import emulated
 import kfd
@@ -22,6 +23,7 @@ import tap
 SAXPY, FILL = "_Z5saxpyPKfPffi", "_Z4fillPffi"
 N = 1 << 16
 STANDS = 1.1  # seconds: a kernel that ran so long at the last look is known to run
+LEAKED = re.compile("^Warning: Resource leak detected by SharedSignalPool.*\n", re.M)  # what HIP 6 and 7 end with, recorder or not
 INCIDENT = 5.1  # and a queue that stands so long is an incident
 
 
@@ -42,6 +44,7 @@ class Recorded:
     def run(self, plan, *arguments, **settings):
         job = self.start(plan, *arguments, **settings)
         job.out, job.err = job.communicate(timeout=60)
+        job.err = LEAKED.sub("", job.err)
         return job
 
     def read(self, pid, *more):
@@ -581,11 +584,17 @@ def test_intercept(t, r):
                f"level {level}, {'before' if order.startswith(str(r.library)) else 'behind'} an intercept tool: both see every launch")
 
 
+TESTS = (test_launches, test_threads, test_hang, test_hang_behind, test_fault, test_core, test_captured, test_watched, test_allocation, test_closed, test_vram,
+         test_kills, test_done, test_standing, test_accused, test_statistics, test_limit_of_file_sizes, test_waited_for, test_items, test_parts,
+         test_busy, test_buffers, test_ends, test_races)
+BESIDE_A_TOOL = (test_queues, test_runtime_copies, test_intercept)
+
+
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     library = pathlib.Path(sys.argv[2]).resolve()
     programs = kfd.Programs(unhang)
-    if not shutil.which("hipcc") or not programs.library.exists():
+    if not shutil.which(kfd.HIPCC[0]) or not programs.library.exists():
         t.skip("the recorder under ROCm", "no hipcc here")
         return t.end()
     complaint = programs.compile()
@@ -595,34 +604,11 @@ def main():
     where = tempfile.mkdtemp(prefix="unhang-test-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
     r = Recorded(t, unhang, programs, library, where)
     try:
-        test_launches(t, r)
-        test_threads(t, r)
-        test_hang(t, r)
-        test_hang_behind(t, r)
-        test_fault(t, r)
-        test_core(t, r)
-        test_captured(t, r)
-        test_watched(t, r)
-        test_allocation(t, r)
-        test_closed(t, r)
-        test_vram(t, r)
-        test_kills(t, r)
-        test_done(t, r)
-        test_standing(t, r)
-        test_accused(t, r)
-        test_statistics(t, r)
-        test_limit_of_file_sizes(t, r)
-        test_waited_for(t, r)
-        test_items(t, r)
-        test_parts(t, r)
-        test_busy(t, r)
-        test_buffers(t, r)
-        test_ends(t, r)
-        test_races(t, r)
-        if (library.parent / "libintercept-tool.so").exists():
-            test_queues(t, r)
-            test_runtime_copies(t, r)
-            test_intercept(t, r)
+        for test in TESTS + BESIDE_A_TOOL * (library.parent / "libintercept-tool.so").exists():
+            try:
+                test(t, r)
+            except Exception:  # what a program did not print or record is missed by this test alone
+                t.ok(False, f"{test.__name__} to its end", traceback.format_exc())
     finally:
         shutil.rmtree(where, ignore_errors=True)
     t.end()
