@@ -20,7 +20,7 @@ struct hsa_root {
 	struct hsa_table *core, *ext;
 };
 
-/** Places in the core table, the same from ROCm 5.2 to 7.0. */
+/** Places in the core table, the same from ROCm 5.2 to 10.0. */
 enum core_place {
 	CORE_SYSTEM_GET_INFO = 2,
 	CORE_ITERATE_AGENTS = 5,
@@ -85,9 +85,13 @@ enum ext_function {
 	EXT_VMEM_UNMAP,
 	EXT_VMEM_SET_ACCESS,
 	EXT_VMEM_RESERVE_ALIGN,
+	EXT_CU_MASK,
+	EXT_PRIORITY,
+	EXT_QUEUES_CREATE,
 	EXT_FUNCTIONS
 };
 
+enum { QUEUE_DISPATCHES = 1 }; // feature of a queue; one of SDMA does not have it
 struct hsa_queue {
 	uint32_t type, features;
 	void *base;
@@ -186,6 +190,25 @@ typedef int64_t signal_wait_fn(hsa_handle signal, uint32_t condition, int64_t co
 typedef void queue_error_fn(hsa_status status, struct hsa_queue *queue, void *data);
 typedef hsa_status queue_create_fn(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data,
 				   uint32_t private_size, uint32_t group_size, struct hsa_queue **ret);
+
+/** What hsa_amd_queue_create of ROCm 10 is told of a queue, version 1. */
+struct hsa_queue_wish {
+	uint16_t version, flags; // flags: what of it is to lie in VRAM
+	uint8_t engine, reserved1[3];
+	uint32_t bytes, priority;
+	queue_error_fn *error;
+	void *data;
+	struct hsa_queue *queue; // from the runtime; NULL: there is none
+	const uint32_t *cu_mask; // from here on of the compute engine
+	uint32_t type, private_size, cu_bits, reserved2[3];
+	uint32_t traffic; // from here on of all
+	uint8_t reserved3[20];
+};
+_Static_assert(sizeof(struct hsa_queue_wish) == 96 && offsetof(struct hsa_queue_wish, queue) == 32,
+	       "hsa_amd_queue_create_desc_t");
+enum { WISH_VERSION = 1, ENGINE_COMPUTE = 0, PRIORITY_NORMAL = 1 };
+typedef hsa_status queues_create_fn(hsa_handle agent, struct hsa_queue_wish *wishes, uint32_t n);
+
 typedef void packet_writer_fn(const void *packets, uint64_t n);
 typedef void intercept_fn(const void *packets, uint64_t n, uint64_t index, void *data, packet_writer_fn *write);
 typedef hsa_status event_handler_fn(const struct hsa_event *event, void *data);

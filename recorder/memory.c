@@ -335,6 +335,7 @@ const struct hook ext_hooks[] = {
 	{ EXT_IPC_ATTACH, ipc_attach },
 	{ EXT_IPC_DETACH, ipc_detach },
 	{ EXT_INTERCEPT_CREATE, hook_intercept_create },
+	{ EXT_QUEUES_CREATE, hook_queues_create },
 	{ EXT_SVM_SET, svm_set },
 	{ EXT_VMEM_RESERVE, vmem_reserve },
 	{ EXT_VMEM_RESERVE_ALIGN, vmem_reserve_align },

@@ -4,7 +4,7 @@
 
 #include "recorder/inputs/held.h"
 
-enum { RECORDS_LEAST = 64, WALK_BACK = 64, PROBES = 32, BUCKET_USED = 1, GONE_KEPT = 24 };
+enum { PACKET_SIZE = 64, RECORDS_LEAST = 64, WALK_BACK = 64, PROBES = 32, BUCKET_USED = 1, GONE_KEPT = 24 };
 
 static size_t bucket_of(hsa_handle doorbell) { return (size_t)((doorbell >> 6) * 0x9e3779b97f4a7c15u >> 54) % QUEUE_BUCKETS; }
 
@@ -129,7 +129,8 @@ static __attribute__((noinline)) struct queue_state *queue_adopt(hsa_handle door
 {
 	const struct amd_signal *s = (const struct amd_signal *)(uintptr_t)doorbell;
 	struct queue_state *q = NULL;
-	if (!s || s->kind >= 0 || !s->queue || s->queue->hsa.doorbell != doorbell)
+	if (!s || s->kind >= 0 || !s->queue || s->queue->hsa.doorbell != doorbell ||
+	    !(s->queue->hsa.features & QUEUE_DISPATCHES))
 		return NULL;
 	pthread_mutex_lock(&rec.lock);
 	if (atomic_load(&rec.on)) {
@@ -364,6 +365,7 @@ static void wrapped_error(hsa_status status, struct hsa_queue *queue, void *data
 
 struct creation {
 	queue_create_fn *create;
+	const struct hsa_queue_wish *wish; // of hsa_amd_queue_create, which is called instead; NULL: none
 	hsa_handle agent;
 	uint32_t size, type, private_size, group_size;
 	queue_error_fn *error;
@@ -378,21 +380,34 @@ struct creation {
 		.group_size = group_size, .error = error, .data = data, .hold = (held)                                         \
 	}
 
+static hsa_status call_creation(const struct creation *c, queue_error_fn *error, void *data, struct hsa_queue **ret)
+{
+	if (!c->wish)
+		return c->create(c->agent, c->size, c->type, error, data, c->private_size, c->group_size, ret);
+	struct hsa_queue_wish wish = *c->wish; // the program's own stays as it is
+	wish.error = error;
+	wish.data = data;
+	const hsa_status status = ((queues_create_fn *)next.ext[EXT_QUEUES_CREATE])(c->agent, &wish, 1);
+	*ret = wish.queue;
+	return status;
+}
+
 static hsa_status create(const struct creation *c, struct hsa_queue **ret)
 {
 	struct thread_state *t = atomic_load(&rec.on) ? thread_here() : NULL;
 	_cleanup_free_ struct error_wrap *w = t && c->error ? malloc(sizeof(*w)) : NULL;
 	if (!t)
-		return c->create(c->agent, c->size, c->type, c->error, c->data, c->private_size, c->group_size, ret);
+		return call_creation(c, c->error, c->data, ret);
 	if (w)
 		*w = (struct error_wrap){ c->error, c->data };
 	call_begin(t, CALL_QUEUE_CREATE, 0, c->size, c->agent);
-	const hsa_status status = c->create(c->agent, c->size, c->type, w ? wrapped_error : c->error, w ? w : c->data,
-					    c->private_size, c->group_size, ret);
+	const hsa_status status = call_creation(c, w ? wrapped_error : c->error, w ? w : c->data, ret);
 	call_end(t);
 	if (status != HSA_OK || !ret || !*ret)
 		return status;
 	w = NULL; // the queue has it
+	if (c->wish && c->wish->engine != ENGINE_COMPUTE)
+		return status; // its packets are of another kind
 	// An intercept tool's creation calls the runtime's, and that one may pass here, too: the outer queue is the one that is rung.
 	pthread_mutex_lock(&rec.lock);
 	struct queue_state *q = atomic_load(&rec.on) && !queue_find((*ret)->doorbell) ?
@@ -423,6 +438,64 @@ hsa_status hook_intercept_create(hsa_handle agent, uint32_t size, uint32_t type,
 {
 	const struct creation c = CREATION((queue_create_fn *)next.ext[EXT_INTERCEPT_CREATE], may_hold());
 	return create(&c, ret);
+}
+
+/** A queue that can be held is made by another function, and told the rest afterwards. What of it was to lie in VRAM lies in the host's
+ * memory: who launches writes there, and what the GPU reads lies behind it. */
+static hsa_status create_held(hsa_handle agent, const struct hsa_queue_wish *w, struct hsa_queue **ret)
+{
+	typedef hsa_status priority_fn(struct hsa_queue *, uint32_t);
+	typedef hsa_status mask_fn(const struct hsa_queue *, uint32_t, const uint32_t *);
+	const struct creation c = { .create = intercept_maker(),
+				    .agent = agent,
+				    .size = w->bytes / PACKET_SIZE,
+				    .type = w->type,
+				    .private_size = w->private_size,
+				    .group_size = UINT32_MAX,
+				    .error = w->error,
+				    .data = w->data,
+				    .hold = true };
+	hsa_status status = create(&c, ret);
+	if (!status && w->priority != PRIORITY_NORMAL)
+		status = ((priority_fn *)next.ext[EXT_PRIORITY])(*ret, w->priority);
+	if (!status && w->cu_bits)
+		status = ((mask_fn *)next.ext[EXT_CU_MASK])(*ret, w->cu_bits, w->cu_mask);
+	if (!status || !*ret)
+		return status;
+	hook_queue_destroy(*ret);
+	*ret = NULL;
+	return status;
+}
+
+/** What the runtime would refuse is left to it. */
+static bool wish_can_be_held(const struct hsa_queue_wish *w)
+{
+	static const uint8_t zeros[sizeof(w->reserved3)];
+	return may_hold() && w->engine == ENGINE_COMPUTE && w->bytes && !(w->bytes % PACKET_SIZE) && !w->traffic &&
+	       !memcmp(w->reserved1, zeros, sizeof(w->reserved1)) && !memcmp(w->reserved2, zeros, sizeof(w->reserved2)) &&
+	       !memcmp(w->reserved3, zeros, sizeof(w->reserved3));
+}
+
+/** ROCm 10: HIP makes its queues by this. Each is made by itself, as the runtime does: those that can be are, and the first error counts. */
+hsa_status hook_queues_create(hsa_handle agent, struct hsa_queue_wish *wishes, uint32_t n)
+{
+	queues_create_fn *then = (queues_create_fn *)next.ext[EXT_QUEUES_CREATE];
+	hsa_status first = HSA_OK;
+	for (uint32_t i = 0; i < n || !n; i++) {
+		struct hsa_queue_wish *w = wishes ? &wishes[i] : NULL;
+		if (!w || !n || w->version != WISH_VERSION) { // of a size that is not known
+			const hsa_status rest = then(agent, w, n - i);
+			return first ? first : rest;
+		}
+		const struct creation c = {
+			.wish = w, .agent = agent, .size = w->bytes / PACKET_SIZE, .error = w->error, .data = w->data
+		};
+		struct hsa_queue *queue = NULL;
+		const hsa_status status = wish_can_be_held(w) ? create_held(agent, w, &queue) : create(&c, &queue);
+		w->queue = queue;
+		first = first ? first : status;
+	}
+	return first;
 }
 
 hsa_status hook_queue_destroy(struct hsa_queue *queue)

@@ -332,6 +332,7 @@ void hook_store_relaxed(hsa_handle signal, int64_t value);
 void hook_store_screlease(hsa_handle signal, int64_t value);
 hsa_status hook_queue_create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data,
 			     uint32_t private_size, uint32_t group_size, struct hsa_queue **ret);
+hsa_status hook_queues_create(hsa_handle agent, struct hsa_queue_wish *wishes, uint32_t n);
 hsa_status hook_intercept_create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data,
 				 uint32_t private_size, uint32_t group_size, struct hsa_queue **ret);
 hsa_status hook_queue_destroy(struct hsa_queue *queue);
@@ -387,7 +388,3 @@ void queue_failed(hsa_status status, struct hsa_queue *queue, void *data);
 void supervisor_allow(void);
 /** After a fault: lets the supervisor look before the runtime ends the program. */
 void hold(enum rec_call why);
-
-// table.c
-/** The place of a function in the extension's table of this size; -1: it has none. */
-int ext_place(enum ext_function f, uint32_t table_size);

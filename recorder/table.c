@@ -8,11 +8,14 @@
 
 /** Sizes of the extension's table at which its order changed: two functions were put in at place 16, and three at 47. */
 enum { EXT_LEAST = 400, EXT_COPY_ENGINES = 456, ENGINES_AT = 16, ENGINES = 2, TABLE_HEAD = sizeof(struct hsa_table) };
+/** The step of the extension's table that brought hsa_amd_queue_create, as released with ROCm 10; builds before it had others there. */
+enum { STEP_QUEUES = 0x10 };
 
 /** Places in the oldest table; those of functions that came later are counted in the newer one. */
 static const struct ext_row {
 	int place;
 	bool newer;
+	uint32_t step; // from which on it is there
 } ext_rows[EXT_FUNCTIONS] = {
 	[EXT_ASYNC_HANDLER] = { 7 },
 	[EXT_WAIT_ANY] = { 9 },
@@ -45,16 +48,20 @@ static const struct ext_row {
 	[EXT_VMEM_UNMAP] = { 60, true },
 	[EXT_VMEM_SET_ACCESS] = { 61, true },
 	[EXT_VMEM_RESERVE_ALIGN] = { 69, true },
+	[EXT_CU_MASK] = { 10 },
+	[EXT_PRIORITY] = { 37 },
+	[EXT_QUEUES_CREATE] = { 86, true, STEP_QUEUES },
 };
 
-int ext_place(enum ext_function f, uint32_t table_size)
+/** -1: this table does not have it. */
+static int ext_place(int f, const struct hsa_table *ext)
 {
 	const struct ext_row *r = &ext_rows[f];
-	const bool newer = table_size >= EXT_COPY_ENGINES;
+	const bool newer = ext->minor >= EXT_COPY_ENGINES;
 	const int place = r->place + (newer && !r->newer && r->place >= ENGINES_AT ? ENGINES : 0);
-	if (r->newer && !newer)
+	if ((r->newer && !newer) || ext->step < r->step)
 		return -1;
-	return TABLE_HEAD + ((uint32_t)place + 1) * sizeof(void *) <= table_size ? place : -1;
+	return TABLE_HEAD + ((uint32_t)place + 1) * sizeof(void *) <= ext->minor ? place : -1;
 }
 
 /** Whether the tables are as we know them. The sizes are what counts: a major version says little. */
@@ -80,7 +87,7 @@ static void tables_keep(const struct hsa_root *root)
 	for (size_t i = 0; i < CORE_KNOWN; i++)
 		next.core[i] = TABLE_HEAD + (i + 1) * sizeof(void *) <= root->core->minor ? root->core->functions[i] : NULL;
 	for (int f = 0; f < EXT_FUNCTIONS; f++) {
-		const int place = ext_place((enum ext_function)f, root->ext->minor);
+		const int place = ext_place(f, root->ext);
 		next.ext[f] = place < 0 ? NULL : root->ext->functions[place];
 	}
 }
@@ -91,8 +98,7 @@ static void hooks_put(const struct hsa_root *root)
 		root->core->functions[core_hooks[i].place] = core_hooks[i].function;
 	for (size_t i = 0; i < next_hooks; i++)
 		if (next.ext[ext_hooks[i].place])
-			root->ext->functions[ext_place((enum ext_function)ext_hooks[i].place, root->ext->minor)] =
-				ext_hooks[i].function;
+			root->ext->functions[ext_place(ext_hooks[i].place, root->ext)] = ext_hooks[i].function;
 }
 
 static void loader_find(void)

@@ -18,7 +18,7 @@
 #include "recorder/hsa.h"
 #include "unhang/recorder.h"
 
-enum { CORE_FUNCTIONS = 125, EXT_FUNCTIONS_MOST = 90, KERNELS = 8, ARGUMENT_SIZE = 48, ARGUMENT_SLOT = 64, SIGNALS = 64 };
+enum { CORE_FUNCTIONS = 125, EXT_FUNCTIONS_MOST = 91, KERNELS = 8, ARGUMENT_SIZE = 48, ARGUMENT_SLOT = 64, SIGNALS = 64 };
 
 static struct {
 	struct hsa_root root;
@@ -39,9 +39,9 @@ static _Alignas(64) struct amd_signal signals[SIGNALS];
 static _Atomic bool stop;
 
 struct options {
-	unsigned threads, size, launches, ext_size, queues, allocations, batch;
+	unsigned threads, size, launches, ext_size, step, queues, allocations, batch;
 	uint64_t hang;
-	bool forever, slow, wait, memory;
+	bool forever, slow, wait, memory, wishes, unseen;
 	const struct unhang_recorder *framework; // NULL: launches are in no operation
 };
 
@@ -97,8 +97,10 @@ static void *gpu(void *ctx)
 	return NULL;
 }
 
-static hsa_status queue_create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data,
-			       uint32_t private_size, uint32_t group_size, struct hsa_queue **ret)
+static int64_t doorbell_kind;
+
+hsa_status fake_queue_create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data,
+			     uint32_t private_size, uint32_t group_size, struct hsa_queue **ret)
 {
 	struct fake_queue *f = aligned_alloc(64, (sizeof(*f) + 63) / 64 * 64);
 	pthread_t t;
@@ -108,8 +110,9 @@ static hsa_status queue_create(hsa_handle agent, uint32_t size, uint32_t type, q
 	(void)private_size;
 	(void)group_size;
 	memset(f, 0, sizeof(*f));
-	f->doorbell = (struct amd_signal){ .kind = -1, .queue = &f->q };
+	f->doorbell = (struct amd_signal){ .kind = doorbell_kind, .queue = doorbell_kind < 0 ? &f->q : NULL };
 	f->q.hsa = (struct hsa_queue){ .type = type,
+				       .features = QUEUE_DISPATCHES,
 				       .size = size,
 				       .base = aligned_alloc(4096, size * 64ul < 4096 ? 4096 : size * 64ul),
 				       .doorbell = (uintptr_t)&f->doorbell,
@@ -277,7 +280,7 @@ static void make_tables(const struct options *o)
 	core = (void *)tables.core_room;
 	ext = (void *)tables.ext_room;
 	*core = (struct hsa_table){ 1, sizeof(tables.core_room), 0, 0 };
-	*ext = (struct hsa_table){ 1, o->ext_size, 0, 0 };
+	*ext = (struct hsa_table){ 1, o->ext_size, o->step, 0 };
 	tables.root = (struct hsa_root){ 1, 48, 0, 0, core, ext };
 	for (int i = 0; i < CORE_FUNCTIONS; i++)
 		core->functions[i] = (void *)none;
@@ -286,7 +289,7 @@ static void make_tables(const struct options *o)
 	core->functions[CORE_SIGNAL_STORE_RELAXED] = core->functions[CORE_SIGNAL_STORE_SCRELEASE] = (void *)store;
 	core->functions[CORE_SIGNAL_WAIT_RELAXED] = core->functions[CORE_SIGNAL_WAIT_SCACQUIRE] = (void *)wait_for;
 	core->functions[CORE_SIGNAL_LOAD_RELAXED] = core->functions[CORE_SIGNAL_LOAD_SCACQUIRE] = (void *)load;
-	core->functions[CORE_QUEUE_CREATE] = (void *)queue_create;
+	core->functions[CORE_QUEUE_CREATE] = (void *)fake_queue_create;
 	core->functions[CORE_QUEUE_DESTROY] = (void *)queue_destroy;
 	core->functions[CORE_ITERATE_AGENTS] = (void *)each_agent;
 	core->functions[CORE_AGENT_GET_INFO] = (void *)agent_info;
@@ -304,6 +307,8 @@ static void make_tables(const struct options *o)
 	ext_set(34, (void *)watch);
 	if (o->memory)
 		fake_memory_table(ext);
+	if (o->wishes)
+		fake_queues_table(core, ext);
 }
 
 // --- the program ---
@@ -413,11 +418,18 @@ typedef bool on_load_fn(struct hsa_root *root, uint64_t version, uint64_t failed
 
 uint64_t fake_ring, fake_read, fake_write;
 
+/** @unseen: by a function that a tool does not see. */
 static void make_queues(const struct options *o)
 {
+	struct hsa_queue *made[16], *q;
+	queue_create_fn *create = o->unseen ? fake_queue_create : (queue_create_fn *)core->functions[CORE_QUEUE_CREATE];
+	if (o->wishes)
+		fake_queues_use(core, ext, o->queues, o->size, made);
 	for (unsigned i = 0; i < o->queues && i < 16; i++) {
-		struct hsa_queue *q;
-		((queue_create_fn *)core->functions[CORE_QUEUE_CREATE])(0xa1, o->size, 0, NULL, NULL, 0, 0, &q);
+		if (o->wishes)
+			q = made[i];
+		else
+			create(0xa1, o->size, 0, NULL, NULL, 0, 0, &q);
 		the_queues[i] = (struct fake_queue *)q;
 		fake_ring = (uintptr_t)q->base;
 		fake_read = (uintptr_t)&the_queues[i]->q.read_index;
@@ -542,12 +554,15 @@ int main(int argc, char **argv)
 			     .size = option(argc, argv, "size", 1024),
 			     .launches = option(argc, argv, "launches", 100),
 			     .ext_size = option(argc, argv, "ext", 400),
+			     .step = option(argc, argv, "step", 0),
 			     .queues = option(argc, argv, "queues", 1),
 			     .allocations = option(argc, argv, "allocations", 0),
 			     .hang = option(argc, argv, "hang", UINT32_MAX),
 			     .forever = option(argc, argv, "forever", 0),
 			     .slow = option(argc, argv, "slow", 0),
 			     .wait = option(argc, argv, "wait", 0),
+			     .wishes = option(argc, argv, "wishes", 0),
+			     .unseen = option(argc, argv, "unseen", 0),
 			     .memory = !strcmp(argv[2], "memory") };
 	void *library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
 	on_load_fn *on_load = library ? (on_load_fn *)dlsym(library, "OnLoad") : NULL;
@@ -557,6 +572,7 @@ int main(int argc, char **argv)
 	}
 	if (option(argc, argv, "operations", 0))
 		o.framework = ((const struct unhang_recorder *(*)(void))dlsym(library, "unhang_recorder_functions"))();
+	doorbell_kind = option(argc, argv, "user-doorbells", 0) ? 1 : -1;
 	make_tables(&o);
 	if (!strcmp(argv[2], "odd-table"))
 		core->minor = 64;

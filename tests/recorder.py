@@ -205,6 +205,27 @@ def test_memory(t, job, unhang):
              f"{relation} {kind}{'' if mapped else ', not mapped'}{'' if for_gpu else ', not for this GPU'}", near)
 
 
+def test_queues(t, job):
+    """Queues as ROCm 10 makes them, by descriptions; their doorbells may be signals like any other. Those of SDMA have bytes, and are left alone."""
+    table = ("ext=744", "step=18", "wishes=1", "queues=3", "threads=3", "launches=60")
+    made = "made 3, refused 1, SDMA 1, status 0x1001 and 0x1001; intercepted {}, priority {}, CUs {}, errors 1\ndone\n"
+    for doorbells in ("user-doorbells=0", "user-doorbells=1"):
+        ran = job.run("run", *table, doorbells, UNHANG_LEVEL="3")
+        r = job.read(ran.pid, "--all")
+        t.same((ran.returncode, ran.out, ran.err), (0, made.format(0, 0, "0"), ""), f"{doorbells}: they are made as without the recorder")
+        t.same([(len(q["packets"]), q["gpu"]["name"]) for q in r["queues"]], [(60, "gfx90a")] * 3, f"{doorbells}: and recorded")
+        t.no_complaints(wrong_packets(r), f"{doorbells}: each packet is right")
+        t.same(r["faults"][0]["kind"] if r["faults"] else None, "queue-error", f"{doorbells}: an error of one is recorded and handed on")
+    ran = job.run("run", *table, UNHANG_LEVEL="1", UNHANG_MAX_LEVEL="5")
+    t.same((ran.returncode, ran.out, [len(q["packets"]) for q in job.read(ran.pid, "--all")["queues"]]), (0, made.format(3, 2, "0xf0f"), [60] * 3),
+           "such as can be held are made with their priority and their CUs")
+    ran = job.run("run", "ext=744", "step=15", "queues=1", "launches=20")
+    t.same((ran.err, len(job.read(ran.pid, "--all")["queues"][0]["packets"])), ("", 20), "a table that had another function at that place is left alone")
+    ran = job.run("run", "unseen=1", "launches=20")
+    q = job.read(ran.pid, "--all")["queues"][0]
+    t.same((ran.err, len(q["packets"]), q["gpu"]), ("", 20, None), "a queue that was made in another way is found by its doorbell")
+
+
 def test_hold(t, job, supervise):
     """A fault is held for who looks after the job, and for nobody else. The job waits for a line before it faults."""
     def held(supervisor, behaviour, seconds="5"):
@@ -557,6 +578,7 @@ def main():
         test_allocation_that_hangs(t, job, unhang)
         test_fault(t, job, unhang)
         test_memory(t, job, unhang)
+        test_queues(t, job)
         test_hold(t, job, sys.argv[5])
         test_supervisor_may_look(t, job)
         test_core(t, job, unhang)
