@@ -91,7 +91,7 @@ enum ext_function {
 	EXT_FUNCTIONS
 };
 
-enum { QUEUE_DISPATCHES = 1 }; // feature of a queue; one of SDMA does not have it
+enum { QUEUE_COOPERATIVE = 2 /* a type */, QUEUE_DISPATCHES = 1 /* a feature, which one of SDMA does not have */ };
 struct hsa_queue {
 	uint32_t type, features;
 	void *base;

@@ -420,15 +420,17 @@ static hsa_status create(const struct creation *c, struct hsa_queue **ret)
 	return status;
 }
 
-static bool may_hold(void)
+/** A GPU has one cooperative queue, which the runtime itself ends: once more, if it was made an intercept queue, and 7.2.4 crashes then. */
+static bool may_hold(uint32_t type)
 {
-	return atomic_load(&rec.on) && rec.settings.max_level >= LEVEL_STATISTICS && next.ext[EXT_INTERCEPT_CREATE];
+	return atomic_load(&rec.on) && rec.settings.max_level >= LEVEL_STATISTICS && next.ext[EXT_INTERCEPT_CREATE] &&
+	       type != QUEUE_COOPERATIVE;
 }
 
 hsa_status hook_queue_create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data,
 			     uint32_t private_size, uint32_t group_size, struct hsa_queue **ret)
 {
-	const bool hold = may_hold();
+	const bool hold = may_hold(type);
 	const struct creation c = CREATION(hold ? intercept_maker() : (queue_create_fn *)next.core[CORE_QUEUE_CREATE], hold);
 	return create(&c, ret);
 }
@@ -436,7 +438,7 @@ hsa_status hook_queue_create(hsa_handle agent, uint32_t size, uint32_t type, que
 hsa_status hook_intercept_create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data,
 				 uint32_t private_size, uint32_t group_size, struct hsa_queue **ret)
 {
-	const struct creation c = CREATION((queue_create_fn *)next.ext[EXT_INTERCEPT_CREATE], may_hold());
+	const struct creation c = CREATION((queue_create_fn *)next.ext[EXT_INTERCEPT_CREATE], may_hold(type));
 	return create(&c, ret);
 }
 
@@ -471,7 +473,7 @@ static hsa_status create_held(hsa_handle agent, const struct hsa_queue_wish *w, 
 static bool wish_can_be_held(const struct hsa_queue_wish *w)
 {
 	static const uint8_t zeros[sizeof(w->reserved3)];
-	return may_hold() && w->engine == ENGINE_COMPUTE && w->bytes && !(w->bytes % PACKET_SIZE) && !w->traffic &&
+	return may_hold(w->type) && w->engine == ENGINE_COMPUTE && w->bytes && !(w->bytes % PACKET_SIZE) && !w->traffic &&
 	       !memcmp(w->reserved1, zeros, sizeof(w->reserved1)) && !memcmp(w->reserved2, zeros, sizeof(w->reserved2)) &&
 	       !memcmp(w->reserved3, zeros, sizeof(w->reserved3));
 }
@@ -508,6 +510,8 @@ hsa_status hook_queue_destroy(struct hsa_queue *queue)
 	pthread_mutex_lock(&rec.lock);
 	struct queue_state *q = queue_find(queue->doorbell);
 	if (q) {
+		if (q->head)
+			sample_queue(q); // what is not over now will never be
 		// The sampler may look at it under the lock only. The state stays: another thread may have just found it.
 		q->gone = true;
 		passing = q->passing;

@@ -374,6 +374,8 @@ void memory_apply(void);
 void sampler_start(void);
 void sampler_stop(void);
 void sample(void);
+/** Notes how far a queue is. The lock is held. */
+void sample_queue(struct queue_state *q);
 /** The value of a signal that may be gone; false: it is. */
 bool signal_value(uint64_t signal, int64_t *ret);
 /** Reads memory that may be gone: through the kernel, which does not fault. 0: it was read, or errno. */

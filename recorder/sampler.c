@@ -56,7 +56,7 @@ static void sample_certain(struct queue_state *q, uint64_t read)
 	}
 }
 
-static void sample_queue(struct queue_state *q)
+void sample_queue(struct queue_state *q)
 {
 	struct rec_queue *h = q->head;
 	uint64_t read, write;

@@ -460,6 +460,17 @@ static void mode_fault(const struct options *o)
 	raise(SIGKILL);
 }
 
+/** A fault that is an error to the program and not its end: it destroys its queue, and ends by itself. */
+static void mode_struck(const struct options *o)
+{
+	launch(the_queues[0]);
+	if (o->hang)
+		drain();
+	fault_handler(&(struct hsa_event){ .agent = 0xa1, .address = 0x7f0000001000, .reasons = 1 }, NULL);
+	((hsa_status(*)(struct hsa_queue *))core->functions[CORE_QUEUE_DESTROY])(&the_queues[0]->q.hsa);
+	exit(1);
+}
+
 /** Faults wherever memory is reserved, mapped for nobody, freed, and so on. */
 static void mode_memory(void)
 {
@@ -589,6 +600,8 @@ int main(int argc, char **argv)
 	const double begin = now();
 	if (!strcmp(argv[2], "fault"))
 		mode_fault(&o);
+	else if (!strcmp(argv[2], "struck"))
+		mode_struck(&o);
 	else if (!strcmp(argv[2], "memory"))
 		mode_memory();
 	else if (!strcmp(argv[2], "hang-allocation"))

@@ -182,6 +182,15 @@ def test_fault(t, job, unhang):
     t.ok("Addresses around the fault" in page and re.search(r"<td>freed buffer</td><td>0x7f0000200000</td>", page), "a report draws the buffers around it, freed ones too")
 
 
+def test_struck(t, job, unhang):
+    """A program that goes on after a fault, and destroys its queue: with HIP 7 a fault is an error that a call returns."""
+    for hang, progress, named in ((0, "running", True), (9, "ended", False)):
+        ran = job.run("struck", f"hang={hang}")
+        packet = job.read(ran.pid, "--all")["queues"][0]["packets"][0]
+        text = unhang.run("explain", job.path(ran.pid)).stdout.decode()
+        t.same((ran.returncode, packet["progress"], f"(kernel{kernel_of(0)})" in text), (1, progress, named), f"a kernel that was {progress} when the fault came")
+
+
 def test_memory(t, job, unhang):
     """Freed, reserved but not mapped, mapped but not for this GPU, shared, locked: each is told for what it is."""
     ran = job.run("memory", "ext=600", UNHANG_HOLD="0")
@@ -577,6 +586,7 @@ def main():
         test_hang(t, job, unhang)
         test_allocation_that_hangs(t, job, unhang)
         test_fault(t, job, unhang)
+        test_struck(t, job, unhang)
         test_memory(t, job, unhang)
         test_queues(t, job)
         test_hold(t, job, sys.argv[5])

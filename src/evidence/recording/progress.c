@@ -109,6 +109,19 @@ static bool recording_progress_stands(const struct flight_recording *r, const st
 	return q->head.sampled >= since && (double)(q->head.sampled - since) / r->rate >= a_while;
 }
 
+/** Whether a fault found it at the head of a queue that was destroyed afterwards, as HIP 7 does: there a fault is an error that a call returns,
+ * and the program goes on. */
+static bool was_struck(const struct flight_recording *r, const struct recorded_queue *q, const struct recorded_packet *p)
+{
+	for (size_t i = 0; i < r->nevents; i++) {
+		const struct rec_event *e = &r->events[i].raw;
+		if (recording_progress_concerns(e, q) && e->time >= p->raw.time && e->time <= q->head.sampled &&
+		    e->time <= q->head.destroyed)
+			return true;
+	}
+	return false;
+}
+
 static void mark_rest(const struct flight_recording *r, struct recorded_queue *q)
 {
 	bool running = false;
@@ -117,10 +130,10 @@ static void mark_rest(const struct flight_recording *r, struct recorded_queue *q
 		struct recorded_packet *p = &q->packets[i];
 		if (p->progress == PROGRESS_ENDED)
 			continue;
-		if (p->id < q->read || q->head.destroyed) {
+		if (p->id < q->read || (q->head.destroyed && !running && (p->id > q->read || !was_struck(r, q, p)))) {
 			p->progress = PROGRESS_TAKEN;
 		} else if (p->id == q->read) { // at the head, when the sampler looked
-			q->stands = recording_progress_stands(r, q, p);
+			q->stands = q->head.destroyed || recording_progress_stands(r, q, p);
 			// or it is in sight: of a process that lives, and whose sampler does
 			running = q->stands ||
 				  (r->alive && p->raw.time <= q->head.sampled && recording_age(r, q->head.sampled) < a_while);

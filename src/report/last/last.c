@@ -199,7 +199,7 @@ static void walk_queues(struct recording_sheet *w)
 	sheet_open(s, "queues", '[');
 	for (size_t i = 0; i < r->nqueues; i++) {
 		// A text leaves out queues that are gone or never had a packet.
-		const bool dull = !r->queues[i].n || r->queues[i].head.destroyed;
+		const bool dull = !r->queues[i].n || (r->queues[i].head.destroyed && !r->queues[i].stands);
 		if (!s->as_json && !w->options->all && (dull || shown >= QUEUES_SHOWN)) {
 			idle++;
 			continue;
