@@ -51,7 +51,6 @@ class AfterTorch:
         now = os.fsdecode(get(b"HSA_TOOLS_LIB") or b"")
         if self.library not in now.split():
             os.environ["HSA_TOOLS_LIB"] = f"{now} {self.library}".strip()
-            os.environ["HSA_TOOLS_ROCPROFILER_V1_TOOLS"] = "1"
 
 
 def main():
@@ -63,6 +62,8 @@ def main():
     finally:
         sys.path.remove(HERE)
     library = asked_for()
+    if library:  # AMD's builds of the runtime look at HSA_TOOLS_LIB only then, and PyTorch's rocprofiler says 0 where nothing is said
+        os.environ.setdefault("HSA_TOOLS_ROCPROFILER_V1_TOOLS", "1")
     if library and os.environ.get("UNHANG_TORCH", "") != "off":
         sys.meta_path.insert(0, AfterTorch(library))
 

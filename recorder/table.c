@@ -167,12 +167,13 @@ static __attribute__((constructor)) void preloaded(void)
 	const char *preload = getenv("LD_PRELOAD"), *tools = getenv("HSA_TOOLS_LIB");
 	char list[4096];
 	Dl_info self;
-	if (!preload || !strstr(preload, "libunhang-recorder.so") || (tools && strstr(tools, "libunhang-recorder.so")) ||
-	    !dladdr((void *)preloaded, &self) || !self.dli_fname)
+	if (!preload || !strstr(preload, "libunhang-recorder.so"))
+		return;
+	setenv("HSA_TOOLS_ROCPROFILER_V1_TOOLS", "1", 0);
+	if ((tools && strstr(tools, "libunhang-recorder.so")) || !dladdr((void *)preloaded, &self) || !self.dli_fname)
 		return;
 	const int n = snprintf(list, sizeof(list), "%s%s%s", tools ? tools : "", tools && *tools ? " " : "", self.dli_fname);
 	if (n < 0 || n >= (int)sizeof(list))
 		return;
 	setenv("HSA_TOOLS_LIB", list, 1);
-	setenv("HSA_TOOLS_ROCPROFILER_V1_TOOLS", "1", 0);
 }

@@ -187,8 +187,8 @@ def test_site(t, jobs):
     torch = jobs.where / "torch"
     torch.mkdir()
     (torch / "__init__.py").write_text("import os\nos.environ['HSA_TOOLS_LIB'] = 'libother.so'\n__version__ = '1.2.3'\n")
-    ran = jobs.python("import torch, os, ctypes\nprint(torch.__version__, os.environ['HSA_TOOLS_LIB'])", PYTHONPATH=f"{PYTHON}:{jobs.where}")
-    t.same(ran.stdout, f"1.2.3 libother.so {jobs.library}\n", "a framework that overwrites HSA_TOOLS_LIB: the recorder is named again")
+    ran = jobs.python("import torch, os, ctypes\nprint(torch.__version__, os.environ['HSA_TOOLS_LIB'], os.environ['HSA_TOOLS_ROCPROFILER_V1_TOOLS'])", PYTHONPATH=f"{PYTHON}:{jobs.where}")
+    t.same(ran.stdout, f"1.2.3 libother.so {jobs.library} 1\n", "a framework that overwrites HSA_TOOLS_LIB: the recorder is named again")
     t.ok("no observer for this PyTorch: version 1.2.3 is not known" in ran.stderr and ran.stderr.count("\n") == 2, "one that is no PyTorch: told, and the job runs", ran.stderr)
     for way, wanted in (("off", []), ("observer", ["no observer"]), ("dispatch", ["no dispatch"]), ("none", ["none is"])):
         ran = jobs.python("import torch", PYTHONPATH=f"{PYTHON}:{jobs.where}", UNHANG_TORCH=way)

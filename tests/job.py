@@ -61,6 +61,32 @@ def ended(done):
     return last.get("ended")
 
 
+# Has a file of the runtime's name mapped, as whoever has started the runtime; says so, and stays for a while.
+UNCALLED = """import mmap, os, sys, time
+file = open(sys.argv[1], "rb")
+here = mmap.mmap(file.fileno(), 4096, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
+print(os.getpid(), flush=True)
+time.sleep(float(sys.argv[2]))
+"""
+
+
+def test_uncalled(t, j):
+    """ROCm's runtime that does not call the recorder: what was launched is not known, and nobody says that it was nothing."""
+    runtime, script = j.unhang.write("libhsa-runtime64.so.1", "x" * 4096), j.unhang.write("uncalled.py", UNCALLED)
+    for seconds in (2, 8, 30):  # a busy machine may not come to look at it in time
+        done = j.run([sys.executable, script, runtime, str(seconds)])
+        if ended(done) == "done":
+            break
+    said = done.report["tries"][0]
+    t.same((done.returncode, ended(done)), (0, "done"), "run: a runtime that did not call the recorder is no job that launched nothing")
+    t.ok("ROCm's runtime was started, and did not call the recorder" in said["because"] and "LD_PRELOAD" in said["lacking"], "and this is what it says", said)
+    with subprocess.Popen([sys.executable, script, runtime, "60"], stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        answer = j.unhang.run("last", str(process.pid))
+        process.kill()
+    t.ok(answer.returncode == 2 and b"it uses ROCm without the recorder; start it with unhang run, or with HSA_TOOLS_LIB=" in answer.stderr, "last: that, too", answer.stderr)
+
+
 def test_status(t, j):
     for command, status, how in ((shell("exit 0"), 0, "no-launch"), (shell("exit 7"), 7, "exit"), (shell("kill -SEGV $$"), 139, "signal"),
                                  (shell("kill -KILL $$"), 137, "signal")):
@@ -77,6 +103,9 @@ def test_status(t, j):
                f"UNHANG_RECORDING={off}: nothing is recorded, in no try")
     done = j.run(shell("echo ${HSA_TOOLS_LIB:-none}"), "--env", "UNHANG_RECORDING=off")
     t.same(done.stdout, b"none\n", "nor with --env")
+    for own, wanted in (({}, "1"), ({"HSA_TOOLS_ROCPROFILER_V1_TOOLS": "0"}, "0")):
+        done = j.run(shell("echo $HSA_TOOLS_ROCPROFILER_V1_TOOLS"), env=own)
+        t.same(done.stdout.decode(), f"{wanted}\n", f"AMD's builds of the runtime are told to look for the recorder{', unless the user says otherwise' if own else ''}")
     done = j.run(shell("ulimit -c; echo cores ${HSA_COREDUMP_PATTERN:-none} $UNHANG_CORE $UNHANG_CORE_BYTES"), "--cores", "off")
     t.same(done.stdout, b"0\ncores none 0\n", "--cores off lets nobody write a core")
     limits = "exec U bash -c 'ulimit -S -c; ulimit -H -c'"
@@ -1096,7 +1125,7 @@ def main():
     j = Job(unhang)
     # With real programs these are in job_gpu.py.
     without = () if shutil.which("hipcc") else (test_left, test_terminal)
-    for test in (test_status, test_places, test_not_replaced, test_state, test_refused, test_output, test_copied, test_left_alone, test_sandbox, test_stopped, test_outlived, test_words, test_container, test_inherited, test_full, test_no_process, test_before, test_leaderless, test_signals, test_own_signals, test_limits, test_oom, test_group, test_tries, test_vanished, test_waits, test_ranks, test_first, test_killed, test_forged, test_pruned, test_hangup, *without):
+    for test in (test_status, test_uncalled, test_places, test_not_replaced, test_state, test_refused, test_output, test_copied, test_left_alone, test_sandbox, test_stopped, test_outlived, test_words, test_container, test_inherited, test_full, test_no_process, test_before, test_leaderless, test_signals, test_own_signals, test_limits, test_oom, test_group, test_tries, test_vanished, test_waits, test_ranks, test_first, test_killed, test_forged, test_pruned, test_hangup, *without):
         test(t, j)
     t.end()
 

@@ -330,6 +330,12 @@ def test_kills(t, job):
         t.ok(run.returncode in (0, 2) and run.stderr.count(b"\n") == (run.returncode == 2), "a kill at the start: a recording, or one line that it is none", run.stderr)
 
 
+def test_exports(t, library):
+    """What others find by name. rocprofiler_configure would make AMD's register load its SDK, and end a job that has none; rocprofiler_set_api_table would displace it."""
+    names = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout.split()[2::3]
+    t.same(sorted(names), ["HSA_AMD_TOOL_PRIORITY", "OnLoad", "OnUnload", *(f"unhang_recorder_{f}" for f in ("begin", "end", "functions", "level", "torch"))], "the recorder exports what the runtime and frameworks look for, and nothing else")
+
+
 def test_steps_aside(t, job):
     """Whatever is unexpected: the job runs, and there is one line or none."""
     expect = {
@@ -592,6 +598,7 @@ def main():
         test_hold(t, job, sys.argv[5])
         test_supervisor_may_look(t, job)
         test_core(t, job, unhang)
+        test_exports(t, sys.argv[3])
         test_steps_aside(t, job)
         test_cut(t, job, unhang)
         test_damaged(t, job, unhang)

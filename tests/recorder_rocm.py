@@ -353,6 +353,52 @@ def test_kills(t, r):
     t.ok(packets > 20 * kills, "and there are many", packets)
 
 
+def wrong_launches(told, recording):
+    """@told: of each stream the buffer and the last launch that its program told. The recording has these, and at most one more, whose program was killed first."""
+    found, complaints = collections.defaultdict(list), []
+    fills_of_all = [p for p in dispatches(recording) if p["kernel"] == FILL]
+    bare = sum(1 for p in fills_of_all if not p["arguments"] or p["arguments"]["state"] != "copied")  # killed between a record and its arguments: one of a thread
+    if bare > 4:
+        complaints.append(f"{bare} launches without their arguments")
+    for p in fills_of_all:
+        if p["arguments"] and p["arguments"]["state"] == "copied":
+            to, numbers = (int(w, 16) for w in p["arguments"]["words"][:2])
+            value, number = struct.unpack("<fi", struct.pack("<Q", numbers))
+            found[number - 1].append(int(value))
+            if to != told.get(number - 1, (to,))[0] or p["grid"] != [(int(value) % 7 + 1) * 64, 1, 1]:
+                complaints.append(f"stream {number - 1}, launch {value}: {p['grid']} {p['arguments']['words']}")
+    for stream, (_, last) in told.items():
+        missing = set(range(last + 1)) - set(found[stream])
+        if len(missing) > recording["torn"] + bare or max(found[stream], default=-1) > last + 1 or len(set(found[stream])) != len(found[stream]):
+            complaints.append(f"stream {stream}: told {last}, recorded up to {max(found[stream], default=None)}, not recorded {sorted(missing)[:8]} of {len(missing)}, torn {recording['torn']}")
+    return complaints
+
+
+def test_piped(t, r):
+    """A kill of a program with four streams: the recording is right against what the program itself told on a pipe."""
+    kills = int(os.environ.get("UNHANG_KILLS", "8"))
+    chance = random.Random(kills)
+    wrong, unread, launches, torn = [], [], 0, 0
+    for n in range(kills):
+        job = r.start(kfd.OPEN, "piped")
+        first = job.stdout.readline()
+        time.sleep(chance.uniform(0, 0.03))
+        job.kill()
+        lines = first + job.stdout.read()  # communicate() would not see what came along with the first
+        job.communicate()
+        told = {int(s): (int(buffer), int(last)) for s, last, buffer in (line.split() for line in lines.splitlines(keepends=True) if line.endswith("\n"))}
+        recording = r.read(job.pid, "--all")
+        if recording:
+            wrong += [f"kill {n}: {w}" for w in wrong_launches(told, recording)]
+            torn += recording["torn"]
+        else:
+            unread.append(f"kill {n}: {first}")
+        launches += sum(last + 1 for _, last in told.values())
+        (r.where / f"{job.pid}.recording").unlink(missing_ok=True)
+    t.no_complaints(unread, f"after each of {kills} kills the recording opens")
+    t.no_complaints(wrong[:8], f"and it is right against the program's own pipe ({launches} launches told, {torn} records torn)")
+
+
 WAYS = ("device", "stream", "copy", "event", "other", "callback", "handler")
 
 
@@ -585,7 +631,7 @@ def test_intercept(t, r):
 
 
 TESTS = (test_launches, test_threads, test_hang, test_hang_behind, test_fault, test_core, test_captured, test_watched, test_allocation, test_closed, test_vram,
-         test_kills, test_done, test_standing, test_accused, test_statistics, test_limit_of_file_sizes, test_waited_for, test_items, test_parts,
+         test_kills, test_piped, test_done, test_standing, test_accused, test_statistics, test_limit_of_file_sizes, test_waited_for, test_items, test_parts,
          test_busy, test_buffers, test_ends, test_races)
 BESIDE_A_TOOL = (test_queues, test_runtime_copies, test_intercept)
 

@@ -61,11 +61,13 @@ static bool ended_was_asked(const struct supervisor *s, const struct job_try *a)
 /** Why the recordings do not have all that the job launched, as half a sentence; NULL: they do, as far as is known. */
 static const char *not_recorded(const struct job_try *a)
 {
-	return a->votes.seen.gap                           ? "there was no room to record a queue" :
-	       a->votes.seen.lost                          ? "a process could not be recorded, or its recording was changed" :
-	       a->votes.seen.removed                       ? "there was no room for the recordings of all of its processes" :
-	       !a->votes.seen.recordings && a->strangers.n ? "processes of it could not be recorded" :
-							     NULL;
+	return a->votes.seen.gap        ? "there was no room to record a queue" :
+	       a->votes.seen.lost       ? "a process could not be recorded, or its recording was changed" :
+	       a->votes.seen.removed    ? "there was no room for the recordings of all of its processes" :
+	       a->votes.seen.recordings ? NULL :
+	       a->strangers.uncalled.n  ? "ROCm's runtime was started, and did not call the recorder" :
+	       a->strangers.bare.n      ? "processes of it could not be recorded" :
+					  NULL;
 }
 
 /** By itself: the status tells. */
@@ -174,12 +176,19 @@ void ended_judge(const struct supervisor *s, struct job_try *a)
 	t->recordings = s->options->recorder && t->level ? (int64_t)a->votes.seen.recordings : -1;
 	if (t->launches < 0 && s->options->recorder && t->level) // else it is known which of its processes failed
 		t->launches = (int64_t)a->votes.seen.packets;
-	if (!t->recordings && a->strangers.n)
+	if (!t->recordings && a->strangers.uncalled.n)
+		t->lacking =
+			arena_printf(s->arena,
+				     "ROCm's runtime was started in " STR_FMT ", and did not call the recorder: another tool "
+				     "took its place, or the program set HSA_TOOLS_LIB itself. LD_PRELOAD of "
+				     "libunhang-recorder.so helps.",
+				     STR_ARG(a->strangers.uncalled));
+	else if (!t->recordings && a->strangers.bare.n)
 		t->lacking = arena_printf(s->arena,
 					  "No process of the job ran with the recorder: " STR_FMT
 					  " did not have our variables, or ran as another user. "
 					  "sudo, env -i and launchers with a list of variables drop them.",
-					  STR_ARG(a->strangers));
+					  STR_ARG(a->strangers.bare));
 	else if (s->options->recorder && t->level && not_recorded(a))
 		t->lacking = arena_printf(s->arena, "Not all of the job was recorded: %s.", not_recorded(a));
 	else if (s->options->recorder && t->level && !t->recordings && !access("/sys/class/kfd", F_OK))

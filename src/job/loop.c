@@ -16,7 +16,6 @@ enum {
 	EXPLAIN_MS = 20000,
 	HAND_ON_MS = 2000, // for the output of a job that was ended
 	STRANGERS_MS = 300,
-	STRANGERS_TIMES = 4,
 	ENDING_MS = 20,
 	OUTPUT_MS = 500,
 	ASKED_MS = 60000,
@@ -290,14 +289,16 @@ void loop_step(struct supervisor *s, enum life_input i)
 
 // --- what happens to it ---
 
-/** As long as nothing is recorded: whoever drops our variables cannot be recorded. It is looked for less and less often. */
+/** As long as nothing is recorded: whoever drops our variables cannot be recorded, and a runtime may not call the recorder. It is looked for
+ * less and less often. */
 static void loop_find_strangers(struct supervisor *s, struct job_try *a, int64_t now)
 {
-	if (a->votes.seen.recordings || a->strangers.n || now - a->began < STRANGERS_MS || now < a->strangers_due)
+	if (a->votes.seen.recordings || (a->strangers.bare.n && a->strangers.uncalled.n) || now - a->began < STRANGERS_MS ||
+	    now < a->strangers_due)
 		return;
-	a->strangers_due = now + (now - a->began) * STRANGERS_TIMES;
+	a->strangers_due = now + (now - a->began);
 	tree_list(&s->helper, &a->group, &a->pids);
-	a->strangers = strangers_say(s->arena, &a->pids, s->run->id.p);
+	strangers_find(s->arena, &a->pids, s->run->id.p, &a->strangers);
 }
 
 static void check_limits(struct supervisor *s, struct job_try *a, int64_t now)

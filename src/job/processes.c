@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "evidence/recording/process.h"
 #include "job/supervisor.h"
 
 enum { STAT_ROOM = 1024, ALL_MOST = 65536, SAID_MOST = 8 };
@@ -170,7 +171,7 @@ uint64_t tree_written(const struct pid_list *p)
 
 // --- questions whose answer may take long ---
 
-enum { ENVIRON_ROOM = 128 << 10, LONG_MS = 3000, SHORT_MS = 300 };
+enum { ENVIRON_ROOM = 128 << 10, MAPS_ROOM = 4 << 20, LONG_MS = 3000, SHORT_MS = 300 };
 
 #define KFD_PROCESSES "/sys/class/kfd/kfd/proc"
 
@@ -180,11 +181,12 @@ struct processes_asked {
 	const char *run_id;
 };
 struct processes_said {
-	struct str list;
+	struct str list, uncalled;
 	bool yes; // one of those that were named is among them; that anything could be looked at
 };
 static const struct wire_field said_fields[] = {
 	WIRE_TEXT(struct processes_said, list),
+	WIRE_TEXT(struct processes_said, uncalled),
 	WIRE_BOOL(struct processes_said, yes),
 };
 static const struct wire_kind said_kind = WIRE_KIND('p', struct processes_said, said_fields);
@@ -306,21 +308,28 @@ static void job_processes_find_strangers(const void *ctx, struct arena *a, void 
 {
 	const struct processes_asked *asked = ctx;
 	struct processes_said *said = answer;
-	struct pid_list *found = arena_alloc(a, sizeof(*found));
-	char *room = mem_large(ENVIRON_ROOM), number[24];
+	struct pid_list *bare = arena_alloc(a, sizeof(*bare)), *uncalled = arena_alloc(a, sizeof(*uncalled));
+	char *room = mem_large(MAPS_ROOM), number[24];
 	uid_t owner;
 	for (size_t i = 0; i < asked->pids->n; i++) {
 		const int64_t pid = asked->pids->list[i];
 		snprintf(number, sizeof(number), "%lld", (long long)pid);
 		const bool others = process_owner(pid, &owner) && owner != geteuid();
-		if (process_file(pid, "cmdline", room, ENVIRON_ROOM).n &&
-		    (others || !str_is(job_processes_process_run(number, room), asked->run_id)))
-			found->list[found->n++] = pid;
+		if (!process_file(pid, "cmdline", room, ENVIRON_ROOM).n)
+			continue;
+		if (others || !str_is(job_processes_process_run(number, room), asked->run_id))
+			bare->list[bare->n++] = pid;
+		else if (process_unrecorded(process_file(pid, "maps", room, MAPS_ROOM), pid))
+			uncalled->list[uncalled->n++] = pid;
 	}
-	said->list = tree_say(a, found);
+	said->list = tree_say(a, bare);
+	said->uncalled = tree_say(a, uncalled);
 }
 
-struct str strangers_say(struct arena *a, const struct pid_list *pids, const char *run_id)
+void strangers_find(struct arena *a, const struct pid_list *pids, const char *run_id, struct job_strangers *ret)
 {
-	return processes_ask(a, job_processes_find_strangers, &(struct processes_asked){ pids, run_id }, SHORT_MS).list;
+	const struct processes_said said =
+		processes_ask(a, job_processes_find_strangers, &(struct processes_asked){ pids, run_id }, SHORT_MS);
+	ret->bare = ret->bare.n ? ret->bare : said.list;
+	ret->uncalled = ret->uncalled.n ? ret->uncalled : said.uncalled;
 }

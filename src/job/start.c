@@ -143,7 +143,14 @@ static void set_lines(struct variables *v, struct str lines)
 		variable_set(v, str_split(&lines, '\n'));
 }
 
-/** The tools that the user's environment names stay, before ours. */
+/** Whoever variable_set one of these himself wants it so. */
+static void set_default(struct variables *v, const char *name, struct str value)
+{
+	if (!variable_get(v, name) && value.n)
+		variable_set(v, arena_printf(v->arena, "%s=" STR_FMT, name, STR_ARG(value)));
+}
+
+/** The tools that the user's environment names stay, before ours. AMD's builds of the runtime look at them only if told to. */
 static void add_tool(struct variables *v, const char *library)
 {
 	const char *others = variable_get(v, "HSA_TOOLS_LIB");
@@ -151,13 +158,7 @@ static void add_tool(struct variables *v, const char *library)
 	if (!there)
 		variable_set(v, arena_printf(v->arena, "HSA_TOOLS_LIB=%s%s%s", others && *others ? others : "",
 					     others && *others ? " " : "", library));
-}
-
-/** Whoever variable_set one of these himself wants it so. */
-static void set_default(struct variables *v, const char *name, struct str value)
-{
-	if (!variable_get(v, name) && value.n)
-		variable_set(v, arena_printf(v->arena, "%s=" STR_FMT, name, STR_ARG(value)));
+	set_default(v, "HSA_TOOLS_ROCPROFILER_V1_TOOLS", S("1"));
 }
 
 /** Python then names PyTorch's operators to the recorder; a sitecustomize that this one hides runs as well. */

@@ -106,8 +106,12 @@ void oom_read_left(struct str group, struct arena *a, struct oom_figures *ret);
 /** Who has GPU memory, other than @own; empty: nobody, or KFD does not tell. *@ret_ours: a process of @own is among them. */
 struct str holders_say(struct arena *a, const struct pid_list *own, const char *run_id, bool *ret_ours);
 
-/** Processes that do not have the variables of the run, or are another user's: `python (4242)`; empty: none. */
-struct str strangers_say(struct arena *a, const struct pid_list *pids, const char *run_id);
+/** Processes of the job that cannot be recorded, or are not, as `python (4242)`; empty: none. */
+struct job_strangers {
+	struct str bare;     // without the variables of the run, or another user's
+	struct str uncalled; // with them, and ROCm's runtime has started without a call of the recorder
+};
+void strangers_find(struct arena *a, const struct pid_list *pids, const char *run_id, struct job_strangers *ret);
 #define SURVIVORS "Processes of it still run: "
 /** A sentence on the processes that a run which was killed left running, as far as this user may know. */
 struct str survivors_say(struct arena *a, const char *run_id);
@@ -264,8 +268,8 @@ struct job_try {
 	size_t nreaped;
 	int own_signal; // that a process of the job sent to us, with its whole group mostly
 	int64_t output_due, show_due, strangers_due;
-	struct str strangers; // processes that ran without our variables, as long as nothing was recorded
-	bool first;           // of its node to save
+	struct job_strangers strangers; // as long as nothing was recorded
+	bool first;                     // of its node to save
 	struct job_looks looks;
 	struct pid_list pids; // as of the last look
 	struct {

@@ -73,6 +73,30 @@ static void producers(const char *path)
 	ready(all);
 }
 
+/** Four streams, and each launch is told on a pipe once it was made: stream, number, buffer. */
+static void piped()
+{
+	enum { STREAMS = 4 };
+	std::vector<std::thread> all;
+	CHECK(hipFree(nullptr));
+	for (unsigned t = 0; t < STREAMS; t++)
+		all.emplace_back([=] {
+			hipStream_t stream;
+			float *buffer;
+			char line[64];
+			CHECK(hipStreamCreate(&stream));
+			CHECK(hipMalloc(&buffer, 4096));
+			for (uint64_t n = 0;; n++) {
+				fill<<<grid_of(n) / GRID_UNIT, GRID_UNIT, 0, stream>>>(buffer, (float)n, (int)t + 1);
+				int size = snprintf(line, sizeof(line), "%u %lu %lu\n", t, (unsigned long)n, (unsigned long)buffer);
+				if (write(STDOUT_FILENO, line, size) != size)
+					exit(1);
+			}
+		});
+	for (std::thread &t : all)
+		t.join();
+}
+
 struct hsa_side {
 	hsa_agent_t gpu, cpu;
 	hsa_amd_memory_pool_t arguments, vram;

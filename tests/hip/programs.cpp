@@ -530,6 +530,8 @@ static bool run(int argc, char **argv)
 		terminal([] { CHECK(hipDeviceSynchronize()); });
 	else if (!strcmp(mode, "producers") && argc > 1)
 		producers(argv[1]);
+	else if (!strcmp(mode, "piped"))
+		piped();
 	else if (!strcmp(mode, "steps") && argc > 3)
 		steps(argv[2], (unsigned)number, argv[3]);
 	else if (!strcmp(mode, "handled-steps") && argc > 3)

@@ -1,5 +1,7 @@
 // Where recordings lie. Anybody can make files of such names in /dev/shm, so a recording counts only as its owner's, and a user has only so
 // many directories that are looked at.
+#include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -98,6 +100,32 @@ struct str process_maps(struct arena *a, int64_t pid)
 	struct probe_count count = { 0 };
 	probe_run(a, &p, 1, DEADLINE_MS, &stuck, &count);
 	return p.end == PROBE_GOOD ? (struct str){ p.data, p.n } : (struct str){ 0 };
+}
+
+static bool has_open(int64_t pid, const char *file)
+{
+	char path[64], target[64];
+	snprintf(path, sizeof(path), "/proc/%lld/fd", (long long)pid);
+	_cleanup_dir_ DIR *d = opendir(path);
+	for (const struct dirent *e; d && (e = readdir(d));) {
+		const ssize_t n = readlinkat(dirfd(d), e->d_name, target, sizeof(target));
+		if (n > 0 && str_is((struct str){ target, (size_t)n }, file))
+			return true;
+	}
+	return false;
+}
+
+bool process_unrecorded(struct str maps, int64_t pid)
+{
+	static const char kfd[] = "/dev/kfd";
+	bool runtime = false;
+	while (maps.n) {
+		const struct str line = str_split(&maps, '\n');
+		if (recording_named(line))
+			return false;
+		runtime = runtime || str_find(line, S("/libhsa-runtime64")) >= 0;
+	}
+	return runtime && (access(kfd, F_OK) || has_open(pid, kfd));
 }
 
 int64_t process_user(int64_t pid)

@@ -95,10 +95,15 @@ static struct uh_error *find_process(struct recording_paths *p, int64_t pid)
 	struct uh_error *err = last_recordings_add_named(p, pid, user);
 	if (err || p->list.len > before)
 		return err;
-	const bool runtime = str_find(process_maps(&p->arena, pid), S("libhsa-runtime64")) >= 0;
-	return uh_error_new("process %lld has no recording%s", (long long)pid,
-			    runtime ? ": it uses ROCm without the recorder; start it with HSA_TOOLS_LIB=libunhang-recorder.so" :
-				      "");
+	const struct str maps = process_maps(&p->arena, pid);
+	const char *why = !process_unrecorded(maps, pid) ?
+				  "" :
+			  str_find(maps, S("libunhang-recorder.so")) >= 0 ?
+				  ": it uses ROCm, whose runtime did not call the recorder, or "
+				  "was told on stderr why nothing is recorded" :
+				  ": it uses ROCm without the recorder; start it with unhang run, or with "
+				  "HSA_TOOLS_LIB=libunhang-recorder.so HSA_TOOLS_ROCPROFILER_V1_TOOLS=1";
+	return uh_error_new("process %lld has no recording%s", (long long)pid, why);
 }
 
 /** This user's own first, whatever times others gave to their files; then the newest. */
