@@ -45,12 +45,40 @@ def operations(row, environment):
             row(name, f'{added:+.0f} ns over {without:.0f}', '')
 
 
-def build(work):
-    """The program and the library that it needs; what hipcc complains of."""
-    tool, program = work / 'libswitch.so', work / 'launches'
+def build(work, root=''):
+    """The program and the library that it needs; what hipcc complains of. @root: with the ROCm of that directory (tests/rocm-root)."""
+    tool, program, libraries = work / 'libswitch.so', work / f'launches{pathlib.Path(root).name}', f'{root}/usr/lib/x86_64-linux-gnu'
+    enter = [TOP / 'tests' / 'in-root', root] if root else []
+    linked = [f'-Wl,--dynamic-linker={libraries}/ld-linux-x86-64.so.2,-rpath,{libraries},--disable-new-dtags'] if root else []
     subprocess.run(['cc', '-O2', '-shared', '-fPIC', '-D_GNU_SOURCE', f'-I{TOP}', HERE / 'switch_tool.c', '-o', tool], check=True)
-    done = subprocess.run(['hipcc', '--offload-arch=gfx90a', '-O2', f'-I{TOP}', f'-I{TOP}/include', HERE / 'launches.cpp', '-o', program, '-ldl'], capture_output=True, text=True)
+    done = subprocess.run([*enter, 'hipcc', *linked, '--offload-arch=gfx90a', '-O2', f'-I{TOP}', f'-I{TOP}/include', HERE / 'launches.cpp', '-o', program, '-ldl'],
+                          capture_output=True, text=True)
     return tool, program, done.stderr if done.returncode else ''
+
+
+SHARES = {'hot0': (0, ''), 'hot1': (1, 'at most 5 %'), 'hot3': (3, 'at most 9 %')}
+
+
+def versions(row, unhang, work, roots):
+    """The share of a bare launch that the recorder adds, with several versions of ROCm in turns: the tenth percentile, which a busy machine spoils least."""
+    library, recording = pathlib.Path(unhang).resolve().parent, f'/dev/shm/unhang-bench-{os.getpid()}.recording'
+    built = {root: build(work, root) for root in roots}
+    told = {root: {} for root in roots}
+    for root in roots * 3:
+        tool, program, complaint = built[root]
+        if complaint:
+            return row(f'the flight recorder with {root}', f'not measured: {complaint.splitlines()[0]}', '')
+        environment = {**os.environ, 'LD_PRELOAD': str(library / 'libunhang-kfd.so'), 'UNHANG_KFD': 'gpu gfx90a', 'UNHANG_RECORDING': recording, 'BENCH_SWITCH': str(tool),
+                       'HSA_TOOLS_LIB': f"{tool} {library / 'libunhang-recorder.so'}"}
+        for line in subprocess.run([program, 'hot'], env=environment, capture_output=True, text=True).stdout.splitlines():
+            name, _, added, _, without = line.split()
+            told[root].setdefault(name, []).append((float(added) / float(without), float(added), float(without)))
+    pathlib.Path(recording).unlink(missing_ok=True)
+    for name, (level, wanted) in SHARES.items():
+        for root in roots:
+            share, added, without = sorted(told[root][name])[len(told[root][name]) // 2]
+            row(f"flight recorder: a launch at level {level}, {pathlib.Path(root).name or 'ROCm of this machine'}", f'{share:+.1%} ({added:+.0f} ns over {without:.0f})', wanted)
+    return None
 
 
 def statistics(row, program, work):
@@ -81,7 +109,7 @@ def rows(row, unhang, work):
     environment = {**os.environ, 'LD_PRELOAD': str(library / 'libunhang-kfd.so'), 'UNHANG_KFD': 'gpu gfx90a', 'UNHANG_RECORDING': recording}
     done = subprocess.run([program], env={**environment, 'BENCH_SWITCH': str(tool), 'HSA_TOOLS_LIB': f'{tool} {recorder}'}, capture_output=True, text=True)
     for line in done.stdout.splitlines():
-        name, added, tenth, without = line.split()
+        name, added, tenth, without, _ = line.split()
         row(f'flight recorder: {NAMES[name]}', f'{float(added):+.0f} ns (tenth percentile {float(tenth):+.0f}) over {float(without):.0f}', WANTED[name])
     alone = float(subprocess.run([program], env=environment, capture_output=True, text=True).stdout.split()[1])
     other = library / 'libintercept-tool.so'
@@ -104,4 +132,7 @@ def rows(row, unhang, work):
 if __name__ == '__main__':
     import tempfile
     with tempfile.TemporaryDirectory() as work:
-        rows(lambda *columns: print('| ' + ' | '.join(columns) + ' |'), sys.argv[1], pathlib.Path(work))
+        if len(sys.argv) > 2:  # recorder.py UNHANG ROOT...: with ROCm of these directories, and of this machine
+            versions(lambda *columns: print('| ' + ' | '.join(columns) + ' |'), sys.argv[1], pathlib.Path(work), ['', *sys.argv[2:]])
+        else:
+            rows(lambda *columns: print('| ' + ' | '.join(columns) + ' |'), sys.argv[1], pathlib.Path(work))

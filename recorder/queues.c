@@ -223,10 +223,12 @@ static __attribute__((noinline)) bool other_record(struct queue_state *q, uint64
 		// The GPU takes a packet's type away first and then counts it.
 		if (!rung && (int64_t)(__atomic_load_n(&q->queue->read_index, __ATOMIC_RELAXED) - id) <= 0)
 			return false;
-		header = REC_PACKET_TAKEN;
-	} else if (kind == AQL_KIND_BARRIER_AND || kind == AQL_KIND_BARRIER_OR) {
-		barrier_words(p, w);
+		// Where a kernel has its code a barrier has its fourth signal, which hardly any has. Of what kind it was nobody knows any
+		// more: of one that waits for any of its signals less follows.
+		header = w[2] ? REC_PACKET_TAKEN : AQL_KIND_BARRIER_OR;
 	}
+	if (kind == AQL_KIND_BARRIER_AND || header == AQL_KIND_BARRIER_OR || kind == AQL_KIND_BARRIER_OR)
+		barrier_words(p, w);
 	w[7] = header | l.who;
 	record_write(q, id, w, l, kind == AQL_KIND_DISPATCH || header == REC_PACKET_TAKEN);
 	return true;

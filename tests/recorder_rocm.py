@@ -32,6 +32,8 @@ class Recorded:
 
     def __init__(self, t, unhang, programs, library, where):
         self.t, self.unhang, self.programs, self.library, self.where = t, unhang, programs, library, pathlib.Path(where)
+        self.hip = int(re.search(rb"libamdhip64\.so\.(\d+)\0", programs.program.read_bytes())[1])
+        self.faulted = -signal.SIGABRT if self.hip < 7 else 1  # a fault is an error that HIP 7 returns
 
     def environment(self, plan, level=3, **settings):
         return {**self.programs.environment(plan), "HSA_TOOLS_LIB": str(self.library), "HSA_TOOLS_REPORT_LOAD_FAILURE": "1", "UNHANG_LEVEL": str(level),
@@ -68,7 +70,9 @@ def test_launches(t, r):
     found = collections.Counter(p["kernel"] for p in dispatches(recording))
     t.same(found[SAXPY], 4 + 6, "<<<>>>, hipLaunchKernel, cooperative, extended, and each node of a graph, twice")
     t.ok(found["__amd_rocclr_fillBufferAligned"] >= 1 and found["__amd_rocclr_copyBuffer"] >= 1, "hipMemset and hipMemcpy between buffers", found)
-    saxpy = [p for p in dispatches(recording) if p["kernel"] == SAXPY]
+    every = [p for p in dispatches(recording) if p["kernel"] == SAXPY]
+    saxpy = [p for p in every if p["arguments"]["state"] != "in-vram"]
+    t.same(len(every) - len(saxpy), 6 if r.hip >= 6 else 0, "HIP 6 and later have the arguments of graphs in VRAM, and this is said")
     words = {tuple(p["arguments"]["words"][2:3]) for p in saxpy}
     t.same(words, {(hex(scalars(2, N)),)}, "with their numbers")
     t.same({tuple(v["text"] for v in p["arguments"]["values"][2:]) for p in saxpy}, {("2", str(N))}, "by their types")
@@ -155,7 +159,7 @@ def test_core(t, r):
     """A light GPU core of a fault, and the runtime's log and the recording of the same: one process, one fault."""
     core = r.where / "fault.gpucore"
     job = r.run(kfd.OPEN, "read-beyond", 64, UNHANG_CORE=str(core))
-    t.ok(job.returncode == -6 and core.stat().st_blocks * 512 < 4 << 20, "it has no megabytes of VRAM, and the runtime goes on to its abort", core.stat())
+    t.ok(job.returncode == r.faulted and core.stat().st_blocks * 512 < 4 << 20, "it has no megabytes of VRAM, and the runtime goes on to its abort", core.stat())
     waves = json.loads(r.unhang.run("waves", "--json", core).stdout)
     first = waves["waves"][0]
     t.ok(len(waves["waves"]) == 64 and "copy" in first["kernel_name"] and first["stop_reasons"] == ["MEMORY_VIOLATION"], "waves reads it", first)
@@ -239,7 +243,7 @@ def watched(t, r, what, title):
     for _ in range(5):  # half a second for an answer may be too short on a machine that is busy with other tests
         top = pathlib.Path(tempfile.mkdtemp(dir=r.unhang.directory))
         done = r.unhang.run("emulate", scenario, "--", sys.executable, script, r.unhang.binary, r.programs.program, top, str(SUPERVISOR_AT), timeout=300)
-        pid = re.search(rb"announced True\nstatus -6 pid (\d+)\n", done.stdout)
+        pid = re.search(rb"announced True\nstatus %d pid (\d+)\n" % r.faulted, done.stdout)
         held = (r.read(int(pid[1])) or {}).get("hold") if pid else None
         if not held or held["state"] == "released":
             break
@@ -272,6 +276,8 @@ def test_closed(t, r):
 
 def test_vram(t, r):
     """Arguments in VRAM, as on gfx94x: level 3 does not read them, level 5 has them copied to where it can. Without HIP, whose version here has them on the host."""
+    if "arguments VRAM" not in r.run(kfd.CLOSED, "places").out:
+        return t.skip("arguments in VRAM", "this runtime has them on the host")
     for level, what in ((3, "level 3 says that they are in VRAM"), (5, "level 5 knows the buffers behind them")):
         job = r.start(kfd.CLOSED, "hsa-producers", r.where / "diary", r.programs.code, level=level)
         job.stdout.readline()
@@ -285,6 +291,7 @@ def test_vram(t, r):
         job.communicate()
         t.ok({p["arguments"]["text"] for p in found} == {"not read: in VRAM"} and all(s["argument"] == 0 and s["dtype"] == "float32" for p in found for s in p["statistics"]),
              what, found and found[0])
+    return None
 
 
 class Diaries:
@@ -496,6 +503,7 @@ def test_limit_of_file_sizes(t, r):
     tap.wait_for(lambda: list(dumps.glob("*/metadata.json")))
     resource.prlimit(job.pid, resource.RLIMIT_FSIZE, (1024, 1024))
     out, err = job.communicate(timeout=60)
+    err = LEAKED.sub("", err)
     t.ok(job.returncode == 0 and out.splitlines()[-1] == "series 400" and err.count("\n") == 1 and "cannot write inputs" in err, "the job ends as without it, and one line says what is missing",
          f"{job.returncode} {err}")
     shutil.rmtree(dumps)
@@ -536,7 +544,7 @@ def test_items(t, r):
     """After each kernel a copy to the host behind it. It waits for the kernel, which waits for its buffers to be read. Before launch N, y holds N - 1."""
     for level in (5, 10):
         dumps = r.where / f"items-{level}"
-        job = r.run(kfd.OPEN, "items", 12, level=level, UNHANG_DUMPS=str(dumps))
+        job = r.run(kfd.OPEN, "items", 12, level=level, UNHANG_DUMPS=str(dumps), UNHANG_INCLUDE="*saxpy*")  # HIP 6 and 7 copy by kernels, too
         t.same((job.returncode, job.out, job.err), (0, "items 12 wrong 0\n", ""), f"level {level}: copies behind kernels go on, and so does the level")
         y = [[s["max"] for s in p["statistics"] if s["argument"] == 8] for p in dispatches(r.read(job.pid, "--all")) if p["kernel"] == SAXPY]
         t.same(y, [[n] for n in range(12)], f"level {level}: and the buffers of all kernels are read")
@@ -555,7 +563,7 @@ def test_parts(t, r):
 def test_busy(t, r):
     """A GPU that does not come to the recorder's copies, as where a kernel that stays fills it."""
     busy = "unhang: recorder: the GPU is too busy to copy buffers for the recorder; some are left out\n"
-    job = r.run("gpu gfx90a; hang kernel unhang_copy launch 5", "items", 12, level=5)
+    job = r.run("gpu gfx90a; hang kernel unhang_copy launch 5", "items", 12, level=5, UNHANG_INCLUDE="*saxpy*")
     y = [[s["max"] for s in p["statistics"] if s["argument"] == 8] for p in dispatches(r.read(job.pid, "--all")) if p["kernel"] == SAXPY]
     t.same((job.returncode, job.out, job.err, y), (0, "items 12 wrong 0\n", busy, [[0], [1]] + [[]] * 10), "after the first that it does not come to, buffers are left out at once")
     # The copy comes when the buffer is gone: it must not touch it.
@@ -609,8 +617,8 @@ def test_ends(t, r):
 def test_races(t, r):
     """Under ThreadSanitizer, which is loaded before: what the recorder's code and locks do is seen, ROCm's own code is not."""
     library, sanitizer = r.library.parent / "librecorder-threads.so", subprocess.run(["gcc", "-print-file-name=libtsan.so"], capture_output=True, text=True).stdout.strip()
-    if not library.exists() or not os.path.isabs(sanitizer):
-        return t.skip("the recorder's own races", "no ThreadSanitizer here")
+    if not library.exists() or not os.path.isabs(sanitizer) or kfd.ROOT:
+        return t.skip("the recorder's own races", "no ThreadSanitizer here, or another C library than its own")
     options = {"HSA_TOOLS_LIB": str(library), "LD_PRELOAD": f"{sanitizer} {r.programs.library}", "TSAN_OPTIONS": "exitcode=66 ignore_noninstrumented_modules=1 report_thread_leaks=0", "UNHANG_DUMPS": str(r.where / "dumps")}
     for level in (5, 10):
         job = r.run(kfd.CLOSED, "ends", r.programs.code, "exit", level=level, **options)
