@@ -84,6 +84,16 @@ def test_launches(t, r):
     t.same((ran.out, found[SAXPY]), (kfd.MODULE, 2), "hipModuleLaunchKernel and hipExtModuleLaunchKernel")
 
 
+def test_other_launches(t, r):
+    """What few programs use, and what newer versions brought: each way prints its line when it has added 2."""
+    for level in (3, 5):
+        ran = r.run(kfd.OPEN, "other-launches", r.programs.module, level=level)
+        sums = [int(line.split()[-1]) for line in ran.out.splitlines()]
+        found = collections.Counter(p["kernel"] for p in dispatches(r.read(ran.pid, "--all")))
+        t.same((ran.returncode, ran.err, sums, found[SAXPY]), (0, "", list(range(2, 2 * len(sums) + 1, 2)), len(sums)), f"level {level}: every one of {len(sums)} other ways to launch is there")
+    t.ok(len(sums) >= (6 if r.hip >= 7 else 3), "as many as this HIP has", ran.out)
+
+
 def test_threads(t, r):
     ran = r.run(kfd.OPEN, "many", 8, 200)
     recording = r.read(ran.pid, "--all")
@@ -638,7 +648,7 @@ def test_intercept(t, r):
                f"level {level}, {'before' if order.startswith(str(r.library)) else 'behind'} an intercept tool: both see every launch")
 
 
-TESTS = (test_launches, test_threads, test_hang, test_hang_behind, test_fault, test_core, test_captured, test_watched, test_allocation, test_closed, test_vram,
+TESTS = (test_launches, test_other_launches, test_threads, test_hang, test_hang_behind, test_fault, test_core, test_captured, test_watched, test_allocation, test_closed, test_vram,
          test_kills, test_piped, test_done, test_standing, test_accused, test_statistics, test_limit_of_file_sizes, test_waited_for, test_items, test_parts,
          test_busy, test_buffers, test_ends, test_races)
 BESIDE_A_TOOL = (test_queues, test_runtime_copies, test_intercept)

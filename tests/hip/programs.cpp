@@ -10,6 +10,7 @@
 #include "enemies.h"
 #include "jobs.h"
 #include "kernels.h"
+#include "launches.h"
 #include "producers.h"
 #include "steps.h"
 
@@ -472,6 +473,8 @@ static bool run(int argc, char **argv)
 	int number = argc > 1 ? atoi(argv[1]) : 0;
 	if (!strcmp(mode, "launches"))
 		launches();
+	else if (!strcmp(mode, "other-launches") && argc > 1)
+		other_launches({ device_floats(N, 1), device_floats(N, 0), 2, N }, argv[1], print_floats);
 	else if (!strcmp(mode, "module") && argc > 1)
 		module(argv[1]);
 	else if (!strcmp(mode, "kernels"))
