@@ -158,6 +158,7 @@ enum hsa_info {
 	LOADED_URI = 12,
 };
 
+enum { POINTER_MAPPED = 6 }; // by hsa_amd_vmem_map
 struct hsa_pointer_info {
 	uint32_t size, type; // type 0: the runtime does not know it
 	void *agent_base, *host_base;

@@ -50,7 +50,7 @@ class Programs:
         fresh, lock = (kept.with_name(f"{kept.name}.{what}") for what in ("new", "lock"))
         with open(lock, "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if not kept.exists() or kept.stat().st_mtime < source.stat().st_mtime:
+            if not kept.exists() or kept.stat().st_mtime < max(p.stat().st_mtime for p in HIP.iterdir()):
                 done = subprocess.run([*HIPCC, "--offload-arch=gfx90a", "-O1", "-o", fresh, source, "-lhsa-runtime64"], capture_output=True, text=True)
                 if done.returncode:
                     return done.stderr

@@ -10,13 +10,37 @@
 enum { GUESSED_MOST = 64 << 20, STATISTICS_SLOTS = 4096 };
 static const uint64_t lowest = 1 << 16, highest = 1ull << 47;
 
-static bool memory_at(uint64_t address, struct hsa_pointer_info *ret)
+/** What the runtime knows of an address; false: nothing. */
+static bool memory_ask(uint64_t address, struct hsa_pointer_info *ret)
 {
 	pointer_info_fn *ask = (pointer_info_fn *)next.ext[EXT_POINTER_INFO];
 	*ret = (struct hsa_pointer_info){ .size = sizeof(*ret) };
-	return address >= lowest && address < highest && ask &&
-	       ask((const void *)(uintptr_t)address, ret, NULL, NULL, NULL) == HSA_OK && ret->type && ret->bytes &&
+	return ask && ask((const void *)(uintptr_t)address, ret, NULL, NULL, NULL) == HSA_OK && ret->type && ret->bytes &&
 	       address - (uintptr_t)ret->agent_base < ret->bytes;
+}
+
+/** How many bytes from @address on are mapped, @most at most. Of a piece that was mapped ROCr 7.2.4 tells the size, but not where in it an
+ * address is; behind it may be nothing, and the GPU would fault there. */
+static uint64_t mapped_from(uint64_t address, uint64_t most)
+{
+	enum { PAGE = 4096 };
+	struct hsa_pointer_info info;
+	uint64_t n = PAGE - address % PAGE;
+	while (n < most && memory_ask(address + n, &info) && info.type == POINTER_MAPPED)
+		n += PAGE;
+	return n < most ? n : most;
+}
+
+static bool memory_at(uint64_t address, struct hsa_pointer_info *ret)
+{
+	if (address < lowest || address >= highest || !memory_ask(address, ret))
+		return false;
+	if (ret->type == POINTER_MAPPED) {
+		ret->bytes = mapped_from(address, ret->bytes < GUESSED_MOST ? ret->bytes : GUESSED_MOST);
+		ret->host_base = NULL;
+		ret->agent_base = (void *)(uintptr_t)address;
+	}
+	return true;
 }
 
 bool owner_is_gpu(hsa_handle agent)
