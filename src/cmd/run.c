@@ -226,7 +226,7 @@ static const struct help_text last_help = {
 	.usage = "unhang last [PID|FILE|DIR...] [OPTION...]",
 	.about = "Shows what a job runs on the GPU now, or ran last: the kernels in flight, the calls that have not "
 		 "returned, and where a faulting address is among the buffers. The job must run with the flight recorder:\n"
-		 "    HSA_TOOLS_LIB=libunhang-recorder.so PROGRAM\n"
+		 "    HSA_TOOLS_LIB=libunhang-recorder.so HSA_TOOLS_ROCPROFILER_V1_TOOLS=1 PROGRAM\n"
 		 "PID is a process, FILE its recording, and DIR a directory with the recordings of several ranks. Without "
 		 "any of them, unhang takes your newest recording in /dev/shm; root without one gets the newest of all "
 		 "users. A recording outlives its process, even if that was killed.",
