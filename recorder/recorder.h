@@ -330,16 +330,24 @@ void agents_note(void);
 // queues.c
 void hook_store_relaxed(hsa_handle signal, int64_t value);
 void hook_store_screlease(hsa_handle signal, int64_t value);
+/** The queue that a signal is the doorbell of; NULL: it is not known to be one. */
+struct queue_state *queue_find(hsa_handle doorbell);
+/** Makes a queue known. The lock is held. */
+struct queue_state *queue_add(struct hsa_queue *queue, hsa_handle agent, uint32_t flags);
+/** Its doorbell is none any more. The lock is held. */
+void queue_forget(hsa_handle doorbell);
+/** The runtime ends, and its queues with it: the next one may have others at the same places. The lock is held. */
+void queues_end(void);
+/** The packets below @end, of which no doorbell told. */
+void queue_record_unrung(struct queue_state *q, uint64_t end);
+
+// creation.c
 hsa_status hook_queue_create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data,
 			     uint32_t private_size, uint32_t group_size, struct hsa_queue **ret);
 hsa_status hook_queues_create(hsa_handle agent, struct hsa_queue_wish *wishes, uint32_t n);
 hsa_status hook_intercept_create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data,
 				 uint32_t private_size, uint32_t group_size, struct hsa_queue **ret);
 hsa_status hook_queue_destroy(struct hsa_queue *queue);
-/** The runtime ends, and its queues with it: the next one may have others at the same places. The lock is held. */
-void queues_end(void);
-/** The packets below @end, of which no doorbell told. */
-void queue_record_unrung(struct queue_state *q, uint64_t end);
 
 // inputs/intercept.c: queues whose packets can be held back
 /** Who makes such a queue. */
