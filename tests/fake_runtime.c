@@ -592,6 +592,8 @@ int main(int argc, char **argv)
 		on_load(&tables.root, 1, 0, NULL);
 	if (!strcmp(argv[2], "odd-table"))
 		core->minor = sizeof(tables.core_room);
+	if (option(argc, argv, "odd-place", 0) && ext->functions[option(argc, argv, "odd-place", 0)] != (void *)none)
+		puts("replaced");
 	if (getenv("FAKE_VICTIM"))
 		steal(getenv("FAKE_VICTIM"), option(argc, argv, "moved", 0));
 	make_queues(&o);

@@ -228,8 +228,9 @@ def test_queues(t, job):
     ran = job.run("run", *table, UNHANG_LEVEL="1", UNHANG_MAX_LEVEL="5")
     t.same((ran.returncode, ran.out, [len(q["packets"]) for q in job.read(ran.pid, "--all")["queues"]]), (0, made.format(3, 2, "0xf0f"), [60] * 3),
            "such as can be held are made with their priority and their CUs")
-    ran = job.run("run", "ext=744", "step=15", "queues=1", "launches=20")
-    t.same((ran.err, len(job.read(ran.pid, "--all")["queues"][0]["packets"])), ("", 20), "a table that had another function at that place is left alone")
+    for step, out in ((15, "done\n"), (16, "replaced\ndone\n")):
+        ran = job.run("run", "ext=744", f"step={step}", "odd-place=86", "queues=1", "launches=20")
+        t.same((ran.err, ran.out, len(job.read(ran.pid, "--all")["queues"][0]["packets"])), ("", out, 20), f"the place of that function in a table of step {step}")
     ran = job.run("run", "unseen=1", "launches=20")
     q = job.read(ran.pid, "--all")["queues"][0]
     t.same((ran.err, len(q["packets"]), q["gpu"]), ("", 20, None), "a queue that was made in another way is found by its doorbell")
