@@ -226,6 +226,7 @@ static void probe_collect(struct arena *a, const struct probe_running *r)
 			continue;
 		p->error = p->error ? p->error : answer->error;
 		p->n = answer->n;
+		p->microseconds = answer->microseconds;
 		p->data = arena_z(a, (struct str){ (const char *)room + answer->at, answer->n });
 	}
 }

@@ -36,6 +36,7 @@ struct amdgpu_query {
 
 struct probe {
 	enum probe_kind kind;
+	uint32_t microseconds; // answered: that it took, with opening the file; 0 where it was not made, or is played
 	const char *path;
 	uint64_t offset;
 	unsigned long request;

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <sys/vfs.h>
 
 #include "base/cleanup.h"
@@ -173,9 +174,17 @@ static int open_probe(const struct probe_work *w, const char *path)
 	return root_open_at(w->root_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
 }
 
+static int64_t now_us(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
 static void do_probe(struct probe_work *w, const struct probe *p, const struct probe *last, struct probe_answer *ret)
 {
 	char *to = (char *)w->room + ret->at;
+	const int64_t began = now_us();
 	ssize_t n = -1;
 	if (p->kind == PROBE_LINK) {
 		count_one(w);
@@ -198,6 +207,8 @@ static void do_probe(struct probe_work *w, const struct probe *p, const struct p
 	}
 	ret->error = n < 0 ? errno : 0;
 	ret->n = n < 0 ? 0 : (size_t)n;
+	const int64_t took = now_us() - began;
+	ret->microseconds = (uint32_t)(took < UINT32_MAX ? took : UINT32_MAX);
 	ret->end = n < 0 ? PROBE_FAILED : PROBE_GOOD;
 }
 
@@ -318,6 +329,7 @@ const struct wire_kind probe_batch_kind = WIRE_KIND('b', struct probe_batch, bat
 static const struct wire_field answer_fields[] = {
 	WIRE_NUMBER(struct probe, end, PROBE_STUCK),
 	WIRE_NUMBER(struct probe, error, INT32_MAX),
+	WIRE_NUMBER(struct probe, microseconds, UINT32_MAX),
 	WIRE_BYTES(struct probe, data, n, SIZE_MAX),
 };
 static const struct wire_kind answer_kind = WIRE_KIND('a', struct probe, answer_fields);
@@ -350,6 +362,7 @@ bool probe_batch_answered(struct probe_batch *b, const struct probe_batch *answe
 	for (size_t i = 0; i < b->n; i++) {
 		const struct probe *from = &answers->probes[i];
 		probe_answered(&b->probes[i], from->end, from->error, (struct str){ from->data, from->data ? from->n : 0 });
+		b->probes[i].microseconds = from->microseconds;
 	}
 	return true;
 }

@@ -13,6 +13,7 @@ struct probe_answer {
 	_Atomic int end; // enum probe_end
 	int error;
 	size_t at, n; // bytes, in the room
+	uint32_t microseconds;
 };
 
 /** ANSWERED: all answers are there, but it still closes files, which may take long; only one that is idle can be asked. */

@@ -259,6 +259,8 @@ static void put_probe(struct tape *t, const struct probe *p, uint32_t batch)
 	_cleanup_text_ struct text instead = { 0 };
 	const struct tape_filter *f = &t->recorder.to.filter;
 	uint32_t path = tape_record_number_of(t, str_z(p->path));
+	if (f->seen)
+		f->seen(f->ctx, p);
 	if (p->end == PROBE_FAILED && p->error == EACCES && !t->recorder.refused.n)
 		t->recorder.refused = t->paths.list.data[path];
 	size_t start = tape_open_record(room, TAPE_PROBE);

@@ -12,6 +12,8 @@ struct tape;
 struct tape_filter {
 	/** true: *@instead is kept in place of the answer. */
 	bool (*replace)(void *ctx, const struct probe *p, struct text *instead);
+	/** Is shown each answer, good or not; NULL. */
+	void (*seen)(void *ctx, const struct probe *p);
 	void *ctx;
 };
 
