@@ -437,7 +437,10 @@ bool emu_gpu_finish(struct emu_reader *r, struct emu_gpu *g, unsigned line)
 	words_sort(&g->iomem);
 	for (size_t i = 0; i < g->rings.len; i++)
 		words_sort(&g->rings.data[i].content);
-	return emu_waves_place(r, g);
+	if (!emu_waves_place(r, g))
+		return false;
+	emu_hardware_set(g);
+	return true;
 }
 
 void emu_gpu_free(struct emu_gpu *g)

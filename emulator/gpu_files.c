@@ -113,11 +113,8 @@ bool emu_file_read(struct cursor *c, void *gpu)
 	static const struct {
 		const char *word;
 		enum emu_does does;
-	} rows[] = { { "answers", EMU_ANSWERS },
-		     { "fails", EMU_FAILS },
-		     { "blocks", EMU_BLOCKS },
-		     { "ones", EMU_ONES },
-		     { "absent", EMU_ABSENT } };
+	} rows[] = { { "answers", EMU_ANSWERS }, { "fails", EMU_FAILS },   { "blocks", EMU_BLOCKS },
+		     { "ones", EMU_ONES },       { "absent", EMU_ABSENT }, { "wakes", EMU_WAKES } };
 	struct emu_gpu *g = gpu;
 	struct emu_rule rule = { 0 };
 	if (!read_path(c, &rule.path) || !take_from(c, &rule.from))
@@ -127,7 +124,7 @@ bool emu_file_read(struct cursor *c, void *gpu)
 	while (i < ARRAY_SIZE(rows) && !str_is(word, rows[i].word))
 		i++;
 	if (i == ARRAY_SIZE(rows))
-		return emu_wrong(c, "'" STR_FMT "' is none of answers, fails, blocks, ones, absent",
+		return emu_wrong(c, "'" STR_FMT "' is none of answers, fails, blocks, ones, absent, wakes",
 				 STR_ARG(str_cut(word, 80)));
 	rule.behaviour.does = rows[i].does;
 	if (rule.behaviour.does == EMU_FAILS && !read_errno(c, &rule.behaviour.error))

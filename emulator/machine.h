@@ -237,6 +237,8 @@ bool emu_register_read(struct cursor *c, void *gpu);
 bool emu_register_set(struct emu_gpu *g, const struct bank *b, const char *name, const char *field, const struct value *v);
 /** Sets it in every hub of the address translation; its name there may begin with GC, MM or the like. */
 void emu_hubs_set(struct emu_gpu *g, const char *name, const char *field, const struct value *v);
+/** Sets the registers that say of the hardware what the driver says of it elsewhere. */
+void emu_hardware_set(struct emu_gpu *g);
 bool emu_gc_register(const struct emu_gpu *g, const char *name, struct reg *ret);
 uint32_t emu_gc_address(const struct emu_gpu *g, unsigned xcc, const struct reg *r);
 void emu_settings_sort(struct emu_gpu *g);
@@ -325,7 +327,7 @@ struct emu_machine {
 	VEC(struct emu_process *) processes;
 	VEC(struct emu_process_queue) queues;
 	VEC(struct emu_message) messages;
-	unsigned overwritten; // messages that were before those
+	unsigned overwritten;         // messages that were before those
 	const struct emu_block *mqds; // which word of an MQD is what
 	size_t nmqds;
 };

@@ -55,6 +55,8 @@ enum emu_state emu_state(const struct emu_gpu *g, double t);
 uint32_t emu_register(const struct emu_gpu *g, const struct bank *b, uint32_t address, double t);
 /** How many of its CUs are there. */
 unsigned emu_active_cus(const struct emu_gpu *g);
+/** Which units of an array (CUs, or WGPs) are not, a bit each. */
+uint32_t emu_units_off(const struct emu_gpu *g, unsigned xcc, unsigned se, unsigned sh);
 /** The driver's answer for a wave slot: how many words, the first of them the type; 0: the slot does not exist. A slot without a wave
  * answers with status 0. */
 size_t emu_wave(const struct emu_gpu *g, const struct wave_slot *s, double t, uint32_t words[static WAVE_WORDS_MOST]);
@@ -105,7 +107,7 @@ size_t emu_files(const struct emu_gpu *g, enum emu_tree tree);
 struct str emu_file_path(const struct emu_gpu *g, enum emu_tree tree, size_t index);
 void emu_file_text(const struct emu_gpu *g, enum emu_tree tree, size_t index, double t, struct text *ret);
 
-enum emu_does { EMU_ANSWERS, EMU_FAILS, EMU_BLOCKS, EMU_ONES, EMU_ABSENT };
+enum emu_does { EMU_ANSWERS, EMU_FAILS, EMU_BLOCKS, EMU_ONES, EMU_ABSENT, EMU_WAKES };
 struct emu_behaviour {
 	enum emu_does does;
 	int error;

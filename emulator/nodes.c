@@ -124,11 +124,35 @@ static int query_registers(struct server *s, const struct seat *seat, const stru
 }
 
 static void put32(char *p, uint32_t v) { memcpy(p, &v, sizeof(v)); }
+static void put64(char *p, uint64_t v) { memcpy(p, &v, sizeof(v)); }
+
+/** The CUs of an array that are there, a bit each: two for a WGP. */
+static uint32_t cus_on(const struct seat *seat, unsigned se, unsigned sh)
+{
+	const uint32_t off = emu_units_off(seat->gpu, 0, se, sh);
+	const unsigned each = seat->gc_major >= 10 ? 2 : 1;
+	uint32_t on = 0;
+	for (unsigned cu = 0; cu < seat->facts->shaders.cus_per_sh && cu < 32; cu++)
+		on |= off >> cu / each & 1 ? 0 : 1u << cu;
+	return on;
+}
 
 /** struct drm_amdgpu_info_device, as far as the model knows it. */
 static int query_device(const struct seat *seat, const struct query *q, pid_t caller)
 {
-	enum { DEVICE = 0, REVISION = 4, EXTERNAL_REVISION = 8, PCI_REVISION = 12, FAMILY = 16, SES = 20, SHS = 24, CUS = 48 };
+	enum {
+		DEVICE = 0,
+		REVISION = 4,
+		EXTERNAL_REVISION = 8,
+		PCI_REVISION = 12,
+		FAMILY = 16,
+		SES = 20,
+		SHS = 24,
+		CLOCK = 32,
+		CUS = 48,
+		BITMAP = 56,
+		CUS_OF_ARRAY = 248
+	};
 	char d[DEVICE_BYTES] = { 0 };
 	const struct emu_facts *f = seat->facts;
 	put32(d + DEVICE, f->device);
@@ -138,7 +162,15 @@ static int query_device(const struct seat *seat, const struct query *q, pid_t ca
 	put32(d + FAMILY, f->shaders.family);
 	put32(d + SES, f->shaders.ses);
 	put32(d + SHS, f->shaders.shs_per_se);
-	put32(d + CUS, f->shaders.ses * f->shaders.shs_per_se * f->shaders.cus_per_sh);
+	put64(d + CLOCK, (uint64_t)f->limits.clock * 1000);
+	put32(d + CUS, emu_active_cus(seat->gpu));
+	put32(d + CUS_OF_ARRAY, f->shaders.cus_per_sh);
+	for (unsigned se = 0; se < f->shaders.ses; se++)
+		for (unsigned sh = 0; sh < f->shaders.shs_per_se; sh++) {
+			const unsigned column = sh + se / 4 * f->shaders.shs_per_se; // where an array is in the driver's 4 x 4
+			if (column < 4)
+				put32(d + BITMAP + 4 * (se % 4 * 4 + column), cus_on(seat, se, sh));
+		}
 	return give_some(caller, q, d, sizeof(d));
 }
 

@@ -394,12 +394,18 @@ static int gprwave_ioctl(struct server *s, struct open_file *f, unsigned request
 
 static int gca_read(struct server *s, struct open_file *f, uint64_t at, size_t size, struct text *ret)
 {
-	(void)s;
-	const uint32_t *words = f->node->seat->facts->gca;
+	enum { ADDRESSES = 22 }; // GB_ADDR_CONFIG, as the driver read it when it started
+	struct seat *seat = f->node->seat;
+	const uint32_t *words = seat->facts->gca;
+	struct reg r;
+	uint32_t address = 0, config = 0;
 	if (crooked(at, size))
 		return EINVAL;
-	for (; size && at < sizeof(f->node->seat->facts->gca); at += 4, size -= 4)
-		put(ret, words[at / 4]);
+	if (seat_find_register(seat, S("gc"), S("GB_ADDR_CONFIG"), &r, &address))
+		config = emu_register(seat->gpu, &(const struct bank)BANK_NONE, address, 0);
+	for (; size && at < sizeof(seat->facts->gca); at += 4, size -= 4)
+		put(ret, at / 4 == ADDRESSES ? config : words[at / 4]);
+	(void)s;
 	return 0;
 }
 

@@ -233,6 +233,8 @@ static int answer_read(struct server *s, const struct waiting *w, struct text *r
 	int error = before(s, f->node, w->at, w->caller);
 	if (error)
 		return error;
+	if (b.does == EMU_WAKES && f->node->seat)
+		seat_wake(s, f->node, w->caller);
 	if (k->fill)
 		return read_text(s, f, w->at, w->size, ret);
 	return k->read ? k->read(s, f, w->at, w->size, ret) : EINVAL;

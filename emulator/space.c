@@ -143,6 +143,35 @@ void emu_hubs_set(struct emu_gpu *g, const char *name, const char *field, const 
 		}
 }
 
+/** What the hardware knows of itself, as the driver read it when it started: the units that were switched off, and the size of VRAM. */
+void emu_hardware_set(struct emu_gpu *g)
+{
+	const struct shader_array *x = &g->facts.shaders;
+	struct arena *a = &g->machine->arena;
+	struct bank b = BANK_NONE;
+	const char *field = g->wave_words.wgp ? "INACTIVE_WGPS" : "INACTIVE_CUS";
+	const size_t before = g->settings.len;
+	for (unsigned xcc = 0; xcc < x->xccs; xcc++)
+		for (unsigned se = 0; se < x->ses; se++)
+			for (unsigned sh = 0; sh < x->shs_per_se; sh++) {
+				b.xcc = (int)xcc, b.se = (int)se, b.sh = (int)sh;
+				emu_register_set(g, &b, "CC_GC_SHADER_ARRAY_CONFIG", field,
+						 value_constant(a, emu_units_off(g, xcc, se, sh)));
+			}
+	const struct value *megabytes = value_constant(a, g->facts.vram_total >> 20);
+	for (size_t i = 0; i < g->ips.len; i++) {
+		const struct ip *ip = &g->ips.data[i];
+		const struct register_table *t = str_is(ip->name, "nbio") ? table_of(ip) : NULL;
+		for (size_t k = 0; t && k < registers_count(t); k++) {
+			const struct reg r = register_at(t, k);
+			if (str_ends(r.name, S("RCC_CONFIG_MEMSIZE")) && r.kind == REGISTER_MMIO && r.base < ip->nbases)
+				setting_add(g, address_of(ip, &r), &(const struct bank)BANK_NONE, NULL, megabytes);
+		}
+	}
+	for (size_t i = before; i < g->settings.len; i++)
+		g->settings.data[i].order = 0; // what the scenario says outweighs it
+}
+
 static int *bank_number(struct bank *b, struct str word)
 {
 	const struct {

@@ -286,6 +286,19 @@ unsigned emu_active_cus(const struct emu_gpu *g)
 	return n;
 }
 
+uint32_t emu_units_off(const struct emu_gpu *g, unsigned xcc, unsigned se, unsigned sh)
+{
+	unsigned bounds[PLACES];
+	uint32_t off = 0;
+	bounds_of(g, bounds);
+	const size_t unit = (size_t)bounds[SIMD] * bounds[SLOT];
+	for (unsigned cu = 0; cu < bounds[CU] && cu < 32; cu++) {
+		const size_t at = (((size_t)xcc * bounds[SE] + se) * bounds[SH] + sh) * bounds[CU] + cu;
+		off |= slot_harvested(g, bounds, at * unit, true) ? 1u << cu : 0;
+	}
+	return off;
+}
+
 /** Where a wave's words say where it is; a mask of 0: nowhere. */
 static void find_places(struct emu_gpu *g)
 {

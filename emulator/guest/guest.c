@@ -248,6 +248,16 @@ static bool tells_hang(struct emu_process *p, struct str line, double t)
 	return good;
 }
 
+/** A kernel that did not end has ended. */
+static bool tells_goes(struct emu_process *p, struct str line, double t)
+{
+	uint64_t id;
+	struct emu_process_queue *q = number_of(line, "goes", &id) ? queue_of(p, (unsigned)id) : NULL;
+	if (q)
+		end_waves(p->machine, q, t);
+	return q;
+}
+
 /** A line of the kernel's log, now. */
 static void say(struct emu_machine *m, double t, struct str text)
 {
@@ -341,11 +351,8 @@ bool emu_guest_tells(struct emu_machine *m, struct emu_process *p, struct str li
 	static const struct {
 		const char *word;
 		bool (*tells)(struct emu_process *p, struct str line, double t);
-	} tellings[] = { { "queue", tells_queue },
-			 { "end", tells_end },
-			 { "vram", tells_vram },
-			 { "hang", tells_hang },
-			 { "fault", tells_fault } };
+	} tellings[] = { { "queue", tells_queue }, { "end", tells_end },   { "vram", tells_vram },
+			 { "hang", tells_hang },   { "goes", tells_goes }, { "fault", tells_fault } };
 	struct str rest = line, word = str_word(&rest);
 	(void)m;
 	for (size_t i = 0; i < ARRAY_SIZE(tellings); i++)

@@ -251,6 +251,13 @@ static bool read_slow(struct plan_line *l, struct plan_rule *r)
 	       wrong(l, "'" STR_FMT "' is no number of seconds", STR_ARG(str_cut(word, 40)));
 }
 
+static bool read_lose(struct plan_line *l, struct plan_rule *r)
+{
+	(void)l;
+	r->does = PLAN_LOSE;
+	return true;
+}
+
 static bool read_vram(struct plan_line *l)
 {
 	if (!is(l, "closed"))
@@ -266,7 +273,8 @@ bool plan_statement(struct kfd_plan *p, struct str text, char why[static PLAN_WH
 		bool (*whole)(struct plan_line *l);
 		bool (*rule)(struct plan_line *l, struct plan_rule *r);
 	} statements[] = { { "gpu", read_gpu, NULL },     { "vram", read_vram, NULL }, { "hang", NULL, read_hang },
-			   { "fault", NULL, read_fault }, { "slow", NULL, read_slow }, { "exception", NULL, read_exception } };
+			   { "fault", NULL, read_fault }, { "slow", NULL, read_slow }, { "exception", NULL, read_exception },
+			   { "lose", NULL, read_lose } };
 	struct plan_line l = { p, text, why };
 	struct plan_rule r = { .argument = -1 };
 	struct str name = next(&l);
@@ -282,7 +290,7 @@ bool plan_statement(struct kfd_plan *p, struct str text, char why[static PLAN_WH
 		p->rules[p->nrules++] = r;
 		return true;
 	}
-	return wrong(&l, "'" STR_FMT "' is none of gpu, vram, hang, fault, exception, slow", STR_ARG(str_cut(name, 40)));
+	return wrong(&l, "'" STR_FMT "' is none of gpu, vram, hang, fault, exception, slow, lose", STR_ARG(str_cut(name, 40)));
 }
 
 bool plan_read(struct kfd_plan *p, struct str text, char why[static PLAN_WHY])

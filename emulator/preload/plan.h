@@ -15,7 +15,7 @@ struct plan_gpu {
 	unsigned engines, arrays, cus, simds, waves; // arrays of an engine, CUs of an array, SIMDs of a CU, waves of a SIMD
 };
 
-enum plan_does { PLAN_HANG, PLAN_FAULT, PLAN_EXCEPTION, PLAN_SLOW };
+enum plan_does { PLAN_HANG, PLAN_FAULT, PLAN_EXCEPTION, PLAN_SLOW, PLAN_LOSE };
 
 struct plan_rule {
 	enum plan_does does;

@@ -130,6 +130,38 @@ static void run_unhang_copy(struct kmt_run *r)
 		copy_bytes(r, a->to, a->from, a->bytes);
 }
 
+/** The kernels of unhang selftest (src/apply/launch.s). */
+struct test_arguments {
+	uint64_t address;
+	uint32_t number, reserved;
+	uint64_t flag;
+};
+
+static bool run_test_store(struct kmt_run *r)
+{
+	const struct test_arguments *a = ARGUMENTS(r, test_arguments);
+	uint32_t *to = run_reach(r, a->address, sizeof(*to), true);
+	if (to)
+		__atomic_store_n(to, a->number, __ATOMIC_SEQ_CST);
+	return to;
+}
+
+static void run_unhang_test_store(struct kmt_run *r) { run_test_store(r); }
+
+/** Its waves are seen as long as the host does not end it. */
+static void run_unhang_test_spin(struct kmt_run *r)
+{
+	enum { LOOKS = 60000 };
+	const struct test_arguments *a = ARGUMENTS(r, test_arguments);
+	const uint32_t *flag = run_reach(r, a->flag, sizeof(*flag), false);
+	if (!flag || !run_test_store(r))
+		return;
+	kfd_tell(r->kfd, "hang %u pc 0x%llx waves %u", r->queue->id, (unsigned long long)r->entry, r->waves);
+	for (unsigned i = 0; i < LOOKS && !__atomic_load_n(flag, __ATOMIC_SEQ_CST); i++)
+		sleep_seconds(0.001);
+	kfd_tell(r->kfd, "goes %u", r->queue->id);
+}
+
 // --- kernels of the HIP runtime ---
 
 /** Whether they have the arguments of ROCm 5, behind which the compiler reserves 56 bytes, that of 6.0 and later 256. */
@@ -234,6 +266,9 @@ static const struct standin standins[] = {
 	{ "reduction", offsetof(struct reduction_arguments, n) + 4, run_reduction },
 	{ "index_copy", sizeof(struct index_copy_arguments), run_index_copy },
 	{ "unhang_copy", sizeof(struct unhang_copy_arguments), run_unhang_copy },
+	{ "unhang_test_store", sizeof(struct test_arguments), run_unhang_test_store },
+	{ "unhang_test_fault", sizeof(struct test_arguments), run_unhang_test_store },
+	{ "unhang_test_spin", sizeof(struct test_arguments), run_unhang_test_spin },
 	{ "__amd_rocclr_fillBufferAligned", sizeof(struct newer_pattern_arguments), run_pattern },
 	{ "__amd_rocclr_copyBuffer", sizeof(struct newer_buffer_arguments), run_buffer },
 	{ "__amd_rocclr_copyBufferRect", sizeof(struct rectangle_arguments), run_rectangle },

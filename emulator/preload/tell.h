@@ -3,6 +3,7 @@
 //   end ID
 //   vram GPU-ID BYTES
 //   hang ID pc ADDRESS waves N
+//   goes ID
 //   fault ID address ADDRESS write 0|1
 #pragma once
 
