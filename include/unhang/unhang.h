@@ -240,6 +240,24 @@ struct uh_capture_options {
 /** Saves all evidence of this machine in one bundle. The error is that there is none. */
 struct uh_error *uh_capture(const struct uh_capture_options *o, FILE *out, uh_problem_fn *problem, void *ctx);
 
+/** What is tested, beside what only reads. */
+struct uh_selftest_options {
+	const char *gpu;      // only this one, by PCI address or number; NULL: all
+	bool launch;          // tiny kernels of its own, through ROCm
+	bool fault;           // a page fault of its own
+	const char *recorder; // libunhang-recorder.so; NULL: it is not here
+	bool json;            // the document instead of the table
+	const char
+		*file; // where the document goes, with names replaced; NULL: unhang-selftest-TIME.json here, or with @json none
+	unsigned width;           // columns; 0: 80
+	uh_progress_fn *progress; // NULL
+	void *progress_ctx;
+};
+/** Holds what unhang reads of this machine's GPUs against what their driver tells elsewhere. The error is that there is no GPU, or that the
+ * file could not be written. *@ret_failed, *@ret_passed: checks. */
+struct uh_error *uh_selftest(const struct uh_selftest_options *o, FILE *out, uh_problem_fn *problem, void *ctx,
+			     unsigned *ret_failed, unsigned *ret_passed);
+
 /** How the watch runs. NULL: as the configuration says. */
 struct uh_watch_options {
 	const char *config; // file; NULL: /etc/unhang/watch.conf

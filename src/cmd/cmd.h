@@ -1,6 +1,7 @@
 // What the subcommands share.
 #pragma once
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@ enum { CODE_MOST = 64 }; // times --code
 typedef int command_fn(int argc, char **argv);
 command_fn cmd_capture, cmd_doctor, cmd_emulate, cmd_explain, cmd_incidents, cmd_knowledge, cmd_last, cmd_level, cmd_live;
 command_fn cmd_now, cmd_queues, cmd_regs, cmd_remedy, cmd_rings, cmd_run, cmd_waves, cmd_watch, cmd_where;
+command_fn cmd_selftest;
 
 /** One line on stderr: `unhang: ...` */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -33,6 +35,9 @@ static inline int done(struct uh_error *err) { return err ? cannot(err) : EXIT_N
 int all_said(int status);
 /** What --root names, as option_row.take. NULL for `/`: this machine's driver must not be asked in the way that a tree is. */
 bool take_root(void *to, const char *path);
+
+/** libunhang-recorder.so; NULL: it is not here. */
+const char *find_recorder(char room[static PATH_MAX]);
 
 static inline void session_end(struct uh_session **s)
 {

@@ -80,7 +80,7 @@ static bool near_program(char room[static PATH_MAX], int above, const char *file
 }
 
 /** The recorder lies beside the program, or where libraries are installed, also if the whole tree was moved: PREFIX/bin/unhang. */
-static const char *find_recorder(char room[static PATH_MAX])
+const char *find_recorder(char room[static PATH_MAX])
 {
 	if (near_program(room, 0, RECORDER) || near_program(room, 1, UNHANG_LIBDIR_BELOW "/" RECORDER))
 		return room;

@@ -134,7 +134,7 @@ struct request {
 			unsigned units;                // only so many CUs or WGPs of each SH; 0: all
 			const struct wave_slot *slots; // only these; NULL: every one. The waves have no registers then
 			size_t nslots;
-			const struct wave_unit *found; // the answer, where all slots were asked for
+			const struct wave_unit *found; // the answer: the units whose first slot was read
 			size_t nfound;
 		};
 		struct {                 // REQUEST_RINGS, of a live GPU

@@ -214,17 +214,10 @@ static void note_first(struct gpu_looks *l, struct gpu_look *g)
 		host_note(l->h, g->item, "bar", visible >= d->vram_total ? S("full") : S("small"),
 			  answer_place(&g->asks, from));
 	}
-	// `SMC feature version: 0, program: 4, firmware version: 0x00525600 (82.86.0)`.
-	str_each (line, answer_text(&g->asks, AT_FIRMWARE), '\n') {
-		struct str rest;
-		ptrdiff_t name = str_find(line, S(" feature version:")), version = str_find(line, S("firmware version: "));
-		int64_t number;
-		if (name <= 0 || name > 32 || version < name ||
-		    !str_behind(str_from(line, (size_t)version), S("firmware version:"), &rest))
-			continue;
-		if (str_number(str_word(&rest), &number) && number > 0 && number <= UINT32_MAX)
-			note_firmware(l, g, str_cut(line, (size_t)name), (uint32_t)number, answer_place(&g->asks, AT_FIRMWARE));
-	}
+	struct firmware f;
+	str_each (line, answer_text(&g->asks, AT_FIRMWARE), '\n')
+		if (firmware_info_line(line, &f))
+			note_firmware(l, g, f.name, f.version, answer_place(&g->asks, AT_FIRMWARE));
 	for (size_t n = 0; n < d->nfirmware; n++)
 		note_firmware(l, g, d->firmware[n].name, d->firmware[n].version,
 			      arena_printf(&l->h->arena, STR_FMT "/fw_version", STR_ARG(d->sysfs)));

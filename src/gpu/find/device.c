@@ -170,6 +170,21 @@ static struct str firmware_name(struct arena *a, struct str name)
 	return str_z(upper);
 }
 
+/** `SMC feature version: 0, program: 4, firmware version: 0x00525600 (82.86.0)` */
+bool firmware_info_line(struct str line, struct firmware *ret)
+{
+	enum { NAME_MOST = 32 };
+	struct str rest;
+	const ptrdiff_t name = str_find(line, S(" feature version:")), version = str_find(line, S("firmware version: "));
+	int64_t number;
+	if (name <= 0 || name > NAME_MOST || version < name ||
+	    !str_behind(str_from(line, (size_t)version), S("firmware version:"), &rest) ||
+	    !str_number(str_word(&rest), &number) || number <= 0 || number > UINT32_MAX)
+		return false;
+	*ret = (struct firmware){ str_cut(line, (size_t)name), (uint32_t)number };
+	return true;
+}
+
 static void find_firmware(struct search *s)
 {
 	static const struct str suffix = S("_fw_version");

@@ -125,6 +125,8 @@ struct devices {
 void devices_find(const struct know *k, struct devices *ret);
 /** The same for another machine: one whose files lie in a tree, or that is on a tape. */
 void devices_find_at(const struct know *k, struct machine_at at, struct devices *ret);
+/** A line of amdgpu_firmware_info. false: it names no firmware, or one that is not loaded. */
+bool firmware_info_line(struct str line, struct firmware *ret);
 /** What follows @key in the first line that begins with it; empty: there is none. */
 struct str line_behind(struct str text, struct str key);
 /** The value of a line `NAME VALUE` of KFD's properties; -1: there is none. */

@@ -248,8 +248,9 @@ static void watch_waves_look_at_waves(struct watch *w, struct request *r)
 		return;
 	// The list is the target's own and is made anew at the next look.
 	const struct wave *copy = arena_copy(&w->arena, r->waves, r->n * sizeof(*copy));
-	const struct wave_unit *units = arena_copy(&w->arena, r->found, r->nfound * sizeof(*units));
-	w->waves[w->wave_looks++] = (struct wave_look){ r->n, r->nslots, copy, r->slots, r->xccs, units, r->nfound };
+	const size_t nunits = r->slots ? 0 : r->nfound;
+	const struct wave_unit *units = arena_copy(&w->arena, r->found, nunits * sizeof(*units));
+	w->waves[w->wave_looks++] = (struct wave_look){ r->n, r->nslots, copy, r->slots, r->xccs, units, nunits };
 	judge_groups(w);
 	w->ended = watch_now(w);
 }

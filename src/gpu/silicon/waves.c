@@ -190,8 +190,8 @@ void waves_take(struct batch *b, struct request *r)
 		gprs_forget(t);
 		t->waves = r->waves;
 		t->nwaves = waves.len;
-		units_take(b, r);
 	}
+	units_take(b, r);
 	r->answer = b->late ? ANSWER_TIMED_OUT : read ? ANSWER_GIVEN : ANSWER_REFUSED;
 	if (read && failed)
 		text_printf(&t->problems, "%zu of %zu wave slots could not be read\n", failed, b->slots.len);
