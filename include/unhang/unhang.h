@@ -295,6 +295,17 @@ struct uh_run_options {
  * it could not be started; then *@ret_status is 126 or 127, as a shell has it, or -1 where it was refused. */
 struct uh_error *uh_run(const struct uh_run_options *o, FILE *out, int *ret_status);
 
+/** The handler that ROCm's runtime pipes GPU cores into. */
+struct uh_core_options {
+	int64_t pid;           // of the process that failed, which waits; 0: not known
+	const char *state_dir; // NULL: /var/lib/unhang for root, else below the user's state directory
+	bool all;              // keep all of the core
+	unsigned megabytes;    // that a core may have; 0: as usual
+};
+/** Reads the core from standard input to its end, stores a light one and explains it as an incident. It prints nothing and has no error: the
+ * process that waits is not to notice it. */
+void uh_core(const struct uh_core_options *o);
+
 struct uh_incidents_options {
 	const char *state_dir; // NULL: /var/lib/unhang
 	const char *run_dir;   // where the watch writes its state; NULL: /run/unhang, if state_dir is NULL too

@@ -89,6 +89,7 @@ static const struct subcommand {
 	{ "A job", "run", cmd_run, "run a job; save and explain its failures, and restart it" },
 	{ NULL, "last", cmd_last, "show what a job runs on the GPU, or ran last" },
 	{ NULL, "level", cmd_level, "set how much the flight recorder of a job records" },
+	{ NULL, "core", cmd_core, "store and explain GPU cores that ROCm pipes to it" },
 	{ "The silicon", "waves", cmd_waves, "show the waves on a GPU, or in a GPU core" },
 	{ NULL, "queues", cmd_queues, "show the compute queues of programs, or in a GPU core" },
 	{ NULL, "rings", cmd_rings, "show the driver's rings, and the packet where each is" },

@@ -10,6 +10,7 @@
 #include "base/door/lock.h"
 #include "base/save.h"
 #include "evidence/documents/document.h"
+#include "session/place.h"
 #include "session/session.h"
 #include "store/store.h"
 #include "watch/tell.h"
@@ -36,17 +37,70 @@ static bool read_said(const char *run_dir, struct arena *a, struct watch_said *r
 	return true;
 }
 
+/** Where incidents are: the place that was named; else the machine's, and a user's own, where unhang core stores for one who is not root. */
+struct places {
+	const char *list[2];
+	size_t n;
+};
+
+static struct places places_of(const char *state_dir, struct arena *a)
+{
+	struct places p = { { absolute_path(a, state_dir ? state_dir : STATE_DIR) }, 1 };
+	const char *own = state_dir ? NULL : state_of_user(a);
+	if (own && store_begun(own))
+		p.list[p.n++] = own;
+	return p;
+}
+
+/** The incident in the first place that has it; *@ret_directory: which. */
+static struct uh_error *load_from(const struct places *p, const char *id, struct arena *a, struct stored *ret,
+				  const char **ret_directory)
+{
+	struct uh_error *first = NULL;
+	for (size_t n = 0; n < p->n; n++) {
+		struct uh_error *err = store_load(*ret_directory = p->list[n], str_z(id), a, ret);
+		if (!err) {
+			uh_error_free(first);
+			return NULL;
+		}
+		if (first)
+			uh_error_free(err);
+		else
+			first = err;
+	}
+	return first;
+}
+
+/** The same list of all places. What cannot be read of one does not hide the others: the error comes with them. */
+static struct uh_error *list_from(const struct places *p, struct stored_list *ret)
+{
+	struct uh_error *first = store_list(p->list[0], ret);
+	for (size_t n = 1; n < p->n; n++) {
+		struct uh_error *err = store_list_more(p->list[n], ret);
+		if (first)
+			uh_error_free(err);
+		else
+			first = err;
+	}
+	return first;
+}
+
 struct uh_error *uh_session_add_incident(struct uh_session *s, const char *state_dir, const char *id)
 {
+	static const char *const evidence[] = { STORE_BUNDLE, STORE_CORE };
 	_cleanup_arena_ struct arena a = { 0 };
-	const char *directory = absolute_path(&a, state_dir ? state_dir : STATE_DIR);
+	const struct places places = places_of(state_dir, &a);
+	const char *directory, *found = NULL;
 	struct stored one;
-	struct uh_error *err = store_load(directory, str_z(id), &a, &one);
-	const char *bundle = err ? NULL : arena_printf(&a, "%s/" STORE_BUNDLE, store_path(&a, directory, str_z(id))).p;
-	if (bundle && access(bundle, F_OK))
+	struct uh_error *err = load_from(&places, id, &a, &one, &directory);
+	for (size_t i = 0; !err && !found && i < ARRAY_SIZE(evidence); i++) {
+		const char *path = arena_printf(&a, "%s/%s", store_path(&a, directory, str_z(id)), evidence[i]).p;
+		found = access(path, F_OK) ? NULL : path;
+	}
+	if (!err && !found)
 		err = uh_error_new("incident %s has no bundle to explain", id);
 	if (!err)
-		uh_session_add_path(s, bundle);
+		uh_session_add_path(s, found);
 	return err;
 }
 
@@ -54,7 +108,8 @@ struct uh_error *uh_incidents(const struct uh_incidents_options *o, FILE *out)
 {
 	enum { TEXT_MOST = 4 << 20 };
 	_cleanup_arena_ struct arena a = { 0 };
-	const char *directory = absolute_path(&a, o->state_dir ? o->state_dir : STATE_DIR);
+	const struct places places = places_of(o->state_dir, &a);
+	const char *directory = places.list[0];
 	struct watch_said said;
 	const char *run_dir = o->run_dir   ? o->run_dir :
 			      o->state_dir ? NULL :
@@ -62,14 +117,14 @@ struct uh_error *uh_incidents(const struct uh_incidents_options *o, FILE *out)
 	const struct watch_said *heard = run_dir && read_said(run_dir, &a, &said) ? &said : NULL;
 	if (!o->id) {
 		_cleanup_(stored_list_free) struct stored_list all = { 0 };
-		struct uh_error *err = store_list(directory, &all);
+		struct uh_error *err = list_from(&places, &all);
 		size_t n = 0;
 		for (size_t i = 0; i < all.list.len; i++)
 			if (!o->open || !is_closed(all.list.data[i]))
 				all.list.data[n++] = all.list.data[i];
-		if (!err && !o->json && !heard && !store_begun(directory))
+		if (!err && !o->json && !heard && !n && !store_begun(directory))
 			report_no_store(directory, o, out);
-		else if (!err && (n || o->json || !all.unread))
+		else if (err ? n > 0 : n || o->json || !all.unread)
 			report_incidents(all.list.data, n, heard, o, out);
 		if (!err && all.unread > 1)
 			err = uh_error_new("%zu records of incidents cannot be read; the first: " STR_FMT, all.unread,
@@ -79,10 +134,11 @@ struct uh_error *uh_incidents(const struct uh_incidents_options *o, FILE *out)
 		return err;
 	}
 	struct stored one;
-	struct incident_shown shown = { .stored = &one, .directory = store_path(&a, directory, str_z(o->id)), .said = heard };
-	struct uh_error *err = store_load(directory, str_z(o->id), &a, &one);
+	struct incident_shown shown = { .stored = &one, .said = heard };
+	struct uh_error *err = load_from(&places, o->id, &a, &one, &directory);
 	if (err)
 		return err;
+	shown.directory = store_path(&a, directory, str_z(o->id));
 	const char *text = arena_printf(&a, "%s/" STORE_TEXT, shown.directory).p;
 	uh_error_free(named_read(&(struct named){ .path = text }, TEXT_MOST, &a, &shown.diagnosis,
 				 NULL)); // without a bundle there is none

@@ -4,7 +4,9 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -118,9 +120,14 @@ bool store_begun(const char *directory)
 
 struct uh_error *store_list(const char *directory, struct stored_list *ret)
 {
+	*ret = (struct stored_list){ 0 };
+	return store_list_more(directory, ret);
+}
+
+struct uh_error *store_list_more(const char *directory, struct stored_list *ret)
+{
 	struct door_names names = { 0 };
 	struct opened found;
-	*ret = (struct stored_list){ 0 };
 	const char *path = arena_printf(&ret->arena, "%s/" INCIDENTS, directory).p;
 	const struct named all = { .path = path };
 	if (!store_begun(directory))
@@ -158,7 +165,8 @@ void stored_list_free(struct stored_list *l)
 
 // --- vacuum ---
 
-static const char *const files[] = { STORE_BUNDLE, STORE_CUT, STORE_DIAGNOSIS, STORE_TEXT, STORE_CLOSE, STORE_INCIDENT };
+static const char *const files[] = { STORE_BUNDLE, STORE_CUT,   STORE_CORE,    STORE_DIAGNOSIS,
+				     STORE_TEXT,   STORE_CLOSE, STORE_INCIDENT };
 enum { FILES = ARRAY_SIZE(files) };
 
 static uint64_t store_bytes_of(const char *path)
@@ -181,11 +189,55 @@ static void store_forget(const char *path)
 	rmdir(path);
 }
 
+int store_begin(const char *directory, struct str id)
+{
+	_cleanup_arena_ struct arena a = { 0 };
+	const char *all = arena_printf(&a, "%s/" INCIDENTS, directory).p, *path = store_path(&a, directory, id);
+	if (!make_above(AT_FDCWD, directory, geteuid() ? 0700 : 0755) || !store_make_for(directory, all, path))
+		return -1;
+	_cleanup_close_ int dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir >= 0)
+		flock(dir, LOCK_EX | LOCK_NB); // a file system without locks leaves it to the time that it was made
+	return take_fd(&dir);
+}
+
+void store_drop(const char *directory, struct str id)
+{
+	_cleanup_arena_ struct arena a = { 0 };
+	store_forget(store_path(&a, directory, id));
+}
+
+/** What was begun by one that was killed. Nobody holds it, and it has not changed for some time. */
+static void store_sweep(const char *path)
+{
+	enum { SETTLED_S = 60 };
+	struct stat st;
+	_cleanup_close_ int dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir >= 0 && !flock(dir, LOCK_EX | LOCK_NB) && !fstat(dir, &st) && time(NULL) - st.st_mtime > SETTLED_S &&
+	    faccessat(dir, STORE_INCIDENT, F_OK, AT_SYMLINK_NOFOLLOW) && errno == ENOENT)
+		store_forget(path);
+}
+
+static void store_sweep_all(const char *directory)
+{
+	_cleanup_arena_ struct arena a = { 0 };
+	struct door_names names = { 0 };
+	const struct named all = { .path = arena_printf(&a, "%s/" INCIDENTS, directory).p };
+	_cleanup_error_ struct uh_error *err = store_begun(directory) ? door_names(&all, false, &a, &names) : NULL;
+	for (size_t n = 0; !err && n < names.n && n < STORE_LIST_MOST; n++) {
+		const char *path = store_path(&a, directory, str_z(names.list[n]));
+		if (store_is_id(str_z(names.list[n])) && access(arena_printf(&a, "%s/" STORE_INCIDENT, path).p, F_OK) &&
+		    errno == ENOENT)
+			store_sweep(path);
+	}
+}
+
 unsigned store_vacuum(const char *directory, size_t most, uint64_t bytes)
 {
 	_cleanup_(stored_list_free) struct stored_list all;
 	uint64_t used = 0;
 	unsigned removed = 0;
+	store_sweep_all(directory);
 	uh_error_free(store_list(directory, &all));
 	for (size_t n = 0; n < all.list.len; n++) {
 		const struct stored *i = all.list.data[n];
@@ -245,6 +297,8 @@ bool store_is_id(struct str id)
 }
 
 void stored_text(const struct stored *i, struct text *to) { record_text(i, keys, to); }
+
+void stored_add(struct str text, struct arena *a, struct stored *i) { record_take(text, a, i, keys); }
 
 /** A state that nobody here knows is one of a newer unhang: nothing says that it is closed, so it counts as open. */
 bool stored_parse(struct str text, struct arena *a, struct stored *ret)

@@ -9,10 +9,13 @@
 #define STORE_CUT "bundle-interrupted.tar.zst" // what a capture had saved that was killed; STORE_BUNDLE is a later one
 #define STORE_DIAGNOSIS "diagnosis.json"
 #define STORE_TEXT "diagnosis.txt"
-#define STORE_CLOSE "close" // an operator asks a watch that runs to close it; the text is why
+#define STORE_CORE "gpucore" // of unhang core, in place of a bundle
+#define STORE_CLOSE "close"  // an operator asks a watch that runs to close it; the text is why
 
 #define STORE_ORIGIN_KFD "kfd"        // KFD told of it, and no line of the log
 #define STORE_ORIGIN_HOLD "recording" // a recorder told of a fault, before any line of the log did
+
+#define STORE_ORIGIN_CORE "core" // the runtime of a program that failed piped its GPU core to unhang core
 
 enum { STORE_ID = 16, STORE_LIST_MOST = 100000 };
 
@@ -25,6 +28,8 @@ const char *store_path(struct arena *a, const char *directory, struct str id);
 void stored_text(const struct stored *i, struct text *to);
 /** The other way round; texts are copied to @a. false: it has no id or no state. Lines of a newer unhang are left out. */
 bool stored_parse(struct str text, struct arena *a, struct stored *ret);
+/** Fills in what some lines of such a text say. */
+void stored_add(struct str text, struct arena *a, struct stored *i);
 
 /** Up to where the kernel's log is stored, with all that it told of. */
 struct store_place {
@@ -43,6 +48,11 @@ bool store_place_load(const char *directory, struct store_place *ret);
 void store_give(const char *directory);
 /** Writes it whole or not at all. The directory of the incident is made where it is missing. */
 struct uh_error *store_save(const char *directory, const struct stored *i);
+/** Makes the directory of an incident whose record will come last, so that it is listed when it is whole. What is returned keeps others from
+ * removing it, until it is closed; -1: see errno. */
+int store_begin(const char *directory, struct str id);
+/** Removes such a directory again. */
+void store_drop(const char *directory, struct str id);
 struct uh_error *store_load(const char *directory, struct str id, struct arena *a, struct stored *ret);
 /** Asks the watch that runs to close it. */
 struct uh_error *store_ask_close(const char *directory, struct str id, struct str why);
@@ -60,6 +70,9 @@ struct stored_list {
 	struct str why; // of the first of them
 };
 struct uh_error *store_list(const char *directory, struct stored_list *ret);
+/** Adds those of another directory. */
+struct uh_error *store_list_more(const char *directory, struct stored_list *ret);
 void stored_list_free(struct stored_list *l);
-/** Removes the oldest that are closed until there are no more than @most, and their bundles use no more than @bytes. */
+/** Removes the oldest that are closed until there are no more than @most, and their bundles and cores use no more than @bytes; and what was
+ * begun and never got its record. */
 unsigned store_vacuum(const char *directory, size_t most, uint64_t bytes);

@@ -49,6 +49,8 @@ const struct child_rights child_rights[CHILDREN] = {
 	[CHILD_WATCH_CAPTURE] = { "capture", "captures for the watch; its own children have less", CHILD_AS_CALLER },
 	[CHILD_EXPLAIN] = { "explain", "explains a bundle", CHILD_AS_NO_ONE, .later = true },
 	[CHILD_REPORT] = { "report", "writes the report of a bundle", CHILD_AS_NO_ONE, .later = true },
+	[CHILD_CORE] = { "core", "takes a GPU core apart that a runtime pipes to unhang", CHILD_AS_NO_ONE },
+	[CHILD_CORE_KEEP] = { "core keeper", "stores a GPU core; its own children have less", CHILD_AS_CALLER },
 	[CHILD_RUN_STUDY] = { "study", "explains a failed job", CHILD_AS_NO_ONE, LOWER_READS_FILES | LOWER_READS_LOG, true },
 	[CHILD_RUN_HELPER] = { "helper", "looks at a job that is silent", CHILD_AS_CALLER },
 	[CHILD_RUN_PROCESSES] = { "processes", "lists processes that a run left, or that hold a GPU", CHILD_AS_CALLER,

@@ -38,6 +38,9 @@ enum child_name {
 	CHILD_WATCH_CAPTURE,
 	CHILD_EXPLAIN,
 	CHILD_REPORT,
+	// a GPU core through a pipe
+	CHILD_CORE,
+	CHILD_CORE_KEEP,
 	// a run
 	CHILD_RUN_STUDY,
 	CHILD_RUN_HELPER,

@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/cleanup.h"
+#include "gpu/core/light.h"
 #include "gpu/find/device.h"
 
 enum {
@@ -57,6 +58,23 @@ static void read_mappings(struct core *c, struct str desc)
 	}
 }
 
+/** What unhang core could not put into the core that it wrote. */
+static void read_lacks(struct core *c, uint32_t lacks)
+{
+	static const char *const says[] = {
+		"unhang core was not allowed to read the memory of the process, so that waves and code objects are missing. "
+		"The kernel's "
+		"Yama module forbids it where kernel.yama.ptrace_scope is not 0; a container may forbid it, too",
+		"there was no room for all of the core: it reached the limit of unhang core, or its share of the disk",
+		"reading the memory of the process took too long; some of it is missing",
+		"the stream of the core ended early: the process was killed while it was written",
+		"some of the code that ran on the GPU could not be read from the process",
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(says); i++)
+		if (lacks >> i & 1)
+			core_problem(c, "%s", says[i]);
+}
+
 static void read_note(struct core *c, struct core_file *f, struct str name, uint32_t type, struct str desc, uint64_t at)
 {
 	enum { PRSTATUS_PID = 32, PRPSINFO_PID = 24, PRPSINFO_NAME = 40 };
@@ -72,6 +90,8 @@ static void read_note(struct core *c, struct core_file *f, struct str name, uint
 		struct str program = str_cut(str_from(desc, PRPSINFO_NAME), 16);
 		f->pid = get_u32(desc.p + PRPSINFO_PID);
 		f->program = arena_str(&c->arena, str_split(&program, '\0'));
+	} else if (str_is(name, LIGHT_NOTE) && type == LIGHT_NOTE_TYPE && desc.n >= 4) {
+		read_lacks(c, get_u32(desc.p));
 	} else if (str_is(name, "CORE") && type == NT_FILE) {
 		read_mappings(c, desc);
 	}

@@ -96,5 +96,7 @@ struct save_area {
 
 /** Reads the saved waves of one XCC, in their order. An error names structure and address; the waves before it were handed over. */
 struct uh_error *save_area_read(const struct save_area *s, unsigned xcc);
+/** The part of one XCC's area that is used: control stack and waves. false: its header cannot be read, or is wrong. */
+bool save_area_used(const struct save_area *s, unsigned xcc, uint64_t *ret_at, uint64_t *ret_size);
 /** Whether the header there is consistent. Cores with shifted segments are recognised by this. */
 bool save_area_plausible(const struct save_area *s, unsigned xcc);

@@ -61,6 +61,15 @@ static struct uh_error *save_area_read_header(const struct save_area *s, unsigne
 	return NULL;
 }
 
+bool save_area_used(const struct save_area *s, unsigned xcc, uint64_t *ret_at, uint64_t *ret_size)
+{
+	struct area_header h = { 0 };
+	_cleanup_error_ struct uh_error *err = save_area_read_header(s, xcc, &h);
+	*ret_at = save_area_base_of(s, xcc) + h.stack_offset;
+	*ret_size = h.waves_offset - h.stack_offset;
+	return !err && h.waves_offset > h.stack_offset;
+}
+
 bool save_area_plausible(const struct save_area *s, unsigned xcc)
 {
 	struct area_header h = { 0 };

@@ -2,7 +2,6 @@
 // GPUs, read a profile.
 #include <errno.h>
 #include <fcntl.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -18,6 +17,7 @@
 #include "session/bundle/bundle.h"
 #include "session/last/last.h"
 #include "session/look.h"
+#include "session/place.h"
 #include "session/run/run.h"
 #include "session/session.h"
 #include "store/store.h"
@@ -67,30 +67,18 @@ static struct uh_error *run_check(const struct uh_run_options *o)
 	return err;
 }
 
-static const char *home(void)
-{
-	const char *own = secure_getenv("HOME");
-	if (own && *own == '/')
-		return own;
-	const struct passwd *p = getpwuid(geteuid());
-	return p && p->pw_dir && *p->pw_dir == '/' ? p->pw_dir : NULL;
-}
-
 /** Where runs are stored. The error is that there is no place for them. */
 static struct uh_error *run_state_directory(const struct uh_run_options *o, struct arena *a, const char **ret)
 {
-	const char *state = secure_getenv("XDG_STATE_HOME"), *below = NULL;
+	const char *own = state_of_user(a);
 	*ret = o->state_dir ? absolute_path(a, o->state_dir) : "/var/lib/unhang/runs";
 	if (o->state_dir || !geteuid())
 		return NULL;
-	if (state && *state == '/')
-		*ret = arena_printf(a, "%s/unhang/runs", state).p;
-	else if ((below = home()))
-		*ret = arena_printf(a, "%s/.local/state/unhang/runs", below).p;
-	else // a place in /tmp that others can guess would be no better than none
+	if (!own)
 		return uh_error_new(
 			"the job was not started: this user has no home directory for the files of the run; --state-dir "
 			"names another place");
+	*ret = arena_printf(a, "%s/runs", own).p;
 	return NULL;
 }
 
