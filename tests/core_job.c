@@ -1,6 +1,7 @@
 // A program that fails on a GPU, as far as its GPU core goes: core_job GPU-CORE HOST-CORE. It has the memory that the two files tell of at the
 // same addresses, pipes the first to the handler that HSA_COREDUMP_PATTERN names, as ROCr 7.2.4 does, and aborts.
-// CORE_JOB_CUT=N: it is killed behind N bytes. CORE_JOB_HOST=1: the GPU's memory cannot be read by others.
+// CORE_JOB_CUT=N: it is killed behind N bytes. CORE_JOB_HOST=1: the GPU's memory cannot be read by others. CORE_JOB_PLAIN=1: its segments lie
+// where the headers say. CORE_JOB_CLOSED=1: who is not root may not read it.
 #include <elf.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -10,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -68,7 +70,7 @@ static uint64_t gap_of(const char *core)
 }
 
 /** Double quotes and backslashes work, %p is this process. */
-static void handler(const char *pattern)
+static void handler(const char *pattern, int self)
 {
 	static char room[LENGTH], *words[WORDS];
 	char *to = room;
@@ -86,7 +88,7 @@ static void handler(const char *pattern)
 		if (*p == '"')
 			quoted = !quoted;
 		else if (*p == '%' && p[1] == 'p')
-			to += sprintf(to, "%d", (int)getppid()), p++;
+			to += sprintf(to, "%d", self), p++;
 		else
 			*to++ = *p == '\\' && p[1] ? *++p : *p;
 	}
@@ -98,6 +100,7 @@ static void pipe_core(const char *core, size_t size, const char *pattern)
 {
 	const char *cut = getenv("CORE_JOB_CUT");
 	const size_t end = cut && strtoul(cut, NULL, 10) < size ? strtoul(cut, NULL, 10) : size;
+	const int self = getpid();
 	int ends[2];
 	if (pipe(ends))
 		die("pipe");
@@ -106,7 +109,7 @@ static void pipe_core(const char *core, size_t size, const char *pattern)
 		dup2(ends[0], STDIN_FILENO);
 		close(ends[0]);
 		close(ends[1]);
-		handler(pattern);
+		handler(pattern, self);
 	}
 	close(ends[0]);
 	for (size_t at = 0; at < end;) {
@@ -132,10 +135,12 @@ int main(int argc, char **argv)
 		execv(argv[0], argv);
 	setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
 	const char *gpu = load(argv[1], &gpu_size), *host = load(argv[2], &host_size);
-	const uint64_t gap = gap_of(gpu);
+	const uint64_t gap = getenv("CORE_JOB_PLAIN") ? 0 : gap_of(gpu);
 	map_core(host, host_size, 0);
 	if (!getenv("CORE_JOB_HOST"))
 		map_core(gpu, gpu_size, gap);
+	if (getenv("CORE_JOB_CLOSED"))
+		prctl(PR_SET_DUMPABLE, 0);
 	puts("before");
 	fflush(stdout);
 	if (pattern && pattern[0] == '|')

@@ -99,16 +99,24 @@ static void take_stream(int fd, const void *ctx)
 
 // --- the keeper ---
 
-/** Whether it is the process that this one was started for, directly or by a shell: numbers come again, and a user's file may name any. */
+/** Whether it is the process that this one was started for, directly or by a shell: numbers come again. */
 static bool core_of_ancestor(int64_t wanted)
 {
 	char room[1024];
 	struct process_stat st;
-	uid_t owner;
 	int64_t pid = getppid();
 	for (int i = 0; i < ANCESTORS_MOST && pid > 1 && pid != wanted; i++)
 		pid = process_stat_parse(process_file(pid, "stat", room, sizeof(room)), &st) ? st.parent : 0;
-	return pid == wanted && pid > 0 && process_owner(pid, &owner) && owner == geteuid();
+	return pid == wanted && pid > 0;
+}
+
+/** The memory of the process that waits, which must be this user's; -1: it may not be read. */
+static int core_open_memory(int64_t pid)
+{
+	char path[40];
+	uid_t owner;
+	snprintf(path, sizeof(path), "/proc/%lld/mem", (long long)pid);
+	return process_owner(pid, &owner) && owner == geteuid() ? open(path, O_RDONLY | O_CLOEXEC) : -1;
 }
 
 /** At most what the options say, and a share of what is left: others need the disk, too. */
@@ -134,18 +142,18 @@ static struct str core_command(int64_t pid, char *room, size_t size)
 static struct uh_error *core_take(const struct core_job *j, const struct watch_settings *s, struct str program, int file,
 				  int watch)
 {
-	char command[256], memory_path[40];
+	char command[256];
 	_cleanup_text_ struct text why = { 0 };
 	_cleanup_child_ struct child c = { .fd = -1 };
 	struct taking t = { .job = j, .memory = -1, .watch = watch };
-	snprintf(memory_path, sizeof(memory_path), "/proc/%lld/mem", (long long)j->pid);
-	if (core_of_ancestor(j->pid))
-		t.memory = open(memory_path, O_RDONLY | O_CLOEXEC);
-	_cleanup_close_ int memory = t.memory;
+	const bool waits = core_of_ancestor(j->pid);
+	_cleanup_close_ int memory = waits ? core_open_memory(j->pid) : -1;
+	t.memory = memory;
 	t.light = (struct light_options){ .fd = file,
 					  .most = core_most(j, s, file),
 					  .deadline = now_ms() + MEMORY_MS,
 					  .all = j->o->all,
+					  .lacks = waits ? 0 : LIGHT_GONE,
 					  .pid = j->pid,
 					  .program = program,
 					  .command = core_command(j->pid, command, sizeof(command)),
@@ -210,6 +218,8 @@ static void core_explained(const struct core_found *f, const char *directory, st
 	if (child_call(&task, f, a, &texts) != CHILD_GOOD)
 		return; // the core is there, and can be explained later
 	told_texts_save(&texts, directory, save_shared);
+	f->stored->title = arena_printf(a, STR_FMT " (pid %lld) failed on the GPU; its core does not tell why",
+					STR_ARG(f->stored->job), (long long)f->stored->pid);
 	stored_add(texts.lines, a, f->stored);
 }
 
@@ -230,7 +240,7 @@ static struct stored core_stored(const struct core_job *j, struct str program, s
 	i.changed = i.ended = i.began;
 	i.host = gethostname(host, sizeof(host) - 1) ? (struct str){ 0 } : arena_str(a, str_z(host));
 	i.boot_id = arena_str(a, str_trim(small_file("/proc/sys/kernel/random/boot_id", boot, sizeof(boot))));
-	i.title = arena_printf(a, STR_FMT " (pid %lld) failed on the GPU, and its core is not explained", STR_ARG(program),
+	i.title = arena_printf(a, STR_FMT " (pid %lld) failed on the GPU; its core is not explained yet", STR_ARG(program),
 			       (long long)j->pid);
 	const struct identity own = { .boot = i.boot_id,
 				      .pid = j->pid,

@@ -69,6 +69,7 @@ static void read_lacks(struct core *c, uint32_t lacks)
 		"reading the memory of the process took too long; some of it is missing",
 		"the stream of the core ended early: the process was killed while it was written",
 		"some of the code that ran on the GPU could not be read from the process",
+		"the process had ended before unhang core could read its memory, so that waves and code objects are missing",
 	};
 	for (size_t i = 0; i < ARRAY_SIZE(says); i++)
 		if (lacks >> i & 1)

@@ -74,6 +74,7 @@ struct light *light_new(const struct light_options *o)
 {
 	struct light *l = mem_alloc(sizeof(*l));
 	l->o = o;
+	l->lacks = o->lacks;
 	l->wants = true;
 	return l;
 }
@@ -311,7 +312,7 @@ static void process_try(struct light *l)
 	char byte;
 	l->list = (struct runtime_list){ .odd = nothing_odd, .ctx = l, .arena = &l->arena, .r_debug = l->note.r_debug };
 	if (!l->o->read || (l->note.r_debug && !get(l, l->note.r_debug, &byte, 1))) {
-		l->lacks |= LIGHT_MEMORY;
+		l->lacks |= l->lacks & LIGHT_GONE ? 0 : LIGHT_MEMORY;
 		return;
 	}
 	list_take(l, get);
@@ -414,10 +415,11 @@ static struct uh_error *head_take(struct light *l)
 	l->begins = l->at = (head + PAGE - 1) / PAGE * PAGE;
 	l->most = l->begins + l->o->most;
 	process_try(l);
-	l->wants = l->o->all || l->lacks & (LIGHT_MEMORY | LIGHT_CODE);
+	const bool unread = l->lacks & (LIGHT_MEMORY | LIGHT_GONE);
+	l->wants = l->o->all || unread || l->lacks & LIGHT_CODE;
 	if (!l->wants && l->o->enough)
 		l->o->enough(l->o->ctx);
-	if (!(l->lacks & LIGHT_MEMORY))
+	if (!unread)
 		process_add(l);
 	parts_choose(l);
 	return NULL;

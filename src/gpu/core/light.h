@@ -13,6 +13,7 @@ struct light_options {
 	uint64_t most;    // bytes of memory that it may hold
 	int64_t deadline; // of now_ms(), for the process's memory
 	bool all;         // keep everything that the stream has
+	uint32_t lacks;   // what is known to be missing: enum light_lacks
 	int64_t pid;
 	struct str program, command;
 	/** Memory of the process, as pread(); NULL: it may not be read. */
@@ -28,6 +29,7 @@ enum light_lacks {
 	LIGHT_ROOM = 2,   // there was no room for more
 	LIGHT_TIME = 4,   // reading the process took too long
 	LIGHT_STREAM = 8, // the stream ended early
+	LIGHT_GONE = 32,  // the process was gone, or is not the one that waits
 	LIGHT_CODE = 16,  // code that the GPU ran could not be read from the process
 };
 #define LIGHT_NOTE "UNHANG"
