@@ -97,7 +97,10 @@ def test_stream_alone(t, jobs, code):
     """Where the process may not be read, the stream has what there is, and it is said."""
     pair = make_pair(jobs, sample("gfx942", "memory_violation", code["gfx942"]))
     state = jobs.place("state")
-    run, _ = jobs.run(pair, handler=f"{jobs.unhang.binary} core --state-dir {state} 1")
+    other = subprocess.Popen(["sleep", "1000"])
+    run, _ = jobs.run(pair, handler=f"{jobs.unhang.binary} core --state-dir {state} {other.pid}")
+    other.kill()
+    other.wait()
     found = jobs.incidents(state)
     text = jobs.unhang.run("incidents", "--state-dir", state, found[0]["id"]).stdout.decode() if found else ""
     t.ok(run.returncode == -signal.SIGABRT and "had ended before unhang core could read" in " ".join(text.split()), "of a process that is not its own it reads nothing, and says so", text)

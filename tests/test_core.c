@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "core_check.h"
+#include "light_check.h"
 
 enum { TRIAL_SECONDS = 60 }; // for all trials of a core
 
@@ -109,11 +110,73 @@ static void cores_cut_or_changed_at_any_byte_harm_nobody(void **state)
 	know_free(k);
 }
 
+/** As a stream it comes in pieces of any size, and may end anywhere. */
+static void streams_cut_or_changed_at_any_byte_harm_nobody(void **state)
+{
+	struct know *k = knowledge();
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		struct text core = { 0 };
+		load(names[i], &core);
+		for (size_t at = 0; at <= core.n; at++) {
+			_cleanup_free_ char *copy = mem_alloc(core.n + 1);
+			memcpy(copy, core.p, core.n);
+			const bool reads = at % 2, all = at % 3 == 0;
+			const char *cut = light_complaint(k, (struct str){ copy, at }, 1 + at % 700, reads, all);
+			copy[at] ^= at % 5 ? (char)0xff : 1;
+			const char *changed =
+				at % 4 ? NULL : light_complaint(k, (struct str){ copy, core.n }, 4096, reads, all);
+			if (cut || changed)
+				fail_msg("%s at %zu: %s", names[i], at, cut ? cut : changed);
+		}
+		text_free(&core);
+	}
+	know_free(k);
+}
+
+static size_t waves_in(const struct know *k, struct str core, size_t *ret_code)
+{
+	struct target *t;
+	struct file f = file_memory(S("light"), core);
+	struct request waves = { .kind = REQUEST_WAVES }, code = { .kind = REQUEST_CODE };
+	assert_null(target_core(k, &f, 1, &t));
+	target_ask(t, &waves);
+	target_ask(t, &code);
+	const size_t n = waves.n;
+	*ret_code = code.n;
+	target_close(t);
+	return n;
+}
+
+/** Whatever the pieces: the core that is kept has the waves and the code objects, of the process or of the stream. */
+static void streams_keep_waves_and_code(void **state)
+{
+	struct know *k = knowledge();
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(names) - 1; i++) { // the last is padded, as none that comes through a pipe
+		struct text core = { 0 };
+		load(names[i], &core);
+		for (size_t step = 1; step <= core.n; step *= 7)
+			for (unsigned how = 0; how < 4; how++) {
+				struct uh_error *err;
+				size_t code;
+				_cleanup_map_ struct map file = light_make(text_str(&core), step, how & 1, how & 2, &err);
+				assert_null(err);
+				assert_int_equal(waves_in(k, (struct str){ file.p, file.size }, &code), 2);
+				assert_int_equal(code, 2);
+			}
+		text_free(&core);
+	}
+	know_free(k);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(waves_and_code_of_the_seeds_are_read),
 		cmocka_unit_test(cores_cut_or_changed_at_any_byte_harm_nobody),
+		cmocka_unit_test(streams_cut_or_changed_at_any_byte_harm_nobody),
+		cmocka_unit_test(streams_keep_waves_and_code),
 	};
 	return cmocka_run_group_tests_name("GPU cores", tests, NULL, NULL);
 }

@@ -63,8 +63,7 @@ static void read_lacks(struct core *c, uint32_t lacks)
 {
 	static const char *const says[] = {
 		"unhang core was not allowed to read the memory of the process, so that waves and code objects are missing. "
-		"The kernel's "
-		"Yama module forbids it where kernel.yama.ptrace_scope is not 0; a container may forbid it, too",
+		"The kernel's Yama module forbids it where kernel.yama.ptrace_scope is not 0; a container may forbid it, too",
 		"there was no room for all of the core: it reached the limit of unhang core, or its share of the disk",
 		"reading the memory of the process took too long; some of it is missing",
 		"the stream of the core ended early: the process was killed while it was written",

@@ -29,8 +29,8 @@ enum light_lacks {
 	LIGHT_ROOM = 2,   // there was no room for more
 	LIGHT_TIME = 4,   // reading the process took too long
 	LIGHT_STREAM = 8, // the stream ended early
-	LIGHT_GONE = 32,  // the process was gone, or is not the one that waits
 	LIGHT_CODE = 16,  // code that the GPU ran could not be read from the process
+	LIGHT_GONE = 32,  // the process was gone, or is not the one that waits
 };
 #define LIGHT_NOTE "UNHANG"
 enum { LIGHT_NOTE_TYPE = 1 };
