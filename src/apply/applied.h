@@ -10,6 +10,8 @@
 /** How a file carries our words. */
 enum own_kind {
 	OWN_MODPROBE,    // a file of ours in modprobe.d
+	OWN_ENVIRONMENT, // a file of ours in environment.d
+	OWN_LIMITS,      // a file of ours in limits.d
 	OWN_GRUB_D,      // a file of ours in grub.d
 	OWN_GRUB,        // a line of ours at the end of /etc/default/grub
 	OWN_ENTRY_LINE,  // an options line of ours in an entry: systemd-boot joins them
@@ -40,6 +42,8 @@ struct applied {
 	int64_t date; // seconds since 1970
 	bool kargs;   // rpm-ostree keeps the words: there is no file
 	VEC(struct applied_set) sets;
+	VEC(struct applied_set) variables; // of every session
+	VEC(struct applied_set) limits;    // of the same
 	VEC(struct own_file) files;
 	VEC(struct str) made; // directories that we made
 	VEC(struct str) had;  // files that had the words before us
@@ -52,10 +56,15 @@ void applied_free(struct applied *a);
 bool applied_id_good(struct str id);
 /** Whether it may become a word of a command line: a shell and a boot loader take every character of it literally. */
 bool applied_set_good(struct str name, struct str value);
+/** The same of a variable, in single quotes in environment.d; and of a limit. */
+bool applied_variable_good(struct str name, struct str value);
+bool applied_limit_good(struct str name, struct str value);
 /** Whether this change may write a file of this kind at @path. */
 bool own_file_good(const struct applied *a, enum own_kind kind, struct str path);
 /** Whether the whole file is ours. */
 static inline bool own_whole(enum own_kind k) { return k <= OWN_GRUB_D; }
+/** Whether it is about sessions, and not about the kernel. */
+static inline bool own_session(enum own_kind k) { return k == OWN_ENVIRONMENT || k == OWN_LIMITS; }
 static inline bool own_entry(enum own_kind k) { return k == OWN_ENTRY_LINE || k == OWN_ENTRY_WORDS; }
 
 // --- what is written; text.c ---

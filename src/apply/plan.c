@@ -335,14 +335,40 @@ static struct uh_error *plan_cmdline(struct planner *p)
 			    STR_ARG(text_str(&how)));
 }
 
+static struct uh_error *plan_session(struct planner *p)
+{
+	struct arena *a = &p->to->arena;
+	struct uh_error *err = NULL;
+	for (const struct know_pair *v = p->r->change->sessions; v; v = v->next) {
+		if (!applied_variable_good(v->name, v->value))
+			return uh_error_new(STR_FMT ": this cannot be written to environment.d", STR_ARG(v->name));
+		vec_push(&p->to->variables, ((struct applied_set){ arena_str(a, v->name), arena_str(a, v->value) }));
+	}
+	for (const struct know_pair *l = p->r->change->limits; l; l = l->next) {
+		if (!applied_limit_good(l->name, l->value))
+			return uh_error_new(STR_FMT ": this cannot be written to limits.d", STR_ARG(l->name));
+		vec_push(&p->to->limits, ((struct applied_set){ arena_str(a, l->name), arena_str(a, l->value) }));
+	}
+	if (p->to->variables.len)
+		apply_note(p->notes,
+			   "services of systemd and containers take no variables from there: " STR_FMT
+			   " has the lines for them",
+			   STR_ARG(command_str(COMMAND_OF(a, "unhang remedy ", PIECE_WORD, p->to->id))));
+	if (p->to->variables.len)
+		err = add_whole(p, OWN_ENVIRONMENT, "/etc/environment.d", ".conf", (struct str){ 0 });
+	if (!err && p->to->limits.len)
+		err = add_whole(p, OWN_LIMITS, "/etc/security/limits.d", ".conf", (struct str){ 0 });
+	return err;
+}
+
 static struct uh_error *plan_files(struct planner *p)
 {
-	struct uh_error *err = NULL;
-	if (p->modprobe.n)
+	struct uh_error *err = plan_session(p);
+	if (!err && p->modprobe.n)
 		err = add_whole(p, OWN_MODPROBE, "/etc/modprobe.d", ".conf", text_str(&p->modprobe));
 	if (!err && p->cmdline.n)
 		err = plan_cmdline(p);
-	if (!err && !p->to->sets.len)
+	if (!err && !p->to->sets.len && !p->to->variables.len)
 		err = uh_error_new("there is nothing to write: " STR_FMT,
 				   STR_ARG(p->notes->list.len ? p->notes->list.data[0] : S("nothing is to be set")));
 	return err;
@@ -417,7 +443,10 @@ void applied_commands(const struct host *h, const struct applied *a, bool undo, 
 		add_action(ret, h, "rebuild-initramfs");
 	if (has[OWN_GRUB_D] || has[OWN_GRUB] || has[OWN_CMDLINE])
 		add_action(ret, h, "refresh-words");
-	vec_push(&ret->list, COMMAND(&ret->arena, "reboot"));
+	// Sessions that are there keep what they have.
+	const bool sessions = has[OWN_ENVIRONMENT] || has[OWN_LIMITS];
+	vec_push(&ret->list,
+		 a->sets.len || !sessions ? COMMAND(&ret->arena, "reboot") : COMMAND(&ret->arena, "log out, and log in again"));
 }
 
 void apply_commands_free(struct apply_commands *c)

@@ -13,11 +13,14 @@
 enum { RECORD_MOST = 1 << 18, RECORDS_MOST = 1000, BYTES_MOST = 4 << 20, SETS_MOST = 64 };
 
 static const char *const states[] = { "planned", "applied", "undoing" };
-static const char *const kinds[] = { "modprobe", "grub-d", "grub", "entry-line", "entry-words", "cmdline" };
+static const char *const kinds[] = { "modprobe", "environment", "limits",      "grub-d",
+				     "grub",     "entry-line",  "entry-words", "cmdline" };
 
 void applied_free(struct applied *a)
 {
 	vec_free(&a->sets);
+	vec_free(&a->variables);
+	vec_free(&a->limits);
 	vec_free(&a->files);
 	vec_free(&a->made);
 	vec_free(&a->had);
@@ -32,14 +35,22 @@ void applied_write(const struct applied *a, struct text *to)
 		text_add(to, S("kargs\n"));
 	for (size_t n = 0; n < a->sets.len; n++)
 		text_printf(to, "set " STR_FMT " " STR_FMT "\n", STR_ARG(a->sets.data[n].name), STR_ARG(a->sets.data[n].value));
+	for (size_t n = 0; n < a->variables.len; n++)
+		text_printf(to, "variable " STR_FMT " " STR_FMT "\n", STR_ARG(a->variables.data[n].name),
+			    STR_ARG(a->variables.data[n].value));
+	for (size_t n = 0; n < a->limits.len; n++)
+		text_printf(to, "limit " STR_FMT " " STR_FMT "\n", STR_ARG(a->limits.data[n].name),
+			    STR_ARG(a->limits.data[n].value));
 	for (size_t n = 0; n < a->made.len; n++)
 		text_printf(to, "made " STR_FMT "\n", STR_ARG(a->made.data[n]));
 	for (size_t n = 0; n < a->had.len; n++)
 		text_printf(to, "had " STR_FMT "\n", STR_ARG(a->had.data[n]));
 	for (size_t n = 0; n < a->files.len; n++) {
 		const struct own_file *f = &a->files.data[n];
-		text_printf(to, "file %s " STR_FMT "\nwords " STR_FMT "\n%s%s", kinds[f->kind], STR_ARG(f->path),
-			    STR_ARG(f->words), f->bare ? "bare\n" : "", f->last ? "last\n" : "");
+		text_printf(to, "file %s " STR_FMT "\n", kinds[f->kind], STR_ARG(f->path));
+		if (!own_session(f->kind))
+			text_printf(to, "words " STR_FMT "\n%s%s", STR_ARG(f->words), f->bare ? "bare\n" : "",
+				    f->last ? "last\n" : "");
 	}
 	text_add(to, S("end\n"));
 }
@@ -80,12 +91,20 @@ static bool apply_record_take_file(struct applied *a, struct str rest)
 	return true;
 }
 
-static bool take_set(struct applied *a, struct str rest)
+static bool take_set(struct applied *a, struct str key, struct str rest)
 {
 	struct str name = str_split(&rest, ' ');
-	if (a->sets.len == SETS_MOST || !applied_set_good(name, rest))
+	const struct applied_set set = { name, rest };
+	if (a->sets.len + a->variables.len + a->limits.len == SETS_MOST)
 		return false;
-	vec_push(&a->sets, ((struct applied_set){ name, rest }));
+	if (str_is(key, "set") && applied_set_good(name, rest))
+		vec_push(&a->sets, set);
+	else if (str_is(key, "variable") && applied_variable_good(name, rest))
+		vec_push(&a->variables, set);
+	else if (str_is(key, "limit") && applied_limit_good(name, rest))
+		vec_push(&a->limits, set);
+	else
+		return false;
 	return true;
 }
 
@@ -104,17 +123,20 @@ static bool apply_record_take_line(struct applied *a, struct str key, struct str
 		return str_number(rest, &a->date) && a->date >= 0 && a->date < (int64_t)1 << 40;
 	if (str_is(key, "kargs"))
 		return a->kargs = true;
-	if (str_is(key, "set"))
-		return take_set(a, rest);
+	if (str_is(key, "set") || str_is(key, "variable") || str_is(key, "limit"))
+		return take_set(a, key, rest);
 	if (str_is(key, "file"))
 		return apply_record_take_file(a, rest);
-	if (str_is(key, "words") && f)
+	if (str_is(key, "words") && f && !own_session(f->kind))
 		return f->words = rest, words_good(rest);
 	if (str_is(key, "bare") && f && (f->kind == OWN_GRUB || f->kind == OWN_ENTRY_LINE))
 		return f->bare = true;
 	if (str_is(key, "last") && f && (f->kind == OWN_GRUB || f->kind == OWN_GRUB_D))
 		return f->last = true;
-	static const char *const places[] = { "/etc", "/etc/modprobe.d", "/etc/default/grub.d" };
+	static const char *const places[] = {
+		"/etc",          "/etc/modprobe.d",       "/etc/default/grub.d", "/etc/environment.d",
+		"/etc/security", "/etc/security/limits.d"
+	};
 	if (str_is(key, "made") && choice(places, ARRAY_SIZE(places), rest) >= 0 && a->made.len < APPLIED_FILES_MOST) {
 		vec_push(&a->made, rest);
 		return true;
@@ -140,7 +162,7 @@ struct uh_error *applied_parse(struct str text, struct str id, const char *where
 		good = ended || apply_record_take_line(ret, key, value);
 	}
 	for (size_t n = 0; n < ret->files.len; n++)
-		good &= ret->files.data[n].words.n > 0;
+		good &= ret->files.data[n].words.n > 0 || own_session(ret->files.data[n].kind);
 	if (good && ended && applied_id_good(ret->id))
 		return NULL;
 	applied_free(ret);

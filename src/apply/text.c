@@ -22,6 +22,20 @@ bool applied_set_good(struct str name, struct str value)
 	return piece_plain(PIECE_NAME, name) && piece_plain(PIECE_PARAMETER, value);
 }
 
+bool applied_variable_good(struct str name, struct str value)
+{
+	bool good = piece_plain(PIECE_NAME, name) && value.n && value.n < 1024;
+	for (size_t n = 0; good && n < value.n; n++)
+		good = value.p[n] >= ' ' && value.p[n] < 0x7f && !char_among(value.p[n], "'$\\");
+	return good;
+}
+
+bool applied_limit_good(struct str name, struct str value)
+{
+	int64_t n;
+	return name.n && str_run(name, char_alpha) == name.n && str_number(value, &n) && n >= 0;
+}
+
 struct str title_line(struct arena *to, struct str title)
 {
 	_cleanup_text_ struct text line = { 0 };
@@ -53,6 +67,10 @@ bool own_file_good(const struct applied *a, enum own_kind kind, struct str path)
 	switch (kind) {
 	case OWN_MODPROBE:
 		return named_after(path, S("/etc/modprobe.d/zz-unhang-"), a->id, S(".conf"));
+	case OWN_ENVIRONMENT:
+		return named_after(path, S("/etc/environment.d/zz-unhang-"), a->id, S(".conf"));
+	case OWN_LIMITS:
+		return named_after(path, S("/etc/security/limits.d/zz-unhang-"), a->id, S(".conf"));
 	case OWN_GRUB_D:
 		return named_after(path, S("/etc/default/grub.d/zz-unhang-"), a->id, S(".cfg"));
 	case OWN_GRUB:
@@ -104,6 +122,16 @@ struct str own_text(struct arena *to, const struct applied *a, const struct own_
 	switch (f->kind) {
 	case OWN_MODPROBE:
 		add_options(&t, f->words);
+		break;
+	case OWN_ENVIRONMENT:
+		for (size_t n = 0; n < a->variables.len; n++)
+			text_printf(&t, STR_FMT "='" STR_FMT "'\n", STR_ARG(a->variables.data[n].name),
+				    STR_ARG(a->variables.data[n].value));
+		break;
+	case OWN_LIMITS:
+		for (size_t n = 0; n < a->limits.len; n++)
+			text_printf(&t, "* soft " STR_FMT " " STR_FMT "\n", STR_ARG(a->limits.data[n].name),
+				    STR_ARG(a->limits.data[n].value));
 		break;
 	case OWN_GRUB_D:
 		apply_text_add_assignment(&t, f);

@@ -44,6 +44,8 @@ static void force_look(struct force *f, const struct know_change *c)
 	}
 	for (const struct know_pair *p = c->envs; p; p = p->next)
 		force_add(f, "env.", p->name, p->value, present(f->view, "env.", p->name, &have) && str_eq(have, p->value));
+	for (const struct know_pair *p = c->sessions; p; p = p->next)
+		force_add(f, "env.", p->name, p->value, present(f->view, "env.", p->name, &have) && str_eq(have, p->value));
 	f->all &= f->any && !c->drops;
 }
 

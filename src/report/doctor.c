@@ -12,7 +12,7 @@ enum { SEVERITY_WIDTH = 10, LABEL_WIDTH = 8, TITLE_FEW = 2, NAME_WIDTH = 28, STE
 /** What is to be dropped, the user drops. */
 static bool report_doctor_can_apply(const struct finding *f)
 {
-	return f->change && (f->change->sets || f->change->clears || f->change->envs);
+	return f->change && (f->change->sets || f->change->clears || f->change->envs || f->change->sessions);
 }
 
 // --- the machine ---

@@ -382,7 +382,7 @@ void report_remedy(const struct remedy_view *v, const struct uh_remedy_options *
 	// The command that makes its change, where unhang can.
 	_cleanup_arena_ struct arena room = { 0 };
 	const struct command *apply =
-		(v->remedy->change.sets || v->remedy->change.clears || v->remedy->change.envs || v->remedy->change.drops) ?
+		(v->remedy->change.sets || v->remedy->change.clears || v->remedy->change.envs || v->remedy->change.sessions || v->remedy->change.drops) ?
 			COMMAND_OF(&room, "sudo unhang doctor --apply ", PIECE_WORD, v->remedy->head.id) :
 			NULL;
 	sheet_put(&s, "apply", v_command(apply));

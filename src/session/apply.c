@@ -26,7 +26,7 @@ static struct order_view view_of(const struct order *r)
 	return (struct order_view){ .id = r->request.id, .title = r->request.title, .steps = &r->steps, .width = r->o->width };
 }
 
-static bool writes(const struct know_change *c) { return c && (c->sets || c->clears || c->envs); }
+static bool writes(const struct know_change *c) { return c && (c->sets || c->clears || c->envs || c->sessions); }
 
 /** A finding of this machine has its numbers filled in; a remedy is applied as knowledge has it. */
 static void find_order(struct order *r, const char *id)
@@ -147,10 +147,15 @@ static struct uh_error *order_told(const struct order *r)
 /** In a container the parameters are the host's, and a change here would be lost without a word. */
 static struct uh_error *may_write(const struct order *r)
 {
+	_cleanup_arena_ struct arena room = { 0 };
 	const struct host *h = &r->visit.host;
 	const struct host_fact *container = host_fact(h, host_machine(h), S("container"), 0);
 	if (container ? str_is(container->value, "yes") : !r->o->root && source_in_container())
-		return uh_error_new("this is a container: set kernel parameters on its host");
+		return r->request.change && r->request.change->sessions ?
+			       uh_error_new(
+				       "this is a container: set variables where it is started; " STR_FMT " has the words",
+				       STR_ARG(command_str(COMMAND_OF(&room, "unhang remedy ", PIECE_WORD, r->request.id)))) :
+			       uh_error_new("this is a container: set kernel parameters on its host");
 	if (!r->o->root && !r->o->dry_run && geteuid())
 		return uh_error_new("only root can change this machine: use sudo");
 	return NULL;
@@ -233,7 +238,7 @@ static struct uh_error *apply_new(struct order *r)
 	_cleanup_(applied_free) struct applied plan = { 0 };
 	_cleanup_(apply_notes_free) struct apply_notes notes = { 0 };
 	struct uh_error *err = NULL;
-	if (change->sets || change->clears) {
+	if (change->sets || change->clears || change->sessions) {
 		err = may_write(r);
 		if (!err)
 			err = applied_plan(&r->visit.host, &r->visit.have, &r->request, time(NULL), &plan, &notes);
@@ -250,7 +255,7 @@ static struct uh_error *apply_new(struct order *r)
 	view.but = unfit(r);
 	report_order(&view, r->out);
 	put_drops(r, change->drops);
-	if (plan.sets.len)
+	if (plan.sets.len || plan.variables.len)
 		err = carry_out(r, &plan, false);
 	if (!err && change->envs)
 		err = apply_profile(r);
@@ -358,11 +363,14 @@ static void write_applied(struct applied_report *r, const struct host *h, const 
 {
 	_cleanup_arena_ struct arena room = { 0 };
 	_cleanup_(apply_commands_free) struct apply_commands commands = { 0 };
-	struct str *sets = arena_alloc(&room, a->sets.len * sizeof(*sets) + 1);
+	struct str *sets = arena_alloc(&room, (a->sets.len + a->variables.len) * sizeof(*sets) + 1);
 	struct str *files = arena_alloc(&room, a->files.len * sizeof(*files) + 1);
 	for (size_t n = 0; n < a->sets.len; n++)
 		sets[n] =
 			arena_printf(&room, STR_FMT "=" STR_FMT, STR_ARG(a->sets.data[n].name), STR_ARG(a->sets.data[n].value));
+	for (size_t n = 0; n < a->variables.len; n++)
+		sets[a->sets.len + n] = arena_printf(&room, STR_FMT "=" STR_FMT, STR_ARG(a->variables.data[n].name),
+						     STR_ARG(a->variables.data[n].value));
 	for (size_t n = 0; n < a->files.len; n++)
 		files[n] = a->files.data[n].path;
 	if (j->state == JUDGED_WRITTEN)
@@ -374,7 +382,7 @@ static void write_applied(struct applied_report *r, const struct host *h, const 
 		.date = a->date,
 		.needless = j->needless,
 		.sets = sets,
-		.nsets = a->sets.len,
+		.nsets = a->sets.len + a->variables.len,
 		.files = files,
 		.nfiles = a->files.len,
 		.why = j->why.list.data,

@@ -74,7 +74,7 @@ static const struct command *use_instead(struct doctor_search *s, struct str goo
 	return command_end(m);
 }
 
-static bool changes(const struct know_change *c) { return c->sets || c->clears || c->envs || c->drops; }
+static bool changes(const struct know_change *c) { return c->sets || c->clears || c->envs || c->sessions || c->drops; }
 
 /** What the block says, else what its remedy says. */
 #define SAID(member) (c && c->member.n ? c->member : r ? r->member : (struct str){ 0 })

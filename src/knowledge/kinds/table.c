@@ -125,7 +125,8 @@ static const struct kind_key cause_keys[] = {
 static const char severities[] = "critical warning advice ok";
 #define CHANGE_FIELDS(type)                                                                                                    \
 	{ "set", KEY_SET, AT(type, change.sets) }, { "clear", KEY_SET, AT(type, change.clears) },                              \
-		{ "env", KEY_SET, AT(type, change.envs) },                                                                     \
+		{ "env", KEY_SET, AT(type, change.envs) }, { "session", KEY_SET, AT(type, change.sessions) },                  \
+		{ "limit", KEY_SET, AT(type, change.limits) },                                                                 \
 	{                                                                                                                      \
 		"drop", KEY_WORDS, AT(type, change.drops)                                                                      \
 	}
