@@ -515,6 +515,29 @@ def test_mask_and_profile(t, unhang):
     t.same(m.doctor("--undo", "t-env", "--yes", "--profile", jobs)[0], 2, "nor deleted")
 
 
+def test_sessions(t, unhang):
+    """gpu-cores: a variable and a limit for every login, from which the program that ROCm starts is taken word by word."""
+    m = Machine(unhang, "sessions", GRUB_D)
+    before = snapshot(m.root)
+    status, out, err = m.doctor("--apply", "gpu-cores", "--yes")
+    lines = [line for name in ("environment.d", "security/limits.d") for line in (m.file(f"etc/{name}/zz-unhang-gpu-cores.conf") or "").splitlines()]
+    t.same((status, [line for line in lines if not line.startswith("#")]),
+           (0, ["HSA_COREDUMP_PATTERN='|/bin/sh -c \"unhang core %p || cat >/dev/null\"'", "* soft core 1"]), "the handler of GPU cores is written for every login")
+    t.ok("log in again" in out and "reboot" not in out and "unhang remedy gpu-cores" in out, "and what makes it active, and where services and containers are told of", out + err)
+    t.same(m.state("gpu-cores")["state"], "active", "and it is listed")
+    good = m.file("etc/unhang/applied/gpu-cores.record")
+    bad = {"a quote": ("unhang core", "unhang' core"), "a shell's variable": ("unhang core", "$HOME core"), "no name": ("variable HSA_COREDUMP_PATTERN", "variable LD PRELOAD'"),
+           "a limit that is none": ("limit core 1", "limit core all"), "another path": ("/etc/environment.d/zz-unhang-gpu-cores.conf", "/etc/environment.d/a.conf")}
+    for name, (old, new) in bad.items():
+        m.put("etc/unhang/applied/gpu-cores.record", good.replace(old, new))
+        now = snapshot(m.root)
+        status, out, err = m.doctor("--undo", "gpu-cores", "--yes")
+        t.ok(status == 2 and "no record" in err and snapshot(m.root) == now, f"a bad record: {name}", f"{status} {out}{err}")
+    m.put("etc/unhang/applied/gpu-cores.record", good)
+    status, out, err = m.doctor("--undo", "gpu-cores", "--yes")
+    t.ok(status == 0 and snapshot(m.root) == before, "undo takes all of it away", differences(before, snapshot(m.root)) + err)
+
+
 def test_edits(t, unhang):
     """The user changes files in between: only what is ours goes."""
     m = Machine(unhang, "grub@edit", GRUB)
@@ -709,6 +732,7 @@ def main():
     test_had(t, unhang)
     test_many(t, unhang)
     test_mask_and_profile(t, unhang)
+    test_sessions(t, unhang)
     test_edits(t, unhang)
     test_verify(t, unhang)
     test_asked(t, unhang)

@@ -357,6 +357,8 @@ static struct uh_error *plan_session(struct planner *p)
 	if (p->to->variables.len)
 		err = add_whole(p, OWN_ENVIRONMENT, "/etc/environment.d", ".conf", (struct str){ 0 });
 	if (!err && p->to->limits.len)
+		need_directory(p, "/etc/security");
+	if (!err && p->to->limits.len)
 		err = add_whole(p, OWN_LIMITS, "/etc/security/limits.d", ".conf", (struct str){ 0 });
 	return err;
 }
