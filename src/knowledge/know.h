@@ -195,12 +195,11 @@ struct know_cause {
 
 /** What a remedy changes, so that a machine can tell whether it is in force, and make the change. */
 struct know_change {
-	struct know_pair *sets;     // a parameter of the kernel or of a module -> its value
-	struct know_pair *clears;   // a parameter that is a mask -> bits to take out of the value in effect
-	struct know_pair *envs;     // a variable in the environment of one job -> its value
-	struct know_pair *sessions; // a variable of every program that is started from a login -> its value
-	struct know_pair *limits;   // a resource of such a program (core) -> its soft limit
-	struct know_list *drops;    // parameters to set no more
+	struct know_pair *sets;              // a parameter of the kernel or of a module -> its value
+	struct know_pair *clears;            // a parameter that is a mask -> bits to take out of the value in effect
+	struct know_pair *envs;              // a variable in the environment of one job -> its value
+	struct know_pair *sessions, *limits; // of every login: a variable -> its value, a resource (core) -> its soft limit
+	struct know_list *drops;             // parameters to set no more
 };
 
 /** How much a remedy asks of its user, the least first. */

@@ -55,7 +55,7 @@ struct core_job {
 
 // --- the taker ---
 
-struct taking {
+struct core_taking {
 	const struct core_job *job;
 	struct light_options light;
 	int memory; // /proc/PID/mem; -1: it may not be read
@@ -64,23 +64,23 @@ struct taking {
 
 static ssize_t read_process(void *ctx, uint64_t address, void *to, size_t size)
 {
-	return pread(((const struct taking *)ctx)->memory, to, size, (off_t)address);
+	return pread(((const struct core_taking *)ctx)->memory, to, size, (off_t)address);
 }
 
 /** The one that watches reads the rest of the stream, so that its writer need not wait. */
-static void take_leave(void *ctx) { (void)!write(((const struct taking *)ctx)->watch, "", 1); }
+static void take_leave(void *ctx) { (void)!write(((const struct core_taking *)ctx)->watch, "", 1); }
 
 /** In a child without rights. What it writes to @fd is why there is no core. */
 static void take_stream(int fd, const void *ctx)
 {
-	const struct taking *t = ctx;
-	static char room[CHUNK];
+	const struct core_taking *t = ctx;
+	_cleanup_free_ char *room = mem_alloc(CHUNK);
 	_cleanup_light_ struct light *l = light_new(&t->light);
 	struct uh_error *err = NULL;
 	ssize_t n = 1;
 	prctl(PR_SET_NAME, "unhang-core");
 	while (!err && n && light_wants_more(l)) {
-		n = read(STDIN_FILENO, room, sizeof(room));
+		n = read(STDIN_FILENO, room, CHUNK);
 		if (n < 0 && errno == EINTR)
 			continue;
 		n = n < 0 ? 0 : n;
@@ -145,7 +145,7 @@ static struct uh_error *core_take(const struct core_job *j, const struct watch_s
 	char command[256];
 	_cleanup_text_ struct text why = { 0 };
 	_cleanup_child_ struct child c = { .fd = -1 };
-	struct taking t = { .job = j, .memory = -1, .watch = watch };
+	struct core_taking t = { .job = j, .memory = -1, .watch = watch };
 	const bool waits = core_of_ancestor(j->pid);
 	_cleanup_close_ int memory = waits ? core_open_memory(j->pid) : -1;
 	t.memory = memory;
@@ -319,6 +319,7 @@ struct core_watch {
 	int64_t end_by;  // 0: the stream has not ended
 	bool free, over; // free: nobody but this process reads the stream
 	int64_t pid;
+	char *room; // of CHUNK bytes
 };
 
 static void core_end_keeper(struct core_watch *w)
@@ -340,8 +341,7 @@ static void core_hear(struct core_watch *w)
 
 static void core_drain(struct core_watch *w)
 {
-	static char room[CHUNK];
-	const ssize_t n = read(STDIN_FILENO, room, sizeof(room));
+	const ssize_t n = read(STDIN_FILENO, w->room, CHUNK);
 	w->moved = now_ms();
 	if (!n || (n < 0 && errno != EINTR && errno != EAGAIN))
 		w->end_by = w->moved + END_MS;
@@ -351,7 +351,7 @@ static void core_drain(struct core_watch *w)
 static void core_watch_time(struct core_watch *w, bool bytes_wait)
 {
 	const int64_t now = now_ms();
-	const uint64_t taken = atomic_load(w->taken);
+	const uint64_t taken = w->taken ? atomic_load(w->taken) : 0;
 	if (taken != w->seen || (!w->free && !bytes_wait))
 		w->moved = now;
 	w->seen = taken;
@@ -383,17 +383,14 @@ static void core_watch_until_end(struct core_watch *w)
 void uh_core(const struct uh_core_options *o)
 {
 	_cleanup_map_ struct map shared = { 0 };
-	struct core_watch w = { .keeper.fd = -1, .pid = o->pid };
+	_cleanup_free_ char *room = mem_alloc(CHUNK);
+	struct core_watch w = { .keeper.fd = -1, .pid = o->pid, .free = true, .room = room };
 	fcntl(STDIN_FILENO, F_SETPIPE_SZ, CHUNK);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); // a limit of the job's
 	if (map_shared(&shared, sizeof(*w.taken))) {
 		w.taken = shared.p;
-		const struct core_job job = { o, o->pid, w.taken };
-		w.free = !child_start(CHILD_CORE_KEEP, core_work, &job, &w.keeper);
+		w.free = !child_start(CHILD_CORE_KEEP, core_work, &(struct core_job){ o, o->pid, w.taken }, &w.keeper);
 	}
-	static _Atomic uint64_t none;
-	w.taken = w.taken ? w.taken : &none;
-	w.free |= !shared.p;
 	core_watch_until_end(&w);
 }

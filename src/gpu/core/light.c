@@ -8,28 +8,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/bytes.h"
-#include "base/child.h"
 #include "base/cleanup.h"
-#include "code/names.h"
-#include "gpu/core/core.h"
-#include "gpu/process/memory.h"
+#include "gpu/core/light_parts.h"
 
 enum {
-	PAGE = 4096,
-	PIECES_MOST = 4096,
 	PARTS_MOST = 16384,
 	HEAD_MOST = 64 << 20,
-	ROOM = 64 << 10,
 	NOTES_ROOM = 4096, // beside the note about GPUs
-	BACK = 64,         // packets before the read index: some of them may still run
-	XCCS_MOST = 64,
-	SEGMENTS_MOST = 64,
-	IMAGE_MOST = 64 << 20,
-	ARGUMENTS_MOST = 64 << 10,
-	ARGUMENTS_UNKNOWN = 256,
-	SIGNAL = 64,
-	SMALL = 1 << 20, // segments of the stream that are kept where the process cannot be read
+	SMALL = 1 << 20,   // segments of the stream that are kept where the process cannot be read
 	GAP_MOST = 16,
 	NOTE_GPUS = 33, // NT_AMDGPU_CORE_STATE
 	MACHINE_AMDGPU = 224,
@@ -38,36 +24,6 @@ enum {
 	INFO_NAME = 40,
 	INFO_ARGUMENTS = 56,
 	INFO_SIZE = 136,
-};
-
-/** Memory that is in the file. */
-struct light_piece {
-	uint64_t address, size, offset;
-};
-
-/** A segment of the stream. */
-struct light_part {
-	uint64_t address, size, kept;
-	uint64_t begin; // in the stream, as its header has it
-	uint64_t to;    // in the file: where the bytes go that lie @gap before its begin; 0: it is not wanted
-};
-
-struct light {
-	const struct light_options *o;
-	struct text head;
-	struct arena arena;
-	struct core core; // the headers, parsed
-	struct core_note note;
-	struct runtime_list list;
-	VEC(struct light_piece) pieces;
-	VEC(struct light_part) parts; // in the order in which they come
-	size_t from;                  // the first part that may still come
-	unsigned gap;                 // between the notes and the first segment, by the headers
-	uint64_t passed;              // bytes of the stream
-	uint64_t begins, at, most;    // in the file: where memory begins, its end, its limit
-	uint32_t lacks;
-	bool whole, wants, reads_code; // whole: the head is complete; wants: more of the stream
-	char room[ROOM];
 };
 
 struct light *light_new(const struct light_options *o)
@@ -94,15 +50,7 @@ void light_free(struct light *l)
 
 bool light_wants_more(const struct light *l) { return l->wants; }
 
-static bool late(struct light *l)
-{
-	if (now_ms() >= l->o->deadline)
-		l->lacks |= LIGHT_TIME;
-	return l->lacks & LIGHT_TIME;
-}
-
-/** false: there is no room for so much. */
-static bool light_write(struct light *l, struct str bytes, uint64_t at)
+bool light_write(struct light *l, struct str bytes, uint64_t at)
 {
 	size_t done = 0;
 	ssize_t n = 1;
@@ -110,227 +58,6 @@ static bool light_write(struct light *l, struct str bytes, uint64_t at)
 		if ((n = pwrite(l->o->fd, bytes.p + done, bytes.n - done, (off_t)(at + done))) > 0)
 			done += (size_t)n;
 	return done == bytes.n;
-}
-
-// --- the memory of the process ---
-
-static ssize_t read_some(const struct light *l, uint64_t at, void *to, size_t size)
-{
-	return l->o->read && at && at <= INT64_MAX - size ? l->o->read(l->o->ctx, at, to, size) : -1;
-}
-
-static bool get(void *ctx, uint64_t address, void *to, size_t size)
-{
-	return read_some(ctx, address, to, size) == (ssize_t)size;
-}
-
-/** What is not written yet of [*at, end): *at moves behind what is. Returns where the next piece begins. */
-static uint64_t gap_at(const struct light *l, uint64_t *at, uint64_t end)
-{
-	for (bool moved = true; moved;) {
-		moved = false;
-		for (size_t i = 0; i < l->pieces.len; i++)
-			if (*at - l->pieces.data[i].address < l->pieces.data[i].size) {
-				*at = l->pieces.data[i].address + l->pieces.data[i].size;
-				moved = true;
-			}
-	}
-	for (size_t i = 0; i < l->pieces.len; i++)
-		if (l->pieces.data[i].address > *at && l->pieces.data[i].address < end)
-			end = l->pieces.data[i].address;
-	return end;
-}
-
-/** Copies what can be read; a page that cannot ends the piece, and the next begins behind it. */
-static void copy(struct light *l, uint64_t at, uint64_t end)
-{
-	struct light_piece *p = NULL;
-	while (at < end && !late(l)) {
-		const size_t wanted = end - at < ROOM ? (size_t)(end - at) : ROOM;
-		const ssize_t n = read_some(l, at, l->room, wanted);
-		if (n <= 0) {
-			l->lacks |= l->reads_code ? LIGHT_CODE : 0;
-			p = NULL;
-			at = (at / PAGE + 1) * PAGE;
-			continue;
-		}
-		if (l->at + (uint64_t)n > l->most || (!p && l->pieces.len == PIECES_MOST) ||
-		    !light_write(l, (struct str){ l->room, (size_t)n }, l->at)) {
-			l->lacks |= LIGHT_ROOM;
-			return;
-		}
-		if (!p) {
-			vec_push(&l->pieces, ((struct light_piece){ .address = at, .offset = l->at }));
-			p = &l->pieces.data[l->pieces.len - 1];
-		}
-		p->size += (uint64_t)n;
-		l->at += (uint64_t)n;
-		at += (uint64_t)n;
-	}
-}
-
-/** Whole pages: what lies beside it may matter, too. */
-static void light_add(struct light *l, uint64_t address, uint64_t size)
-{
-	uint64_t at = address / PAGE * PAGE;
-	if (!l->o->read || !address || !size || size > INT64_MAX - PAGE || address > INT64_MAX - PAGE - size)
-		return;
-	const uint64_t end = (address + size + PAGE - 1) / PAGE * PAGE;
-	while (at < end && !late(l) && !(l->lacks & LIGHT_ROOM)) {
-		const uint64_t until = gap_at(l, &at, end);
-		if (at >= end)
-			return;
-		copy(l, at, until);
-		at = until;
-	}
-}
-
-/** What the list of code objects is read from is kept. */
-static bool get_kept(void *ctx, uint64_t address, void *to, size_t size)
-{
-	const bool good = get(ctx, address, to, size);
-	if (good)
-		light_add(ctx, address, size);
-	return good;
-}
-
-static void nothing_odd(void *ctx, const char *message)
-{
-	(void)ctx;
-	(void)message; // whoever reads the core says it
-}
-
-// --- code ---
-
-/** A code object of a file, as it is loaded: the file may be another one by the time that somebody looks. */
-static void image_add(struct light *l, uint64_t base)
-{
-	Elf64_Ehdr e;
-	Elf64_Phdr p;
-	uint64_t end = 0;
-	if (!get(l, base, &e, sizeof(e))) {
-		l->lacks |= LIGHT_CODE;
-		return;
-	}
-	if (!memcmp(e.e_ident, ELFMAG, SELFMAG) && e.e_phentsize == sizeof(p) && e.e_phoff < IMAGE_MOST)
-		for (unsigned i = 0; i < e.e_phnum && i < SEGMENTS_MOST; i++)
-			if (get(l, base + e.e_phoff + i * sizeof(p), &p, sizeof(p)) && p.p_type == PT_LOAD &&
-			    p.p_vaddr < IMAGE_MOST && p.p_memsz < IMAGE_MOST && p.p_vaddr + p.p_memsz > end)
-				end = p.p_vaddr + p.p_memsz;
-	l->reads_code = true;
-	light_add(l, base, end);
-	l->reads_code = false;
-}
-
-/** false: it is not the memory of a process that its URI names. */
-static bool uri_add(struct light *l, const struct loaded_code *c)
-{
-	struct code_uri u;
-	const bool memory = code_uri_parse(&l->arena, c->uri, &u) && u.memory;
-	if (memory && u.size < IMAGE_MOST)
-		light_add(l, u.offset, u.size);
-	return memory;
-}
-
-/** The code object that a kernel is in: the one that begins last before it. */
-static void code_of(struct light *l, uint64_t kernel)
-{
-	enum { ENTRY = 16, AROUND = 16 << 10 }; // ENTRY: in a kernel's descriptor, where its code begins from there
-	const size_t upto = sorted_upto(l->list.code.data, l->list.code.len, base, kernel);
-	char entry[8];
-	if (!upto && get(l, kernel + ENTRY, entry, sizeof(entry))) {
-		light_add(l, kernel, AQL_PACKET);
-		light_add(l, kernel + get_u64(entry), AROUND);
-	}
-	if (upto && !uri_add(l, &l->list.code.data[upto - 1]))
-		image_add(l, l->list.code.data[upto - 1].base);
-}
-
-// --- queues ---
-
-/** Of the area that waves are saved to only what is used: the whole may have hundreds of megabytes. */
-static void waves_add(struct light *l, const struct queue *q)
-{
-	const struct save_area area = { .queue = q, .read = get, .ctx = l };
-	const unsigned xccs = q->agent && q->agent->xccs ? q->agent->xccs : 1;
-	for (unsigned i = 0; q->save_area && i < xccs && i < XCCS_MOST && !late(l); i++) {
-		const uint64_t base = q->save_area + (uint64_t)i * q->save_area_size;
-		uint64_t at, size;
-		light_add(l, base, SIGNAL);
-		if (save_area_used(&area, i, &at, &size))
-			light_add(l, at, size);
-	}
-}
-
-static uint64_t arguments_of(struct light *l, uint64_t kernel_object)
-{
-	enum { KERNARG_SIZE = 8 }; // in a kernel's descriptor
-	char size[4];
-	const uint32_t n = get(l, kernel_object + KERNARG_SIZE, size, sizeof(size)) ? get_u32(size) : 0;
-	return n && n <= ARGUMENTS_MOST ? n : ARGUMENTS_UNKNOWN;
-}
-
-/** What a packet in flight points to. */
-static void packet_add(struct light *l, const char *p)
-{
-	const unsigned type = (unsigned char)p[0];
-	if (type == AQL_BARRIER_AND || type == AQL_BARRIER_OR || type == AQL_AGENT) {
-		for (unsigned i = 1; i <= 5; i++)
-			light_add(l, get_u64(p + 8 * i), SIGNAL);
-	} else if (type == AQL_DISPATCH || type == AQL_INVALID) {
-		light_add(l, get_u64(p + 40), arguments_of(l, get_u64(p + 32)));
-		light_add(l, get_u64(p + 56), SIGNAL);
-		code_of(l, get_u64(p + 32));
-	}
-}
-
-static void queue_add(struct light *l, const struct queue *q)
-{
-	char r[8], w[8], p[AQL_PACKET];
-	const uint64_t slots = q->type == QUEUE_AQL ? q->ring_size / AQL_PACKET : 0;
-	light_add(l, q->ring, q->ring_size);
-	light_add(l, q->read_address, sizeof(r));
-	light_add(l, q->write_address, sizeof(w));
-	if (!slots || !get(l, q->read_address, r, sizeof(r)) || !get(l, q->write_address, w, sizeof(w)))
-		return;
-	const uint64_t read = get_u64(r), ahead = get_u64(w) - read, write = read + (ahead > slots ? slots : ahead);
-	for (uint64_t id = read > BACK ? read - BACK : 0; id < write && !late(l); id++)
-		if (get(l, q->ring + id % slots * AQL_PACKET, p, sizeof(p)))
-			packet_add(l, p);
-}
-
-static void list_take(struct light *l, bool (*read)(void *ctx, uint64_t address, void *to, size_t size))
-{
-	l->list.code.len = 0;
-	l->list.read = read;
-	runtime_list_read(&l->list);
-}
-
-/** Whether the process gives what is needed; if not, the stream has to. */
-static void process_try(struct light *l)
-{
-	char byte;
-	l->list = (struct runtime_list){ .odd = nothing_odd, .ctx = l, .arena = &l->arena, .r_debug = l->note.r_debug };
-	if (!l->o->read || (l->note.r_debug && !get(l, l->note.r_debug, &byte, 1))) {
-		l->lacks |= l->lacks & LIGHT_GONE ? 0 : LIGHT_MEMORY;
-		return;
-	}
-	list_take(l, get);
-	for (size_t i = 0; i < l->list.code.len; i++)
-		if (l->list.code.data[i].base && !get(l, l->list.code.data[i].base, &byte, 1))
-			l->lacks |= LIGHT_CODE;
-}
-
-/** Waves first: they are gone when their queue is saved the next time. */
-static void process_add(struct light *l)
-{
-	for (size_t i = 0; i < l->note.nqueues; i++)
-		waves_add(l, &l->note.queues[i]);
-	list_take(l, get_kept);
-	for (size_t i = 0; i < l->note.nqueues; i++)
-		queue_add(l, &l->note.queues[i]);
-	for (size_t i = 0; i < l->list.code.len; i++)
-		uri_add(l, &l->list.code.data[i]);
 }
 
 // --- the head of the stream ---
@@ -410,17 +137,17 @@ static struct uh_error *head_take(struct light *l)
 	}
 	if (l->parts.len)
 		qsort(l->parts.data, l->parts.len, sizeof(*l->parts.data), compare_parts);
-	const uint64_t head =
-		sizeof(Elf64_Ehdr) + (PIECES_MOST + PARTS_MOST + 1) * sizeof(Elf64_Phdr) + NOTES_ROOM + l->core.gpu_note.n;
-	l->begins = l->at = (head + PAGE - 1) / PAGE * PAGE;
+	const uint64_t head = sizeof(Elf64_Ehdr) + (LIGHT_PIECES_MOST + PARTS_MOST + 1) * sizeof(Elf64_Phdr) + NOTES_ROOM +
+			      l->core.gpu_note.n;
+	l->begins = l->at = (head + LIGHT_PAGE - 1) / LIGHT_PAGE * LIGHT_PAGE;
 	l->most = l->begins + l->o->most;
-	process_try(l);
+	light_process_try(l);
 	const bool unread = l->lacks & (LIGHT_MEMORY | LIGHT_GONE);
 	l->wants = l->o->all || unread || l->lacks & LIGHT_CODE;
 	if (!l->wants && l->o->enough)
 		l->o->enough(l->o->ctx);
 	if (!unread)
-		process_add(l);
+		light_process_add(l);
 	parts_choose(l);
 	return NULL;
 }
@@ -524,7 +251,7 @@ static void header_add(struct text *t, uint64_t address, uint64_t offset, uint64
 			       .p_vaddr = address,
 			       .p_filesz = kept,
 			       .p_memsz = size,
-			       .p_align = PAGE };
+			       .p_align = LIGHT_PAGE };
 	text_add(t, (struct str){ (const char *)&p, sizeof(p) });
 }
 
