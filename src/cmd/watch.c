@@ -47,7 +47,7 @@ static int share_incident(const struct uh_incidents_options *o, const struct sha
 static const struct help_text incidents_help = {
 	.name = "incidents",
 	.usage = "unhang incidents [OPTION...] [ID]",
-	.about = "Lists the incidents that unhang watch stored, the newest first. With the ID of one, shows its diagnosis "
+	.about = "Lists the incidents that unhang watch and unhang core stored, the newest first. With the ID of one, shows its diagnosis "
 		 "and where its files are.",
 	.status = "exit status: 0 it was done, 2 they could not be read, none has this ID, or it could not be closed",
 	.between = "With an ID, a report for others:",
