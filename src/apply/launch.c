@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/door/library.h"
@@ -293,6 +292,8 @@ static void run_fault(struct launch_work *l)
 static void set_environment(const struct launch_options *o)
 {
 	char path[4096];
+	if (o->handler)
+		setenv("HSA_COREDUMP_PATTERN", o->handler, 1);
 	if (!o->recorder)
 		return;
 	snprintf(path, sizeof(path), "%s/%%p.recording", o->recordings);
@@ -312,7 +313,8 @@ static void launch_child(int fd, const void *ctx)
 	do // else what the runtime prints goes to the first files that it opens
 		null = open("/dev/null", O_RDWR);
 	while (null >= 0 && null < STDERR_FILENO);
-	setrlimit(RLIMIT_CORE, &(struct rlimit){ 0 });
+	// The runtime calls its handler unless the limit is 0; for a core of the processor's side one byte is too few.
+	child_limit_core(l.options->handler ? 1 : 0);
 	set_environment(l.options);
 	tell(&l, 'S', "loading the runtime");
 	if (!runtime_load(&l))

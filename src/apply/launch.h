@@ -23,6 +23,7 @@ struct launch_options {
 	const char *recorder;   // the flight recorder, which the runtime loads; NULL: none
 	const char *recordings; // directory
 	bool fault;             // instead of the others
+	const char *handler;    // of GPU cores, as HSA_COREDUMP_PATTERN has it; NULL: none
 	int milliseconds;       // for all of it
 };
 

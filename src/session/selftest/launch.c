@@ -3,6 +3,8 @@
 #include "session/selftest/selftest.h"
 
 #include <fcntl.h>
+#include <limits.h>
+#include <string.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -26,6 +28,7 @@ static const char queues_what[] = "the queue of a kernel that spins, by unhang q
 static const char votes_what[] = "a kernel that spins, by the votes on progress of a look";
 static const char end_what[] = "the kernel that spun has ended, and the GPU is idle again";
 static const char fault_what[] = "a page fault of its own, by the recorder";
+static const char core_what[] = "the same page fault, by the GPU core that ROCm hands to unhang core";
 static const char log_what[] = "the same page fault, by the kernel log";
 
 static void add_launched(const struct launching *l, const char *id, const char *what, struct selftest_result r)
@@ -48,6 +51,17 @@ static struct str print_end(struct printed *p)
 static void printed_free(struct printed *p) { free(p->p); }
 #define _cleanup_printed_ _cleanup_(printed_free)
 
+/** The pattern that unhang doctor --apply gpu-cores sets, with a place of its own; the first command says that it was called. */
+static struct str handler_of(struct arena *a, const char *directory)
+{
+	char program[PATH_MAX] = "";
+	const ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
+	if (n <= 0 || !directory[0] || strpbrk(program, " \"\\'$`"))
+		return (struct str){ 0 };
+	return arena_printf(a, "|/bin/sh -c \"touch %s/called; %s core --state-dir %s/cores %%p || cat >/dev/null\"", directory,
+			    program, directory);
+}
+
 static bool launching_start(struct launching *l, struct launch_options o)
 {
 	const struct device *d = l->g->device;
@@ -58,6 +72,7 @@ static bool launching_start(struct launching *l, struct launch_options o)
 	o.gfx = d->gfx;
 	o.recorder = l->directory[0] ? l->t->options->recorder : NULL;
 	o.recordings = l->directory;
+	o.handler = o.fault ? handler_of(&l->t->arena, l->directory).p : NULL;
 	o.milliseconds = LAUNCH_MS;
 	return launch_start(&o, &l->launch);
 }
@@ -228,6 +243,38 @@ static struct selftest_result check_fault_logged(const struct launching *l, stru
 		     NOT_POSSIBLE(&l->t->arena, "the kernel log cannot be read");
 }
 
+/** The id of the only incident in a list; empty: there is none. */
+static struct str incident_listed(struct arena *a, const char *state)
+{
+	_cleanup_printed_ struct printed p = { 0 };
+	struct str rest, id = { 0 };
+	if (!print_begin(&p))
+		return id;
+	uh_error_free(uh_incidents(&(struct uh_incidents_options){ .state_dir = state, .json = true }, p.f));
+	if (str_after(print_end(&p), S("\"id\": \""), &rest))
+		id = arena_str(a, str_split(&rest, '"'));
+	return id;
+}
+
+/** The runtime waits for its handler before it ends the process, so what it stored is there. */
+static struct selftest_result check_fault_core(const struct launching *l, struct str page)
+{
+	struct arena *a = &l->t->arena;
+	const char *state = arena_printf(a, "%s/cores", l->directory).p;
+	_cleanup_printed_ struct printed p = { 0 };
+	if (access(arena_printf(a, "%s/called", l->directory).p, F_OK))
+		return NOT_POSSIBLE(a, "only ROCm 7 hands out GPU cores, up to gfx950");
+	const struct str id = incident_listed(a, state);
+	if (!id.n || !print_begin(&p))
+		return FAILED(a, "unhang core was called, and stored nothing");
+	uh_error_free(
+		uh_incidents(&(struct uh_incidents_options){ .state_dir = state, .id = arena_z(a, id), .json = true }, p.f));
+	const struct str told = print_end(&p);
+	if (str_find(told, page) < 0 && str_find(told, S(LAUNCH_FAULT)) < 0)
+		return FAILED(a, "the GPU core has neither the fault at " STR_FMT " nor its kernel", STR_ARG(page));
+	return PASSED(a, "unhang core stored it%s", str_find(told, S(LAUNCH_FAULT)) < 0 ? "" : ", with its kernel");
+}
+
 static void fault_on(struct selftest *t, const struct selftest_gpu *g)
 {
 	struct launching l = { .t = t, .g = g };
@@ -236,6 +283,7 @@ static void fault_on(struct selftest *t, const struct selftest_gpu *g)
 	} else if (launch_finish(&l.launch) && !str_is(launch_said(&l.launch, 'M'), "no fault")) {
 		const struct str page = page_of(&t->arena, launch_said(&l.launch, 'A'));
 		add_launched(&l, "fault", fault_what, check_fault_recorded(&l, page));
+		add_launched(&l, "core", core_what, check_fault_core(&l, page));
 		add_launched(&l, "log", log_what, check_fault_logged(&l, page));
 	} else {
 		add_launched(&l, "fault", fault_what,
