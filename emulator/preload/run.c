@@ -219,7 +219,7 @@ static void stand(const struct kmt_run *r, const struct aql_kernel *packet)
 
 bool run_kernel(struct kmt_queue *q, const struct aql_kernel *packet)
 {
-	struct kmt_run r = { .kfd = q->kfd, .queue = q };
+	struct kmt_run r = { .kfd = q->kfd, .queue = q, .items = packet->grid[0] };
 	struct kmt_found found = { 0 };
 	find(&r, packet, &found);
 	bool goes_on = !found.nrules || obey(&r, &found);

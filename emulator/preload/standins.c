@@ -281,6 +281,9 @@ const struct standin *standin_of(struct str symbol)
 	for (size_t i = 0; i < ARRAY_SIZE(standins); i++)
 		if (str_is(name, standins[i].name))
 			return &standins[i];
+	for (const struct standin *s = rocrtst_standins; s->name; s++)
+		if (str_is(name, s->name))
+			return s;
 	return NULL;
 }
 

@@ -230,6 +230,7 @@ struct kmt_run {
 	_Alignas(16) char arguments[512]; // a copy
 	size_t argument_bytes;
 	uint64_t entry; // where its code begins
+	uint64_t items; // of the grid, along its first side
 	unsigned waves;
 	bool faulted, write;
 	struct kfd_hsa_memory_exception_data fault; // whose address is that of a page
@@ -250,6 +251,9 @@ struct standin {
 	size_t argument_bytes; // that it reads
 	void (*run)(struct kmt_run *r);
 };
+
+/** Up to a row without a name. */
+extern const struct standin rocrtst_standins[];
 const struct standin *standin_of(struct str symbol);
 /** A copy or fill of the runtime's own, which has no name: recognised by its code. NULL: it is none. The lock `memory` is held. */
 const struct standin *standin_of_code(struct kmt *t, const struct plan_gpu *g, uint64_t object);
