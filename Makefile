@@ -6,7 +6,7 @@ FUZZ ?= build/fuzz
 FUZZ_RUNS ?= 10000000
 FUZZ_SECONDS ?= 600
 
-.PHONY: build demo check test endure launchers build-ordinary build-sanitized build-fuzzers bench fuzz kills mutants browsers docs web captures install clean
+.PHONY: build demo check test endure launchers runtimes build-ordinary build-sanitized build-fuzzers bench fuzz kills mutants browsers docs web captures install clean
 
 build:
 	@tools/install-packages build
@@ -58,6 +58,12 @@ launchers:
 	@tools/install-packages build test torch launchers
 	@$(MAKE) --no-print-directory build-ordinary
 	@python3 tests/launchers.py $(BUILD)/unhang
+
+# Each ROCm of Debian on emulated machines, as root: an hour, and 10 GB of packages in $(BUILD)/runtimes. Writes docs/RUNTIMES.md.
+runtimes:
+	@tools/install-packages build test runtimes
+	@$(MAKE) --no-print-directory build-ordinary
+	@python3 tests/runtimes.py $(BUILD) $(RUNTIMES)
 
 build-ordinary:
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) >/dev/null
