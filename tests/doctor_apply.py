@@ -520,11 +520,15 @@ def test_sessions(t, unhang):
     m = Machine(unhang, "sessions", GRUB_D)
     before = snapshot(m.root)
     status, out, err = m.doctor("--apply", "gpu-cores", "--yes")
-    lines = [line for name in ("environment.d", "security/limits.d") for line in (m.file(f"etc/{name}/zz-unhang-gpu-cores.conf") or "").splitlines()]
+    lines = [line for name in ("environment.d/zz-unhang-gpu-cores.conf", "profile.d/zz-unhang-gpu-cores.sh") for line in (m.file(f"etc/{name}") or "").splitlines()]
+    pattern = '|/bin/sh -c "exec 2>/dev/null; unhang core %p || cat >/dev/null"'
     t.same((status, [line for line in lines if not line.startswith("#")]),
-           (0, ["HSA_COREDUMP_PATTERN='|/bin/sh -c \"unhang core %p || cat >/dev/null\"'", "* soft core 1"]), "the handler of GPU cores is written for every login")
+           (0, [f"HSA_COREDUMP_PATTERN='{pattern}'", f"export HSA_COREDUMP_PATTERN='{pattern}'", '[ "$(ulimit -Sc)" != 0 ] || ulimit -Sc 1 2>/dev/null || :']), "the handler of GPU cores is written for every login")
+    for limit, wanted in (("0", "1"), ("7", "7")):
+        shell = subprocess.run(["bash", "-ec", f"ulimit -Sc {limit}; . {m.root}/etc/profile.d/zz-unhang-gpu-cores.sh; ulimit -Sc; printenv HSA_COREDUMP_PATTERN"], capture_output=True, text=True)
+        t.same(shell.stdout, f"{wanted}\n{pattern}\n", f"a login shell whose limit for cores is {limit}")
     t.ok("log in again" in out and "reboot" not in out and "unhang remedy gpu-cores" in out, "and what makes it active, and where services and containers are told of", out + err)
-    t.same(m.state("gpu-cores")["state"], "active", "and it is listed")
+    t.same(m.state("gpu-cores")["state"], "written", "it is listed; which logins have it nobody can see from here")
     good = m.file("etc/unhang/applied/gpu-cores.record")
     bad = {"a quote": ("unhang core", "unhang' core"), "a shell's variable": ("unhang core", "$HOME core"), "no name": ("variable HSA_COREDUMP_PATTERN", "variable LD PRELOAD'"),
            "a limit that is none": ("limit core 1", "limit core all"), "another path": ("/etc/environment.d/zz-unhang-gpu-cores.conf", "/etc/environment.d/a.conf")}

@@ -577,7 +577,8 @@ def test_copy_kernels(t, library, where):
         if like == part and part not in flags:
             wrong.append(f"{part}: its header says {flags}")
     without = pathlib.Path(where) / "without.c"
-    made = subprocess.run([sys.executable, tap.HERE / ".." / "tools" / "assemble-kernels", without, tap.HERE / ".." / "recorder" / "inputs" / "copy.s"], env={"PATH": where}, capture_output=True)
+    inputs = tap.HERE / ".." / "recorder" / "inputs"
+    made = subprocess.run([sys.executable, tap.HERE / ".." / "tools" / "assemble-kernels", without, inputs / "copy.s", "recorder/inputs/copier.h", "copy_kernel", "copy_kernels", inputs / "generations.s"], env={"PATH": where}, capture_output=True)
     t.same((made.returncode, copy_kernels(without.read_text())), (0, {}), "where nothing assembles, the table is empty, and the build goes on")
     t.no_complaints(wrong, f"{len(kernels)} parts have the kernel with its descriptor, for themselves, and it loads past the caches")
 

@@ -11,7 +11,7 @@
 enum own_kind {
 	OWN_MODPROBE,    // a file of ours in modprobe.d
 	OWN_ENVIRONMENT, // a file of ours in environment.d
-	OWN_LIMITS,      // a file of ours in limits.d
+	OWN_PROFILE,     // a file of ours in profile.d
 	OWN_GRUB_D,      // a file of ours in grub.d
 	OWN_GRUB,        // a line of ours at the end of /etc/default/grub
 	OWN_ENTRY_LINE,  // an options line of ours in an entry: systemd-boot joins them
@@ -43,7 +43,7 @@ struct applied {
 	bool kargs;   // rpm-ostree keeps the words: there is no file
 	VEC(struct applied_set) sets;
 	VEC(struct applied_set) variables; // of every session
-	VEC(struct applied_set) limits;    // of the same
+	VEC(struct applied_set) limits;    // of the same, where the limit is 0
 	VEC(struct own_file) files;
 	VEC(struct str) made; // directories that we made
 	VEC(struct str) had;  // files that had the words before us
@@ -64,7 +64,7 @@ bool own_file_good(const struct applied *a, enum own_kind kind, struct str path)
 /** Whether the whole file is ours. */
 static inline bool own_whole(enum own_kind k) { return k <= OWN_GRUB_D; }
 /** Whether it is about sessions, and not about the kernel. */
-static inline bool own_session(enum own_kind k) { return k == OWN_ENVIRONMENT || k == OWN_LIMITS; }
+static inline bool own_session(enum own_kind k) { return k == OWN_ENVIRONMENT || k == OWN_PROFILE; }
 static inline bool own_entry(enum own_kind k) { return k == OWN_ENTRY_LINE || k == OWN_ENTRY_WORDS; }
 
 // --- what is written; text.c ---

@@ -150,7 +150,7 @@ static hsa_status take_pool(hsa_handle pool, void *ctx)
 	return HSA_OK;
 }
 
-static const struct launch_code *code_of(struct str gfx)
+static const struct launch_code *launch_code_for(struct str gfx)
 {
 	const struct launch_code *c = launch_codes;
 	while (c->part && !str_is(gfx, c->part))
@@ -160,7 +160,7 @@ static const struct launch_code *code_of(struct str gfx)
 
 static bool code_load(struct launch_work *l)
 {
-	const struct launch_code *c = code_of(l->options->gfx);
+	const struct launch_code *c = launch_code_for(l->options->gfx);
 	hsa_handle reader;
 	unsigned char *code = c ? malloc(c->size) : NULL; // stays where it is as long as it is loaded
 	if (!code) {

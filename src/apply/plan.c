@@ -346,7 +346,7 @@ static struct uh_error *plan_session(struct planner *p)
 	}
 	for (const struct know_pair *l = p->r->change->limits; l; l = l->next) {
 		if (!applied_limit_good(l->name, l->value))
-			return uh_error_new(STR_FMT ": this cannot be written to limits.d", STR_ARG(l->name));
+			return uh_error_new(STR_FMT ": this cannot be written to profile.d", STR_ARG(l->name));
 		vec_push(&p->to->limits, ((struct applied_set){ arena_str(a, l->name), arena_str(a, l->value) }));
 	}
 	if (p->to->variables.len)
@@ -356,10 +356,8 @@ static struct uh_error *plan_session(struct planner *p)
 			   STR_ARG(command_str(COMMAND_OF(a, "unhang remedy ", PIECE_WORD, p->to->id))));
 	if (p->to->variables.len)
 		err = add_whole(p, OWN_ENVIRONMENT, "/etc/environment.d", ".conf", (struct str){ 0 });
-	if (!err && p->to->limits.len)
-		need_directory(p, "/etc/security");
-	if (!err && p->to->limits.len)
-		err = add_whole(p, OWN_LIMITS, "/etc/security/limits.d", ".conf", (struct str){ 0 });
+	if (!err && p->to->variables.len + p->to->limits.len)
+		err = add_whole(p, OWN_PROFILE, "/etc/profile.d", ".sh", (struct str){ 0 });
 	return err;
 }
 
@@ -446,7 +444,7 @@ void applied_commands(const struct host *h, const struct applied *a, bool undo, 
 	if (has[OWN_GRUB_D] || has[OWN_GRUB] || has[OWN_CMDLINE])
 		add_action(ret, h, "refresh-words");
 	// Sessions that are there keep what they have.
-	const bool sessions = has[OWN_ENVIRONMENT] || has[OWN_LIMITS];
+	const bool sessions = has[OWN_ENVIRONMENT] || has[OWN_PROFILE];
 	vec_push(&ret->list,
 		 a->sets.len || !sessions ? COMMAND(&ret->arena, "reboot") : COMMAND(&ret->arena, "log out, and log in again"));
 }

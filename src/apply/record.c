@@ -13,7 +13,7 @@
 enum { RECORD_MOST = 1 << 18, RECORDS_MOST = 1000, BYTES_MOST = 4 << 20, SETS_MOST = 64 };
 
 static const char *const states[] = { "planned", "applied", "undoing" };
-static const char *const kinds[] = { "modprobe", "environment", "limits",      "grub-d",
+static const char *const kinds[] = { "modprobe", "environment", "profile",     "grub-d",
 				     "grub",     "entry-line",  "entry-words", "cmdline" };
 
 void applied_free(struct applied *a)
@@ -134,8 +134,7 @@ static bool apply_record_take_line(struct applied *a, struct str key, struct str
 	if (str_is(key, "last") && f && (f->kind == OWN_GRUB || f->kind == OWN_GRUB_D))
 		return f->last = true;
 	static const char *const places[] = {
-		"/etc",          "/etc/modprobe.d",       "/etc/default/grub.d", "/etc/environment.d",
-		"/etc/security", "/etc/security/limits.d"
+		"/etc", "/etc/modprobe.d", "/etc/default/grub.d", "/etc/environment.d", "/etc/profile.d",
 	};
 	if (str_is(key, "made") && choice(places, ARRAY_SIZE(places), rest) >= 0 && a->made.len < APPLIED_FILES_MOST) {
 		vec_push(&a->made, rest);

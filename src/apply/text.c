@@ -30,10 +30,24 @@ bool applied_variable_good(struct str name, struct str value)
 	return good;
 }
 
+/** How a shell calls a limit. */
+static const struct {
+	const char *name;
+	char letter;
+} shell_limits[] = { { "core", 'c' }, { "memlock", 'l' }, { "nofile", 'n' } };
+
+static char limit_letter(struct str name)
+{
+	for (size_t n = 0; n < ARRAY_SIZE(shell_limits); n++)
+		if (str_is(name, shell_limits[n].name))
+			return shell_limits[n].letter;
+	return 0;
+}
+
 bool applied_limit_good(struct str name, struct str value)
 {
 	int64_t n;
-	return name.n && str_run(name, char_alpha) == name.n && str_number(value, &n) && n >= 0;
+	return limit_letter(name) && str_number(value, &n) && n >= 0 && str_run(value, char_digit) == value.n;
 }
 
 struct str title_line(struct arena *to, struct str title)
@@ -69,8 +83,8 @@ bool own_file_good(const struct applied *a, enum own_kind kind, struct str path)
 		return named_after(path, S("/etc/modprobe.d/zz-unhang-"), a->id, S(".conf"));
 	case OWN_ENVIRONMENT:
 		return named_after(path, S("/etc/environment.d/zz-unhang-"), a->id, S(".conf"));
-	case OWN_LIMITS:
-		return named_after(path, S("/etc/security/limits.d/zz-unhang-"), a->id, S(".conf"));
+	case OWN_PROFILE:
+		return named_after(path, S("/etc/profile.d/zz-unhang-"), a->id, S(".sh"));
 	case OWN_GRUB_D:
 		return named_after(path, S("/etc/default/grub.d/zz-unhang-"), a->id, S(".cfg"));
 	case OWN_GRUB:
@@ -128,10 +142,15 @@ struct str own_text(struct arena *to, const struct applied *a, const struct own_
 			text_printf(&t, STR_FMT "='" STR_FMT "'\n", STR_ARG(a->variables.data[n].name),
 				    STR_ARG(a->variables.data[n].value));
 		break;
-	case OWN_LIMITS:
-		for (size_t n = 0; n < a->limits.len; n++)
-			text_printf(&t, "* soft " STR_FMT " " STR_FMT "\n", STR_ARG(a->limits.data[n].name),
-				    STR_ARG(a->limits.data[n].value));
+	case OWN_PROFILE:
+		for (size_t n = 0; n < a->variables.len; n++)
+			text_printf(&t, "export " STR_FMT "='" STR_FMT "'\n", STR_ARG(a->variables.data[n].name),
+				    STR_ARG(a->variables.data[n].value));
+		for (size_t n = 0; n < a->limits.len; n++) {
+			const char letter = limit_letter(a->limits.data[n].name);
+			text_printf(&t, "[ \"$(ulimit -S%c)\" != 0 ] || ulimit -S%c " STR_FMT " 2>/dev/null || :\n", letter,
+				    letter, STR_ARG(a->limits.data[n].value));
+		}
 		break;
 	case OWN_GRUB_D:
 		apply_text_add_assignment(&t, f);

@@ -2,6 +2,7 @@
 #include "apply/plan.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "base/cleanup.h"
 #include "knowledge/parameter.h"
@@ -92,6 +93,17 @@ static void judge_set(struct host *h, const struct applied *a, const struct appl
 			   STR_ARG(elsewhere->where));
 }
 
+/** A login has it or not; what this process has tells of its own only, and sudo takes variables away. */
+static void judge_variable(const struct applied_set *v, struct judged *ret)
+{
+	const char *have = secure_getenv(arena_z(&ret->why.arena, v->name));
+	if (have && str_eq(str_z(have), v->value))
+		return;
+	ret->state = JUDGED_WRITTEN;
+	apply_note(&ret->why, "logins that began before have no " STR_FMT "; in a new one, without sudo, printenv shows it",
+		   STR_ARG(v->name));
+}
+
 /** The remedy of this id, or of the check that has it. */
 static const struct know_remedy *remedy_of(const struct know *k, struct str id)
 {
@@ -145,6 +157,8 @@ void applied_judge(struct host *h, const struct applied *a, int64_t booted, stru
 	}
 	for (size_t n = 0; ret->state != JUDGED_HALF && n < a->sets.len; n++)
 		judge_set(h, a, &a->sets.data[n], booted, ret);
+	for (size_t n = 0; ret->state == JUDGED_ACTIVE && n < a->variables.len; n++)
+		judge_variable(&a->variables.data[n], ret);
 	if (ret->stale)
 		apply_note(&ret->why, "this machine has not been rebooted since");
 }
