@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/door/library.h"
@@ -314,7 +315,10 @@ static void launch_child(int fd, const void *ctx)
 		null = open("/dev/null", O_RDWR);
 	while (null >= 0 && null < STDERR_FILENO);
 	// The runtime calls its handler unless the limit is 0; for a core of the processor's side one byte is too few.
-	child_limit_core(l.options->handler ? 1 : 0);
+	struct rlimit core = { 0 };
+	getrlimit(RLIMIT_CORE, &core);
+	core.rlim_cur = l.options->handler && core.rlim_max;
+	setrlimit(RLIMIT_CORE, &core);
 	set_environment(l.options);
 	tell(&l, 'S', "loading the runtime");
 	if (!runtime_load(&l))

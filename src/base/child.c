@@ -40,20 +40,15 @@ static void crash_plainly(void)
 		signal(crashes[i], SIG_DFL);
 }
 
-void child_limit_core(unsigned long bytes)
-{
-	struct rlimit core;
-	if (getrlimit(RLIMIT_CORE, &core))
-		return;
-	core.rlim_cur = bytes < core.rlim_max ? bytes : core.rlim_max;
-	setrlimit(RLIMIT_CORE, &core);
-}
-
 /** One without a limit of memory has none of processor time either: its threads together may use more of it than the clock shows. */
 static void limit_child(const struct child_rights *r)
 {
 	const rlim_t seconds = (rlim_t)r->milliseconds / 1000 + 1, bytes = (rlim_t)r->memory << 20;
-	child_limit_core(0);
+	struct rlimit core = { 0, 0 };
+	if (r->cores)
+		getrlimit(RLIMIT_CORE, &core);
+	core.rlim_cur = 0;
+	setrlimit(RLIMIT_CORE, &core);
 	if (r->memory && r->milliseconds)
 		setrlimit(RLIMIT_CPU, &(struct rlimit){ seconds, seconds });
 	if (ADDRESSES_CHECKED || !r->memory) // the sanitizer's shadow is larger than any limit

@@ -35,8 +35,6 @@ void child_of(int parent);
 /** In the child: closes every descriptor but @fd. A stuck child would keep the others open, and a reader of unhang's output would
  * never see its end. */
 void child_keep_only(int fd);
-/** For this process: what a core of it may have, as far as the hard limit allows. Children begin with 0. */
-void child_limit_core(unsigned long bytes);
 /** The same for a child that also reads from @other. */
 void child_keep_two(int fd, int other);
 /** Collects the child's output until it ends or @deadline passes. More than @most bytes give CHILD_MEMORY. Unless the answer is

@@ -172,13 +172,14 @@ static void make_look(struct looks_work *w, size_t i)
 	if (fd < 0) {
 		step_end(&s, ITEM_FAILED, "%s", strerror(w->why[i]));
 	} else {
-		struct tape *tape = tape_record(&(struct tape_recording){ .fd = fd,
-									  .most = step_room(&s),
-									  .budget = c->budget,
-									  .filter = { filter_answer, (void *)c },
-									  .contents = c->options->user_data == USER_DATA_ALL,
-									  .dead = c->dead,
-									  .id = c->manifest->id });
+		struct tape *tape =
+			tape_record(&(struct tape_recording){ .fd = fd,
+							      .most = step_room(&s),
+							      .budget = c->budget,
+							      .filter = { .replace = filter_answer, .ctx = (void *)c },
+							      .contents = c->options->user_data == USER_DATA_ALL,
+							      .dead = c->dead,
+							      .id = c->manifest->id });
 		step_end(&s, ITEM_SAVED, "%s", "");
 		if (l->own)
 			l->own(&s, tape);

@@ -28,7 +28,7 @@ const struct child_rights child_rights[CHILDREN] = {
 	[CHILD_KERNEL_LOG] = { "kernel log", "reads /dev/kmsg", CHILD_AS_CALLER, .memory = GIGABYTE, .milliseconds = 1500 },
 	[CHILD_SPACE] = { "free space", "asks how much room a file system has", CHILD_AS_CALLER, .memory = GIGABYTE,
 			  .milliseconds = 300 },
-	[CHILD_SMOKE] = { "smoke test", "computes on the GPU, when that was asked for", CHILD_AS_CALLER },
+	[CHILD_SMOKE] = { "smoke test", "computes on the GPU, when that was asked for", CHILD_AS_CALLER, .cores = true },
 	[CHILD_CAPTURE_COPY] = { "copy", "copies dumps, cores and recordings into a bundle", CHILD_AS_READING, .later = true },
 	[CHILD_CAPTURE_LOG] = { "log copy", "copies logs into a bundle", CHILD_AS_NO_ONE, LOWER_READS_FILES | LOWER_READS_LOG,
 				true },

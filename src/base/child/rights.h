@@ -64,6 +64,7 @@ struct child_rights {
 	bool later;       // it puts its rights down itself, by child_put_down(), once it has opened what it needs
 	unsigned memory;  // MB of address space; 0: without a limit, for libraries that reserve more than they use
 	int milliseconds; // that it may take; 0: the caller's deadline, or until it is ended
+	bool cores;       // it may raise its limit of cores again: ROCm's runtime hands out none where that is 0
 };
 
 extern const struct child_rights child_rights[CHILDREN];
