@@ -179,8 +179,7 @@ static bool code_load(struct launch_work *l)
 
 static bool prepare(struct launch_work *l)
 {
-	if (!STEP("starting the runtime", l->hsa.hsa_init()) ||
-	    !STEP("looking for the GPU", l->hsa.hsa_iterate_agents(take_agent, l)))
+	if (!STEP(LAUNCH_STARTING, l->hsa.hsa_init()) || !STEP("looking for the GPU", l->hsa.hsa_iterate_agents(take_agent, l)))
 		return false;
 	if (!l->gpu || !l->cpu) {
 		tell(l, 'E', "the runtime does not see this GPU");

@@ -17,6 +17,7 @@ extern const struct launch_code launch_codes[];
 enum { LAUNCH_STORES = 100 };
 #define LAUNCH_SPIN "unhang_test_spin"
 #define LAUNCH_FAULT "unhang_test_fault"
+#define LAUNCH_STARTING "starting the runtime" // the step in which a machine without a usable driver ends
 
 struct launch_options {
 	struct str pci, gfx;    // of the GPU

@@ -1,7 +1,7 @@
 // The table of unhang selftest, and its document: one row for each check, the worst of all GPUs where there are several.
 #include "report/selftest.h"
 
-static const char *const ends[] = { "passed", "failed", "not possible" };
+static const char *const ends[] = { "passed", "failed", "not possible", "not run" };
 
 size_t selftest_count(const struct selftest_view *v, enum selftest_end end)
 {
@@ -49,7 +49,8 @@ static void write_document(const struct selftest_view *v, FILE *out)
 	sheet_fields(&s, { "kernel", v_known(v->kernel) }, { "driver", v_known(v->driver) }, { "root", v_bool(v->root) },
 		     { "passed", v_number(selftest_count(v, SELFTEST_PASSED)) },
 		     { "failed", v_number(selftest_count(v, SELFTEST_FAILED)) },
-		     { "not_possible", v_number(selftest_count(v, SELFTEST_NOT_POSSIBLE)) });
+		     { "not_possible", v_number(selftest_count(v, SELFTEST_NOT_POSSIBLE)) },
+		     { "not_run", v_number(selftest_count(v, SELFTEST_NOT_ASKED)) });
 	write_check_list(v, &s);
 	write_file_list(v, &s);
 	sheet_close(&s, '}');
@@ -62,7 +63,7 @@ enum { RESULT_COLUMNS = 14, NAME_COLUMNS = 11 };
 /** Whether the row of this check shows it: the worst of its id, the first of several. */
 static bool shown(const struct selftest_view *v, size_t at)
 {
-	static const int order[] = { [SELFTEST_FAILED] = 2, [SELFTEST_NOT_POSSIBLE] = 1, [SELFTEST_PASSED] = 0 };
+	static const int order[] = { [SELFTEST_FAILED] = 2, [SELFTEST_NOT_POSSIBLE] = 1 };
 	for (size_t i = 0; i < v->nchecks; i++) {
 		const struct selftest_check *c = &v->checks[i];
 		if (i == at || !str_eq(str_z(c->id), str_z(v->checks[at].id)))
@@ -90,7 +91,9 @@ static void write_head(const struct selftest_view *v, FILE *out)
 	fprintf(out, "%zu checks passed, %zu failed, %zu not possible here.\n", selftest_count(v, SELFTEST_PASSED), failed,
 		selftest_count(v, SELFTEST_NOT_POSSIBLE));
 	if (failed)
-		fputs("What failed, unhang misreads on this machine, or a GPU is not well.\n", out);
+		fputs("A failed check means that unhang misreads this machine, or that a GPU is not\nwell: sudo unhang says "
+		      "what to do then.\n",
+		      out);
 	for (size_t i = 0; i < v->ngpus; i++)
 		fprintf(out, "  %s  " STR_FMT "%s" STR_FMT "%s" STR_FMT "\n", i ? "   " : "GPU", STR_ARG(v->gpus[i].pci),
 			v->gpus[i].name.n ? ", " : "", STR_ARG(v->gpus[i].name), v->gpus[i].gfx.n ? ", " : "",

@@ -6,7 +6,7 @@
 #include "gpu/find/witness.h"
 #include "report/sheet.h"
 
-enum selftest_end { SELFTEST_PASSED, SELFTEST_FAILED, SELFTEST_NOT_POSSIBLE, SELFTEST_ENDS };
+enum selftest_end { SELFTEST_PASSED, SELFTEST_FAILED, SELFTEST_NOT_POSSIBLE, SELFTEST_NOT_ASKED };
 
 /** One check of one GPU, or of the machine. */
 struct selftest_check {

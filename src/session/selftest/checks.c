@@ -282,15 +282,16 @@ struct selftest_result check_verdict(struct selftest *t, struct selftest_gpu *g,
 {
 	const struct gpu_observation *o = g->seen;
 	struct str says = o ? o->says : (struct str){ 0 };
+	const struct str why = str_split(&says, ';');
 	(void)id;
 	if (!o)
 		return NOT_POSSIBLE(&t->arena, "it was not looked at");
 	if (o->unwell)
-		return FAILED(&t->arena, "'" STR_FMT "', not healthy: " STR_FMT ". If this GPU does work, this is wrong",
-			      STR_ARG(o->health), STR_ARG(str_split(&says, ';')));
+		return FAILED(&t->arena, STR_FMT ", not healthy: " STR_FMT ". If this GPU works, unhang is wrong",
+			      STR_ARG(o->health), STR_ARG(why));
 	if (!o->known)
 		return NOT_POSSIBLE(&t->arena, STR_FMT, STR_ARG(o->unseen.n ? o->unseen : S("not enough of it could be read")));
-	return PASSED(&t->arena, "healthy (" STR_FMT "); run this idle and busy, too", STR_ARG(o->health));
+	return PASSED(&t->arena, "healthy (" STR_FMT "). Run it once idle and once busy", STR_ARG(o->health));
 }
 
 static const struct ring *ring_named(const struct request *r, struct str name)

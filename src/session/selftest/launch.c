@@ -94,6 +94,8 @@ static struct selftest_result did_not_run(const struct launching *l)
 	const struct str why = launch_said(&l->launch, 'E'), step = launch_said(&l->launch, 'S');
 	if (!launch_said(&l->launch, 'L').n)
 		return NOT_POSSIBLE(&l->t->arena, "there is no ROCm runtime (libhsa-runtime64.so.1) here");
+	if (str_is(step, LAUNCH_STARTING))
+		return NOT_POSSIBLE(&l->t->arena, "ROCm does not start here (" STR_FMT "): is there a /dev/kfd?", STR_ARG(why));
 	if (str_is(why, "the runtime does not see this GPU") || str_starts(why, S("unhang was built")))
 		return NOT_POSSIBLE(&l->t->arena, STR_FMT, STR_ARG(why));
 	return FAILED(&l->t->arena, "it stopped while " STR_FMT "%s" STR_FMT, STR_ARG(step), why.n ? ": " : "", STR_ARG(why));
@@ -263,7 +265,7 @@ static struct selftest_result check_fault_core(const struct launching *l, struct
 	const char *state = arena_printf(a, "%s/cores", l->directory).p;
 	_cleanup_printed_ struct printed p = { 0 };
 	if (access(arena_printf(a, "%s/called", l->directory).p, F_OK))
-		return NOT_POSSIBLE(a, "only ROCm 7 hands out GPU cores, up to gfx950");
+		return NOT_POSSIBLE(a, "none came: it takes ROCm 7, and no GPU from gfx11 on");
 	const struct str id = incident_listed(a, state);
 	if (!id.n || !print_begin(&p))
 		return FAILED(a, "unhang core was called, and stored nothing");
@@ -308,9 +310,7 @@ void selftest_launch(struct selftest *t)
 			fault_on(t, g);
 	}
 	if (!o->launch)
-		selftest_add(t, "launch", recorder_what, NULL,
-			     NOT_POSSIBLE(&t->arena, "not asked for: --launch runs tiny kernels"));
+		selftest_add(t, "launch", recorder_what, NULL, NOT_ASKED(&t->arena, "--launch runs tiny kernels"));
 	if (!o->fault)
-		selftest_add(t, "fault", fault_what, NULL,
-			     NOT_POSSIBLE(&t->arena, "not asked for: --fault makes a page fault"));
+		selftest_add(t, "fault", fault_what, NULL, NOT_ASKED(&t->arena, "--fault makes a page fault"));
 }

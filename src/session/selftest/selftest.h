@@ -34,6 +34,7 @@ struct selftest_result {
 };
 #define PASSED(a, ...) ((struct selftest_result){ SELFTEST_PASSED, arena_printf((a), __VA_ARGS__) })
 #define FAILED(a, ...) ((struct selftest_result){ SELFTEST_FAILED, arena_printf((a), __VA_ARGS__) })
+#define NOT_ASKED(a, ...) ((struct selftest_result){ SELFTEST_NOT_ASKED, arena_printf((a), __VA_ARGS__) })
 #define NOT_POSSIBLE(a, ...) ((struct selftest_result){ SELFTEST_NOT_POSSIBLE, arena_printf((a), __VA_ARGS__) })
 
 /** A check of one GPU. */
