@@ -398,11 +398,12 @@ static int gca_read(struct server *s, struct open_file *f, uint64_t at, size_t s
 	struct seat *seat = f->node->seat;
 	const uint32_t *words = seat->facts->gca;
 	struct reg r;
+	const struct bank none = BANK_NONE;
 	uint32_t address = 0, config = 0;
 	if (crooked(at, size))
 		return EINVAL;
 	if (seat_find_register(seat, S("gc"), S("GB_ADDR_CONFIG"), &r, &address))
-		config = emu_register(seat->gpu, &(const struct bank)BANK_NONE, address, 0);
+		config = emu_register(seat->gpu, &none, address, 0);
 	for (; size && at < sizeof(seat->facts->gca); at += 4, size -= 4)
 		put(ret, at / 4 == ADDRESSES ? config : words[at / 4]);
 	(void)s;

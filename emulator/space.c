@@ -158,6 +158,7 @@ void emu_hardware_set(struct emu_gpu *g)
 				emu_register_set(g, &b, "CC_GC_SHADER_ARRAY_CONFIG", field,
 						 value_constant(a, emu_units_off(g, xcc, se, sh)));
 			}
+	const struct bank none = BANK_NONE;
 	const struct value *megabytes = value_constant(a, g->facts.vram_total >> 20);
 	for (size_t i = 0; i < g->ips.len; i++) {
 		const struct ip *ip = &g->ips.data[i];
@@ -165,7 +166,7 @@ void emu_hardware_set(struct emu_gpu *g)
 		for (size_t k = 0; t && k < registers_count(t); k++) {
 			const struct reg r = register_at(t, k);
 			if (str_ends(r.name, S("RCC_CONFIG_MEMSIZE")) && r.kind == REGISTER_MMIO && r.base < ip->nbases)
-				setting_add(g, address_of(ip, &r), &(const struct bank)BANK_NONE, NULL, megabytes);
+				setting_add(g, address_of(ip, &r), &none, NULL, megabytes);
 		}
 	}
 	for (size_t i = before; i < g->settings.len; i++)
