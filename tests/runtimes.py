@@ -192,8 +192,8 @@ def cell(text):
 def report(bench, cases):
     versions, judges = sorted({c.version for c in cases}), list(dict.fromkeys(c.judge for c in cases))
     found, dates = {v: packages(bench, v) for v in versions}, sorted({c.date for c in cases})
-    yield "# What runs with which ROCm\n"
-    yield (f"`make runtimes` wrote this page ({' to '.join(dates[:1] + dates[1:][-1:])}). Do not edit it. No AMD GPU was there: Debian's builds of ROCm, unmodified, ran on emulated machines\n"
+    yield "# Which versions of ROCm were tried, on emulated GPUs\n"
+    yield (f"`make runtimes` wrote this page ({' to '.join(dates[:1] + dates[1:][-1:])}). Do not edit it. This page shows how far ROCm's own software accepts unhang's emulated GPUs, and with which versions\nunhang's recorder was tried. Debian's builds of ROCm, unmodified, ran on emulated machines\n"
            "([SCENARIOS.md](SCENARIOS.md#kfd)). The judges are AMD's tools and tests, `nvtop` and `radeontop`, and our own tests under ROCm's runtime: of the recorder\n"
            "(`recorder_rocm`), llama.cpp (`llama_hip`) and RCCL (`rccl`).\n\n"
            "Kernels are not executed, apart from those that C functions stand for, rocrtst's among them. RCCL's kernels would wait for each other; here they end at\n"

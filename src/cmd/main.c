@@ -84,7 +84,7 @@ static const struct subcommand {
 	{ "This machine", "doctor", cmd_doctor, "check kernel, firmware and settings for known problems" },
 	{ NULL, "capture", cmd_capture, "save all evidence of this machine in one file" },
 	{ NULL, "watch", cmd_watch, "notice, save and explain each incident, for good" },
-	{ NULL, "incidents", cmd_incidents, "show the incidents that watch stored" },
+	{ NULL, "incidents", cmd_incidents, "show the incidents that watch and core stored" },
 	{ NULL, "selftest", cmd_selftest, "check that unhang reads these GPUs rightly" },
 	{ "A job", "run", cmd_run, "run a job; save and explain its failures, and restart it" },
 	{ NULL, "last", cmd_last, "show what a job runs on the GPU, or ran last" },

@@ -4,10 +4,11 @@
 static const struct help_text selftest_help = {
 	.name = "selftest",
 	.usage = "unhang selftest [OPTION...]",
-	.about = "Tests unhang on this machine's GPUs: holds registers, counts, versions, clocks and rings against what the "
-		 "driver tells elsewhere, and lists every file that a look reads, with its time. It only reads, as unhang "
-		 "live does. Run it as root, on a machine where nothing is wrong. It writes one file to send, without names "
-		 "of people and machines.",
+	.about =
+		"Tests unhang on this machine's GPUs: holds registers, counts, versions, clocks and rings against what the "
+		"driver tells elsewhere, and lists every file that a look reads, with its time. Without --launch and --fault "
+		"it only reads. Run it as root, on a machine where nothing is wrong. It writes one file to send, without names "
+		"of people and machines.",
 	.status = "exit status: 0 no check failed, 1 at least one failed, 2 nothing could be checked, or the file could not "
 		  "be written",
 };
