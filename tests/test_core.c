@@ -160,13 +160,52 @@ static void streams_keep_waves_and_code(void **state)
 			for (unsigned how = 0; how < 4; how++) {
 				struct uh_error *err;
 				size_t code;
-				_cleanup_map_ struct map file = light_make(text_str(&core), step, how & 1, how & 2, &err);
+				_cleanup_map_ struct map file =
+					light_make(text_str(&core), step, how & 1, how & 2, LIGHT_CHECK_ROOMS, &err);
 				assert_null(err);
 				assert_int_equal(waves_in(k, (struct str){ file.p, file.size }, &code), 2);
 				assert_int_equal(code, 2);
 			}
 		text_free(&core);
 	}
+	know_free(k);
+}
+
+/** Whether a core says that it lacks something. */
+static bool light_says(struct str bytes, const char *what)
+{
+	struct core c = { 0 };
+	const struct file f = file_memory(S("light"), bytes);
+	assert_null(core_add(&c, &f));
+	const bool says = str_find(text_str(&c.problems), str_z(what)) >= 0;
+	core_free(&c);
+	return says;
+}
+
+/** Others may fill the disk at any time: what was kept until then is a core that says so. */
+static void a_disk_that_fills_up_ends_the_core(void **state)
+{
+	enum { PIECES_MOST = 100 };
+	struct know *k = knowledge();
+	struct text core = { 0 };
+	(void)state;
+	load("gfx942", &core);
+	for (unsigned how = 0; how < 4; how++) {
+		unsigned rooms = 0;
+		for (bool full = true; full && rooms < PIECES_MOST; rooms++) {
+			struct uh_error *err;
+			size_t code;
+			_cleanup_map_ struct map file = light_make(text_str(&core), 1000, how & 1, how & 2, rooms, &err);
+			const struct str kept = { file.p, file.size };
+			assert_null(err);
+			full = light_says(kept, "no room");
+			assert_false(full && light_says(kept, "ended early"));
+			const size_t waves = waves_in(k, kept, &code);
+			assert_true(full ? rooms || !waves : waves == 2);
+		}
+		assert_in_range(rooms, 2, PIECES_MOST - 1);
+	}
+	text_free(&core);
 	know_free(k);
 }
 
@@ -177,6 +216,7 @@ int main(void)
 		cmocka_unit_test(cores_cut_or_changed_at_any_byte_harm_nobody),
 		cmocka_unit_test(streams_cut_or_changed_at_any_byte_harm_nobody),
 		cmocka_unit_test(streams_keep_waves_and_code),
+		cmocka_unit_test(a_disk_that_fills_up_ends_the_core),
 	};
 	return cmocka_run_group_tests_name("GPU cores", tests, NULL, NULL);
 }

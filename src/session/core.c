@@ -41,6 +41,7 @@ enum {
 	LOOK_MS = 200,
 	KILL_MS = 200,
 	SHARE = 8,       // of the room that is left on the disk: at most one of so many parts
+	LEAVE = 2,       // of it: one of so many parts stays, however many handlers write at once
 	LEAST = 1 << 20, // bytes, without which a core says little
 	LIGHT_MB = 64,   // of a light core, unless the options say otherwise
 	ANCESTORS_MOST = 64,
@@ -58,13 +59,26 @@ struct core_job {
 struct core_taking {
 	const struct core_job *job;
 	struct light_options light;
-	int memory; // /proc/PID/mem; -1: it may not be read
-	int watch;  // to the one that watches
+	int memory;     // /proc/PID/mem; -1: it may not be read
+	int watch;      // to the one that watches
+	uint64_t leave; // bytes that stay free on the disk
 };
 
 static ssize_t read_process(void *ctx, uint64_t address, void *to, size_t size)
 {
 	return pread(((const struct core_taking *)ctx)->memory, to, size, (off_t)address);
+}
+
+static uint64_t core_disk_free(int fd)
+{
+	struct statvfs fs;
+	return fstatvfs(fd, &fs) ? 0 : (uint64_t)fs.f_bavail * fs.f_frsize;
+}
+
+static bool core_room(void *ctx, size_t bytes)
+{
+	const struct core_taking *t = ctx;
+	return core_disk_free(t->light.fd) >= t->leave + bytes;
 }
 
 /** The one that watches reads the rest of the stream, so that its writer need not wait. */
@@ -120,10 +134,8 @@ static int core_open_memory(int64_t pid)
 }
 
 /** At most what the options say, and a share of what is left: others need the disk, too. */
-static uint64_t core_most(const struct core_job *j, const struct watch_settings *s, int fd)
+static uint64_t core_most(const struct core_job *j, const struct watch_settings *s, uint64_t share)
 {
-	struct statvfs fs;
-	const uint64_t share = fstatvfs(fd, &fs) ? 0 : (uint64_t)fs.f_bavail * fs.f_frsize / SHARE;
 	const uint64_t usual = j->o->all ? (uint64_t)s->keep_megabytes : LIGHT_MB;
 	const uint64_t most = (j->o->megabytes ? j->o->megabytes : usual) << 20;
 	return share < most ? share : most;
@@ -149,8 +161,10 @@ static struct uh_error *core_take(const struct core_job *j, const struct watch_s
 	const bool waits = core_of_ancestor(j->pid);
 	_cleanup_close_ int memory = waits ? core_open_memory(j->pid) : -1;
 	t.memory = memory;
+	const uint64_t left = core_disk_free(file);
+	t.leave = left / LEAVE;
 	t.light = (struct light_options){ .fd = file,
-					  .most = core_most(j, s, file),
+					  .most = core_most(j, s, left / SHARE),
 					  .deadline = now_ms() + MEMORY_MS,
 					  .all = j->o->all,
 					  .lacks = waits ? 0 : LIGHT_GONE,
@@ -158,6 +172,7 @@ static struct uh_error *core_take(const struct core_job *j, const struct watch_s
 					  .program = program,
 					  .command = core_command(j->pid, command, sizeof(command)),
 					  .read = memory < 0 ? NULL : read_process,
+					  .room = core_room,
 					  .enough = take_leave,
 					  .ctx = &t };
 	if (t.light.most < LEAST)

@@ -50,6 +50,13 @@ void light_free(struct light *l)
 
 bool light_wants_more(const struct light *l) { return l->wants; }
 
+bool light_room(struct light *l, size_t bytes)
+{
+	const bool room = !l->o->room || l->o->room(l->o->ctx, bytes);
+	l->lacks |= room ? 0 : LIGHT_ROOM;
+	return room;
+}
+
 bool light_write(struct light *l, struct str bytes, uint64_t at)
 {
 	size_t done = 0;
@@ -161,7 +168,9 @@ static bool light_keep(struct light *l, const struct light_part *p, struct str b
 	const uint64_t from = begin > at ? begin : at, to = end < at + bytes.n ? end : at + bytes.n;
 	if (!p->to || from >= to)
 		return true;
-	return light_write(l, str_cut(str_from(bytes, (size_t)(from - at)), (size_t)(to - from)), p->to + (from - begin));
+	l->wants = light_room(l, (size_t)(to - from));
+	return !l->wants ||
+	       light_write(l, str_cut(str_from(bytes, (size_t)(from - at)), (size_t)(to - from)), p->to + (from - begin));
 }
 
 static struct uh_error *light_pass(struct light *l, struct str bytes)
@@ -170,10 +179,11 @@ static struct uh_error *light_pass(struct light *l, struct str bytes)
 	while (l->from < l->parts.len &&
 	       (!l->parts.data[l->from].to || l->parts.data[l->from].begin + l->parts.data[l->from].kept <= l->passed))
 		l->from++;
-	for (size_t i = l->from; i < l->parts.len && !err && l->parts.data[i].begin - l->gap < l->passed + bytes.n; i++)
+	for (size_t i = l->from; i < l->parts.len && !err && l->wants && l->parts.data[i].begin - l->gap < l->passed + bytes.n;
+	     i++)
 		if (!light_keep(l, &l->parts.data[i], bytes))
 			err = uh_error_os(errno, "the core cannot be written");
-	l->passed += bytes.n;
+	l->passed += l->wants ? bytes.n : 0;
 	return err;
 }
 
@@ -192,7 +202,7 @@ struct uh_error *light_take(struct light *l, struct str bytes)
 		if (l->whole)
 			err = head_take(l);
 	}
-	return err || !bytes.n ? err : light_pass(l, bytes);
+	return err || !bytes.n || !l->wants ? err : light_pass(l, bytes);
 }
 
 // --- the end ---
@@ -263,7 +273,7 @@ struct uh_error *light_end(struct light *l)
 		return uh_error_new("the stream ended before its headers did");
 	const unsigned shift = light_shift(l);
 	for (size_t i = 0; i < l->parts.len; i++)
-		if (l->parts.data[i].to && part_came(l, &l->parts.data[i], shift) < l->parts.data[i].kept)
+		if (l->wants && l->parts.data[i].to && part_came(l, &l->parts.data[i], shift) < l->parts.data[i].kept)
 			l->lacks |= LIGHT_STREAM;
 	const struct str notes = light_notes(l);
 	const uint64_t n = l->pieces.len + l->parts.len + 1, notes_at = sizeof(Elf64_Ehdr) + n * sizeof(Elf64_Phdr);

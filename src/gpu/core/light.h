@@ -18,6 +18,8 @@ struct light_options {
 	struct str program, command;
 	/** Memory of the process, as pread(); NULL: it may not be read. */
 	ssize_t (*read)(void *ctx, uint64_t address, void *to, size_t size);
+	/** Whether the disk has room for so many bytes more: others may have taken it meanwhile. NULL: it has. */
+	bool (*room)(void *ctx, size_t bytes);
 	/** The rest of the stream does not matter; much may still be read of the process and be written. */
 	void (*enough)(void *ctx);
 	void *ctx;

@@ -41,6 +41,8 @@ struct light {
 	char room[LIGHT_BUFFER];
 };
 
+/** Whether the disk has room for them; if not, it is noted. */
+bool light_room(struct light *l, size_t bytes);
 /** All of them. false: there is no room, see errno. */
 bool light_write(struct light *l, struct str bytes, uint64_t at);
 /** Whether the process gives what is needed; if not, the stream has to. */

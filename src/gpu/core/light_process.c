@@ -63,7 +63,7 @@ static void copy(struct light *l, uint64_t at, uint64_t end)
 			at = (at / LIGHT_PAGE + 1) * LIGHT_PAGE;
 			continue;
 		}
-		if (l->at + (uint64_t)n > l->most || (!p && l->pieces.len == LIGHT_PIECES_MOST) ||
+		if (l->at + (uint64_t)n > l->most || !light_room(l, (size_t)n) || (!p && l->pieces.len == LIGHT_PIECES_MOST) ||
 		    !light_write(l, (struct str){ l->room, (size_t)n }, l->at)) {
 			l->lacks |= LIGHT_ROOM;
 			return;
