@@ -72,6 +72,10 @@ def memory_of(path):
     return [(h[3], data[h[2]:h[2] + h[5]]) for h in headers if h[0] == 1 and h[5]]
 
 
+def modes_below(path):
+    return {oct(p.stat().st_mode & 0o777) for p in path.rglob("*")}
+
+
 def test_kept(t, jobs, code):
     for gfx in PARTS:
         for reason, title in REASONS.items():
@@ -163,6 +167,10 @@ def test_trouble(t, jobs, code, fail_write):
         whole = [i for i in found if (state / "incidents" / i["id"] / "diagnosis.json").exists()]
         t.ok(run.returncode == -signal.SIGKILL and found == whole and not (found and cut <= 400),
              f"a program that is killed behind {cut} bytes leaves an incident that is whole, or none", found)
+    state = jobs.place("umask")
+    jobs.run(pair, handler=f"umask 0777; {binary} core --state-dir {state} %p")
+    t.same((len(jobs.incidents(state)), modes_below(state)), (1, {"0o700", "0o600"} if os.geteuid() else {"0o750", "0o640"}),
+           "a umask of the program's does not matter")
     begun = jobs.place("begun")
     left = begun / "incidents" / ("0" * 16)
     left.mkdir(parents=True)
@@ -189,6 +197,7 @@ def test_user(t, jobs, code):
     run, _ = jobs.run(pair, handler=f"{jobs.unhang.binary} core %p", user=NOBODY, HOME=str(home), XDG_STATE_HOME=str(home / "s"))
     listed = subprocess.run([jobs.unhang.binary, "incidents", "--json"], capture_output=True, user=NOBODY, group=NOBODY, extra_groups=[],
                             env={**jobs.unhang.environment, "HOME": str(home), "XDG_STATE_HOME": str(home / "s")})
+    t.same(modes_below(home / "s"), {"0o700", "0o600"}, "nobody else may read it")
     own = [i for i in json.loads(listed.stdout or b'{"incidents": []}')["incidents"] if i["origin"] == "core"]
     place = home / "s" / "unhang" / "incidents"
     shut, _ = jobs.run(pair, handler=f"{jobs.unhang.binary} core --state-dir {home / 'shut'} %p", user=NOBODY, HOME=str(home), CORE_JOB_CLOSED="1")

@@ -156,6 +156,8 @@ static struct uh_error *save_save(int dir, const char *path, struct str bytes, m
 		how == SAVE_OVER ? openat(p.dir, p.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
 	if (how == SAVE_OVER && (like < 0 || fstat(like, &st)))
 		return uh_error_os(errno, "%s", path);
+	if (how == SAVE_SHARED && !fstat(p.dir, &st))
+		mode &= st.st_mode;
 	const struct save_way way = { how, how == SAVE_OVER ? st.st_mode & 07777 : mode, like };
 	if (!write_unfinished(&p, bytes, &way, unfinished))
 		return uh_error_os(errno, "%s", path);

@@ -22,7 +22,7 @@ struct uh_error *save_new_file(int dir, const char *path, struct str bytes, mode
 bool save_name(int dir, const char *unfinished, int to, const char *name);
 /** As save_file() for a file that exists: mode, owner and extended attributes (SELinux label, ACL) stay. */
 struct uh_error *save_over(int dir, const char *path, struct str bytes);
-/** As save_file(), for those who may read its directory: the file gets the group of it. */
+/** As save_file(), for those who may read its directory: the file gets the group of it, and of @mode what the directory allows. */
 struct uh_error *save_shared(int dir, const char *path, struct str bytes, mode_t mode);
 /** Gives what is open to the group `unhang`, where there is one and this is root, and sets its mode. */
 void save_give(int fd, mode_t mode);

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
@@ -278,13 +279,24 @@ static void core_tell(const struct stored *i, const struct uh_error *err)
 	voice_close(&voice);
 }
 
+/** The file of the core, for those who may read its directory. */
+static int core_create(int directory)
+{
+	struct stat st;
+	const int fd = openat(directory, STORE_CORE, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd >= 0 && !fstat(directory, &st)) {
+		(void)!fchown(fd, (uid_t)-1, st.st_gid);
+		fchmod(fd, 0640 & st.st_mode);
+	}
+	return fd;
+}
+
 /** All that is kept of one core. The record comes last, and the directory goes where there is none. */
 static struct uh_error *core_keep(const struct core_job *j, const struct watch_settings *s, struct stored *i, int fd,
 				  struct arena *a)
 {
 	_cleanup_close_ int directory = store_begin(s->state_dir, i->id);
-	_cleanup_close_ int file =
-		directory < 0 ? -1 : openat(directory, STORE_CORE, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0640);
+	_cleanup_close_ int file = directory < 0 ? -1 : core_create(directory);
 	const char *path = store_path(a, s->state_dir, i->id);
 	struct uh_error *err = file < 0 ? uh_error_os(errno, "%s", path) : core_take(j, s, i->job, file, fd);
 	(void)!write(fd, "", 1); // if it failed, nobody has said so yet
@@ -403,6 +415,7 @@ void uh_core(const struct uh_core_options *o)
 	fcntl(STDIN_FILENO, F_SETPIPE_SZ, CHUNK);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); // a limit of the job's
+	umask(geteuid() ? 0077 : 0022);
 	if (map_shared(&shared, sizeof(*w.taken))) {
 		w.taken = shared.p;
 		w.free = !child_start(CHILD_CORE_KEEP, core_work, &(struct core_job){ o, o->pid, w.taken }, &w.keeper);

@@ -15,7 +15,10 @@
 #include "store/record.h"
 
 #define INCIDENTS "incidents"
-enum { FILE_MOST = 64 << 10, DIRECTORY_MODE = 0750, FILE_MODE = 0640 };
+enum { FILE_MOST = 64 << 10, FILE_MODE = 0640 };
+
+/** Those of the machine are for a group, too; a user's own are for nobody else, and their files get no more than their directory has. */
+static mode_t store_directory_mode(void) { return geteuid() ? 0700 : 0750; }
 
 const char *store_path(struct arena *a, const char *directory, struct str id)
 {
@@ -35,7 +38,7 @@ void store_give(const char *directory)
 	const char *all = arena_printf(&a, "%s/" INCIDENTS, directory).p;
 	_cleanup_close_ int fd = open(all, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd >= 0)
-		save_give(fd, DIRECTORY_MODE);
+		save_give(fd, store_directory_mode());
 }
 
 /** The directory of all incidents, for the group; then that of one, which is for the same. */
@@ -45,11 +48,11 @@ static bool store_make_for(const char *directory, const char *all, const char *p
 	// Updates of the knowledge lie beside the incidents, and are for everybody.
 	if (mkdir(directory, 0755) && errno != EEXIST)
 		return false;
-	if (!mkdir(all, DIRECTORY_MODE))
+	if (!mkdir(all, store_directory_mode()))
 		store_give(directory);
 	else if (errno != EEXIST)
 		return false;
-	if (mkdir(path, DIRECTORY_MODE))
+	if (mkdir(path, store_directory_mode()))
 		return errno == EEXIST;
 	if (!stat(all, &st))
 		(void)!chown(path, (uid_t)-1, st.st_gid);
