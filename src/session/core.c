@@ -407,8 +407,22 @@ static void core_watch_until_end(struct core_watch *w)
 	}
 }
 
+/** The output is the job's: who waits for its end must not wait for this, and whatever fails here is not the job's to say. */
+static void core_leave_output(void)
+{
+	const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	close_between(STDOUT_FILENO, STDERR_FILENO);
+	if (null > STDERR_FILENO) {
+		dup2(null, STDOUT_FILENO);
+		dup2(null, STDERR_FILENO);
+		close(null);
+	}
+	hold_descriptors();
+}
+
 void uh_core(const struct uh_core_options *o)
 {
+	core_leave_output();
 	_cleanup_map_ struct map shared = { 0 };
 	_cleanup_free_ char *room = mem_alloc(CHUNK);
 	struct core_watch w = { .keeper.fd = -1, .pid = o->pid, .free = true, .room = room };
