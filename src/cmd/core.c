@@ -4,7 +4,7 @@
 
 #include "cmd/cmd.h"
 
-enum { MEGABYTES_MOST = 1 << 20 };
+enum { MEGABYTES_MOST = 1 << 20, PID_MOST = 1 << 22 };
 
 static const struct help_text core_help = {
 	.name = "core",
@@ -17,6 +17,12 @@ static const struct help_text core_help = {
 	.status = "exit status: 0 always, but 2 if there is a mistake in the arguments",
 };
 
+/** A decimal number that a process can have. */
+static bool core_pid(const char *text, int64_t *ret)
+{
+	return !text[strspn(text, "0123456789")] && str_number(str_z(text), ret) && *ret > 0 && *ret <= PID_MOST;
+}
+
 int cmd_core(int argc, char **argv)
 {
 	struct uh_core_options o = { 0 };
@@ -28,7 +34,7 @@ int cmd_core(int argc, char **argv)
 		  TO_TEXT(&o.state_dir) },
 	};
 	options_parse(&core_help, ROWS(rows), NO_ROWS, argc, argv);
-	if (argc - optind != 1 || !str_number(str_z(argv[optind]), &o.pid) || o.pid <= 0)
+	if (argc - optind != 1 || !core_pid(argv[optind], &o.pid))
 		return refuse("unhang core needs the number of the process: in HSA_COREDUMP_PATTERN, write %%p");
 	if (isatty(STDIN_FILENO))
 		return refuse("unhang core reads a GPU core from a pipe; see unhang core --help");
