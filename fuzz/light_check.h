@@ -13,6 +13,8 @@
 
 enum { LIGHT_CHECK_ROOMS = 1 << 30 };
 
+static size_t light_check_reads; // of the process, by all
+
 struct light_check {
 	struct core memory;
 	unsigned rooms; // how often the disk has room
@@ -23,6 +25,7 @@ static inline ssize_t light_check_read(void *ctx, uint64_t address, void *to, si
 {
 	enum { STEP = 16 };
 	bool any = false;
+	light_check_reads++;
 	for (size_t at = 0; at < size; at += STEP) {
 		const size_t n = size - at < STEP ? size - at : STEP;
 		const bool there = core_read(&((struct light_check *)ctx)->memory, address + at, (char *)to + at, n);
@@ -54,7 +57,7 @@ static inline struct map light_make(struct str bytes, size_t step, bool reads, b
 	core_ready(&check.memory);
 	const struct light_options o = { .fd = fd,
 					 .most = MOST,
-					 .deadline = now_ms() + LONG_MS,
+					 .milliseconds = LONG_MS,
 					 .all = all,
 					 .pid = 4242,
 					 .program = S("train"),

@@ -182,6 +182,37 @@ static bool light_says(struct str bytes, const char *what)
 	return says;
 }
 
+/** Sizes in the note may be any: what is not there ends a range, and is not looked for page by page. */
+static void a_ring_that_is_not_there_takes_no_time(void **state)
+{
+	enum { SIZE_BEHIND = 48 - 8, READS_MOST = 1000 };
+	const uint64_t nowhere = 0x600000000000, size = 0xfffff000;
+	struct know *k = knowledge();
+	struct text core = { 0 };
+	struct core_note note = { 0 };
+	struct core c = { 0 };
+	struct uh_error *err;
+	size_t code;
+	(void)state;
+	load("gfx942", &core);
+	const struct file f = file_memory(S("core"), text_str(&core));
+	assert_null(core_add(&c, &f));
+	assert_null(core_note_parse(&c.arena, c.gpu_note, c.gpu_note_at, &note));
+	const ssize_t in = str_find(c.gpu_note, (struct str){ (const char *)&note.queues[0].ring, 8 });
+	assert_true(in > 0);
+	const size_t at = (size_t)c.gpu_note_at + (size_t)in;
+	memcpy(core.p + at, &nowhere, 8);
+	memcpy(core.p + at + SIZE_BEHIND, &size, 4);
+	core_free(&c);
+	light_check_reads = 0;
+	_cleanup_map_ struct map file = light_make(text_str(&core), core.n, true, false, LIGHT_CHECK_ROOMS, &err);
+	assert_null(err);
+	assert_in_range(light_check_reads, 1, READS_MOST);
+	assert_int_equal(waves_in(k, (struct str){ file.p, file.size }, &code), 2);
+	text_free(&core);
+	know_free(k);
+}
+
 /** Others may fill the disk at any time: what was kept until then is a core that says so. */
 static void a_disk_that_fills_up_ends_the_core(void **state)
 {
@@ -216,6 +247,7 @@ int main(void)
 		cmocka_unit_test(cores_cut_or_changed_at_any_byte_harm_nobody),
 		cmocka_unit_test(streams_cut_or_changed_at_any_byte_harm_nobody),
 		cmocka_unit_test(streams_keep_waves_and_code),
+		cmocka_unit_test(a_ring_that_is_not_there_takes_no_time),
 		cmocka_unit_test(a_disk_that_fills_up_ends_the_core),
 	};
 	return cmocka_run_group_tests_name("GPU cores", tests, NULL, NULL);

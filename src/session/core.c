@@ -33,7 +33,7 @@
 
 enum {
 	CHUNK = 1 << 20,
-	MEMORY_MS = 10000,  // for the memory of the process
+	MEMORY_MS = 5000,   // for the memory of the process: less than STALL_MS, so that what was read by then is kept
 	EXPLAIN_MS = 30000, // for the explanation
 	STALL_MS = 10000,   // bytes wait, and nobody takes them
 	END_MS = 45000,     // from the end of the stream to the end of all
@@ -166,7 +166,7 @@ static struct uh_error *core_take(const struct core_job *j, const struct watch_s
 	t.leave = left / LEAVE;
 	t.light = (struct light_options){ .fd = file,
 					  .most = core_most(j, s, left / SHARE),
-					  .deadline = now_ms() + MEMORY_MS,
+					  .milliseconds = MEMORY_MS,
 					  .all = j->o->all,
 					  .lacks = waits ? 0 : LIGHT_GONE,
 					  .pid = j->pid,

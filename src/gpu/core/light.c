@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/child.h"
 #include "base/cleanup.h"
 #include "gpu/core/light_parts.h"
 
@@ -148,6 +149,7 @@ static struct uh_error *head_take(struct light *l)
 			      l->core.gpu_note.n;
 	l->begins = l->at = (head + LIGHT_PAGE - 1) / LIGHT_PAGE * LIGHT_PAGE;
 	l->most = l->begins + l->o->most;
+	l->deadline = now_ms() + l->o->milliseconds;
 	light_process_try(l);
 	const bool unread = l->lacks & (LIGHT_MEMORY | LIGHT_GONE);
 	l->wants = l->o->all || unread || l->lacks & LIGHT_CODE;

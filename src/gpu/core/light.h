@@ -11,7 +11,7 @@
 struct light_options {
 	int fd;           // the file, which is empty
 	uint64_t most;    // bytes of memory that it may hold
-	int64_t deadline; // of now_ms(), for the process's memory
+	int milliseconds; // for the process's memory
 	bool all;         // keep everything that the stream has
 	uint32_t lacks;   // what is known to be missing: enum light_lacks
 	int64_t pid;

@@ -36,6 +36,7 @@ struct light {
 	unsigned gap;                 // between the notes and the first segment, by the headers
 	uint64_t passed;              // bytes of the stream
 	uint64_t begins, at, most;    // in the file: where memory begins, its end, its limit
+	int64_t deadline;             // of now_ms(), for the process's memory
 	uint32_t lacks;
 	bool whole, wants, reads_code; // whole: the head is complete; wants: more of the stream
 	char room[LIGHT_BUFFER];

@@ -14,11 +14,12 @@ enum {
 	ARGUMENTS_MOST = 64 << 10,
 	ARGUMENTS_UNKNOWN = 256,
 	SIGNAL = 64,
+	RING_MOST = 16 << 20, // the runtime's largest has 8 MB
 };
 
 static bool late(struct light *l)
 {
-	if (now_ms() >= l->o->deadline)
+	if (now_ms() >= l->deadline)
 		l->lacks |= LIGHT_TIME;
 	return l->lacks & LIGHT_TIME;
 }
@@ -30,7 +31,7 @@ static ssize_t read_some(const struct light *l, uint64_t at, void *to, size_t si
 
 static bool get(void *ctx, uint64_t address, void *to, size_t size)
 {
-	return read_some(ctx, address, to, size) == (ssize_t)size;
+	return !late(ctx) && read_some(ctx, address, to, size) == (ssize_t)size;
 }
 
 /** What is not written yet of [*at, end): *at moves behind what is. Returns where the next piece begins. */
@@ -50,8 +51,9 @@ static uint64_t gap_at(const struct light *l, uint64_t *at, uint64_t end)
 	return end;
 }
 
-/** Copies what can be read; a page that cannot ends the piece, and the next begins behind it. */
-static void copy(struct light *l, uint64_t at, uint64_t end)
+/** Copies what can be read, up to the first page that cannot: a size in a note may be any, and to try each page of it would take long. false:
+ * there was such a page, or there is no more time or room. */
+static bool copy(struct light *l, uint64_t at, uint64_t end)
 {
 	struct light_piece *p = NULL;
 	while (at < end && !late(l)) {
@@ -59,14 +61,12 @@ static void copy(struct light *l, uint64_t at, uint64_t end)
 		const ssize_t n = read_some(l, at, l->room, wanted);
 		if (n <= 0) {
 			l->lacks |= l->reads_code ? LIGHT_CODE : 0;
-			p = NULL;
-			at = (at / LIGHT_PAGE + 1) * LIGHT_PAGE;
-			continue;
+			return false;
 		}
 		if (l->at + (uint64_t)n > l->most || !light_room(l, (size_t)n) || (!p && l->pieces.len == LIGHT_PIECES_MOST) ||
 		    !light_write(l, (struct str){ l->room, (size_t)n }, l->at)) {
 			l->lacks |= LIGHT_ROOM;
-			return;
+			return false;
 		}
 		if (!p) {
 			vec_push(&l->pieces, ((struct light_piece){ .address = at, .offset = l->at }));
@@ -76,6 +76,7 @@ static void copy(struct light *l, uint64_t at, uint64_t end)
 		l->at += (uint64_t)n;
 		at += (uint64_t)n;
 	}
+	return at >= end;
 }
 
 /** Whole pages: what lies beside it may matter, too. */
@@ -85,11 +86,9 @@ static void light_add(struct light *l, uint64_t address, uint64_t size)
 	if (!l->o->read || !address || !size || size > INT64_MAX - LIGHT_PAGE || address > INT64_MAX - LIGHT_PAGE - size)
 		return;
 	const uint64_t end = (address + size + LIGHT_PAGE - 1) / LIGHT_PAGE * LIGHT_PAGE;
-	while (at < end && !late(l) && !(l->lacks & LIGHT_ROOM)) {
+	for (bool good = !(l->lacks & LIGHT_ROOM); good && at < end;) {
 		const uint64_t until = gap_at(l, &at, end);
-		if (at >= end)
-			return;
-		copy(l, at, until);
+		good = at >= end || copy(l, at, until);
 		at = until;
 	}
 }
@@ -196,8 +195,9 @@ static void packet_add(struct light *l, const char *p)
 static void queue_add(struct light *l, const struct queue *q)
 {
 	char r[8], w[8], p[AQL_PACKET];
-	const uint64_t slots = q->type == QUEUE_AQL ? q->ring_size / AQL_PACKET : 0;
-	light_add(l, q->ring, q->ring_size);
+	const uint64_t ring = q->ring_size < RING_MOST ? q->ring_size : RING_MOST;
+	const uint64_t slots = q->type == QUEUE_AQL ? ring / AQL_PACKET : 0;
+	light_add(l, q->ring, ring);
 	light_add(l, q->read_address, sizeof(r));
 	light_add(l, q->write_address, sizeof(w));
 	if (!slots || !get(l, q->read_address, r, sizeof(r)) || !get(l, q->write_address, w, sizeof(w)))
