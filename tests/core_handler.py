@@ -18,6 +18,7 @@ from cores import Agent, Core, Memory, Object, Packet, Queue, Wave
 PARTS = ("gfx90a", "gfx942", "gfx950")
 REASONS = {"memory_violation": "copy_rows", "assert_trap": "assertion", "illegal_instruction": "instruction"}
 NOBODY = 65534
+NO_PROCESS = 1 << 22  # the kernel gives out none so large
 OUTPUT = (b"before\n", b"Memory access fault by GPU node-1\n")
 CODE, VRAM = 0x7f0000200000, 0x7e0000000000
 
@@ -108,7 +109,11 @@ def test_stream_alone(t, jobs, code):
     other.wait()
     found = jobs.incidents(state)
     text = jobs.unhang.run("incidents", "--state-dir", state, found[0]["id"]).stdout.decode() if found else ""
-    t.ok(run.returncode == -signal.SIGABRT and "had ended before unhang core could read" in " ".join(text.split()), "of a process that is not its own it reads nothing, and says so", text)
+    t.ok(run.returncode == -signal.SIGABRT and "is not the one that waits for unhang core" in " ".join(text.split()), "of a process that is not its own it reads nothing, and says so", text)
+    ended = jobs.place("ended")
+    jobs.run(pair, handler=f"{jobs.unhang.binary} core --state-dir {ended} {NO_PROCESS}")
+    text = jobs.unhang.run("incidents", "--state-dir", ended, jobs.incidents(ended)[0]["id"]).stdout.decode()
+    t.ok("had ended before unhang core could read" in " ".join(text.split()), "nor of one that has ended", text)
     core = state / "incidents" / found[0]["id"] / "gpucore"
     kept = dict(memory_of(core))
     rings = [a for a, _ in memory_of(pair[0]) if a == cores.RINGS]

@@ -182,34 +182,50 @@ static bool light_says(struct str bytes, const char *what)
 	return says;
 }
 
-/** Sizes in the note may be any: what is not there ends a range, and is not looked for page by page. */
-static void a_ring_that_is_not_there_takes_no_time(void **state)
+/** A light core of the seed, in whose note something else stands at a number of 8 bytes, and @more behind it. */
+static struct map light_of_changed(uint64_t (*number)(const struct core_note *n), uint64_t to, size_t behind, uint32_t more)
 {
-	enum { SIZE_BEHIND = 48 - 8, READS_MOST = 1000 };
-	const uint64_t nowhere = 0x600000000000, size = 0xfffff000;
-	struct know *k = knowledge();
 	struct text core = { 0 };
 	struct core_note note = { 0 };
 	struct core c = { 0 };
 	struct uh_error *err;
-	size_t code;
-	(void)state;
 	load("gfx942", &core);
 	const struct file f = file_memory(S("core"), text_str(&core));
 	assert_null(core_add(&c, &f));
 	assert_null(core_note_parse(&c.arena, c.gpu_note, c.gpu_note_at, &note));
-	const ssize_t in = str_find(c.gpu_note, (struct str){ (const char *)&note.queues[0].ring, 8 });
+	const uint64_t was = number(&note);
+	const ssize_t in = str_find(c.gpu_note, (struct str){ (const char *)&was, sizeof(was) });
 	assert_true(in > 0);
-	const size_t at = (size_t)c.gpu_note_at + (size_t)in;
-	memcpy(core.p + at, &nowhere, 8);
-	memcpy(core.p + at + SIZE_BEHIND, &size, 4);
-	core_free(&c);
+	char *at = core.p + c.gpu_note_at + in;
+	memcpy(at, &to, sizeof(to));
+	if (behind)
+		memcpy(at + behind, &more, sizeof(more));
 	light_check_reads = 0;
-	_cleanup_map_ struct map file = light_make(text_str(&core), core.n, true, false, LIGHT_CHECK_ROOMS, &err);
+	struct map file = light_make(text_str(&core), core.n, true, false, LIGHT_CHECK_ROOMS, &err);
 	assert_null(err);
-	assert_in_range(light_check_reads, 1, READS_MOST);
-	assert_int_equal(waves_in(k, (struct str){ file.p, file.size }, &code), 2);
+	core_free(&c);
 	text_free(&core);
+	return file;
+}
+
+static uint64_t ring_of(const struct core_note *n) { return n->queues[0].ring; }
+static uint64_t list_of(const struct core_note *n) { return n->r_debug; }
+
+/** Numbers in the note may be any: what is not there ends a range, and is not looked for page by page. */
+static void addresses_that_are_not_there_take_no_time(void **state)
+{
+	enum { SIZE_BEHIND = 48 - 8, READS_MOST = 1000 };
+	const uint64_t nowhere = 0x600000000000;
+	struct know *k = knowledge();
+	size_t code;
+	(void)state;
+	_cleanup_map_ struct map ring = light_of_changed(ring_of, nowhere, SIZE_BEHIND, 0xfffff000);
+	assert_in_range(light_check_reads, 1, READS_MOST);
+	assert_int_equal(waves_in(k, (struct str){ ring.p, ring.size }, &code), 2);
+	_cleanup_map_ struct map list = light_of_changed(list_of, nowhere, 0, 0);
+	const struct str kept = { list.p, list.size };
+	assert_true(light_says(kept, "that its process does not have") && !light_says(kept, "allowed"));
+	assert_int_equal(waves_in(k, kept, &code), 2);
 	know_free(k);
 }
 
@@ -247,7 +263,7 @@ int main(void)
 		cmocka_unit_test(cores_cut_or_changed_at_any_byte_harm_nobody),
 		cmocka_unit_test(streams_cut_or_changed_at_any_byte_harm_nobody),
 		cmocka_unit_test(streams_keep_waves_and_code),
-		cmocka_unit_test(a_ring_that_is_not_there_takes_no_time),
+		cmocka_unit_test(addresses_that_are_not_there_take_no_time),
 		cmocka_unit_test(a_disk_that_fills_up_ends_the_core),
 	};
 	return cmocka_run_group_tests_name("GPU cores", tests, NULL, NULL);

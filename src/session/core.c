@@ -125,13 +125,20 @@ static bool core_of_ancestor(int64_t wanted)
 	return pid == wanted && pid > 0;
 }
 
-/** The memory of the process that waits, which must be this user's; -1: it may not be read. */
-static int core_open_memory(int64_t pid)
+static bool core_gone(int64_t pid) { return kill((pid_t)pid, 0) && errno == ESRCH; }
+
+/** The memory of the process that waits, which must be this user's. Returns what is lacking if it may not be read. */
+static uint32_t core_open_memory(int64_t pid, int *ret)
 {
 	char path[40];
 	uid_t owner;
 	snprintf(path, sizeof(path), "/proc/%lld/mem", (long long)pid);
-	return process_owner(pid, &owner) && owner == geteuid() ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	if (core_gone(pid))
+		return LIGHT_GONE;
+	if (!core_of_ancestor(pid) || !process_owner(pid, &owner) || owner != geteuid())
+		return LIGHT_OTHER;
+	*ret = open(path, O_RDONLY | O_CLOEXEC);
+	return *ret < 0 ? LIGHT_MEMORY : 0;
 }
 
 /** At most what the options say, and a share of what is left: others need the disk, too. */
@@ -159,8 +166,8 @@ static struct uh_error *core_take(const struct core_job *j, const struct watch_s
 	_cleanup_text_ struct text why = { 0 };
 	_cleanup_child_ struct child c = { .fd = -1 };
 	struct core_taking t = { .job = j, .memory = -1, .watch = watch };
-	const bool waits = core_of_ancestor(j->pid);
-	_cleanup_close_ int memory = waits ? core_open_memory(j->pid) : -1;
+	_cleanup_close_ int memory = -1;
+	const uint32_t lacks = core_open_memory(j->pid, &memory);
 	t.memory = memory;
 	const uint64_t left = core_disk_free(file);
 	t.leave = left / LEAVE;
@@ -168,7 +175,7 @@ static struct uh_error *core_take(const struct core_job *j, const struct watch_s
 					  .most = core_most(j, s, left / SHARE),
 					  .milliseconds = MEMORY_MS,
 					  .all = j->o->all,
-					  .lacks = waits ? 0 : LIGHT_GONE,
+					  .lacks = lacks,
 					  .pid = j->pid,
 					  .program = program,
 					  .command = core_command(j->pid, command, sizeof(command)),
@@ -384,7 +391,7 @@ static void core_watch_time(struct core_watch *w, bool bytes_wait)
 	w->seen = taken;
 	if (!w->free && now - w->moved >= STALL_MS)
 		core_end_keeper(w);
-	const bool gone = w->pid > 0 && kill((pid_t)w->pid, 0) && errno == ESRCH;
+	const bool gone = core_gone(w->pid);
 	if (w->free && !w->end_by && now - w->moved >= (gone ? GONE_MS : IDLE_MS))
 		w->end_by = now;
 	if (w->end_by && now >= w->end_by)

@@ -151,8 +151,8 @@ static struct uh_error *head_take(struct light *l)
 	l->most = l->begins + l->o->most;
 	l->deadline = now_ms() + l->o->milliseconds;
 	light_process_try(l);
-	const bool unread = l->lacks & (LIGHT_MEMORY | LIGHT_GONE);
-	l->wants = l->o->all || unread || l->lacks & LIGHT_CODE;
+	const bool unread = l->lacks & (LIGHT_MEMORY | LIGHT_GONE | LIGHT_OTHER);
+	l->wants = l->o->all || unread || l->lacks & (LIGHT_CODE | LIGHT_HOLE);
 	if (!l->wants && l->o->enough)
 		l->o->enough(l->o->ctx);
 	if (!unread)

@@ -27,12 +27,14 @@ struct light_options {
 
 /** What a core lacks, in a note of its own: words would be a stranger's. */
 enum light_lacks {
-	LIGHT_MEMORY = 1, // the memory of its process could not be read
+	LIGHT_MEMORY = 1, // the memory of its process may not be read
 	LIGHT_ROOM = 2,   // there was no room for more
 	LIGHT_TIME = 4,   // reading the process took too long
 	LIGHT_STREAM = 8, // the stream ended early
 	LIGHT_CODE = 16,  // code that the GPU ran could not be read from the process
-	LIGHT_GONE = 32,  // the process was gone, or is not the one that waits
+	LIGHT_GONE = 32,  // the process had ended
+	LIGHT_OTHER = 64, // the process is not the one that waits, or another user's
+	LIGHT_HOLE = 128, // the process does not have the address of the runtime's list
 };
 #define LIGHT_NOTE "UNHANG"
 enum { LIGHT_NOTE_TYPE = 1 };

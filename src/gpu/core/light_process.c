@@ -219,8 +219,13 @@ void light_process_try(struct light *l)
 {
 	char byte;
 	l->list = (struct runtime_list){ .odd = nothing_odd, .ctx = l, .arena = &l->arena, .r_debug = l->note.r_debug };
-	if (!l->o->read || (l->note.r_debug && !get(l, l->note.r_debug, &byte, 1))) {
-		l->lacks |= l->lacks & LIGHT_GONE ? 0 : LIGHT_MEMORY;
+	if (!l->o->read) {
+		l->lacks |= l->lacks & (LIGHT_GONE | LIGHT_OTHER) ? 0 : LIGHT_MEMORY;
+		return;
+	}
+	const ssize_t n = l->note.r_debug ? read_some(l, l->note.r_debug, &byte, 1) : 1;
+	if (n <= 0) {
+		l->lacks |= n ? LIGHT_HOLE : LIGHT_GONE; // the kernel reads nothing of one that has ended
 		return;
 	}
 	list_take(l, get);
