@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """unhang core, the handler of HSA_COREDUMP_PATTERN: programs that fail (core_job.c) pipe a GPU core to it in ROCr's form. What it keeps has the same
 waves and registers, it is listed when it is whole or not at all, and the program notices nothing."""
+import fcntl
 import json
 import os
 import pathlib
@@ -187,9 +188,22 @@ def test_trouble(t, jobs, code, fail_write):
     left = begun / "incidents" / ("0" * 16)
     left.mkdir(parents=True)
     (left / "gpucore").write_bytes(b"half")
-    os.utime(left, (1, 1))
+    (left / ".diagnosis.json.0123abcd.unhang-new").write_bytes(b"half")
+    empty = left.with_name("1" * 16)  # as between two steps of one that begins
+    empty.mkdir()
+    os.utime(empty, (1 << 33, 1 << 33))
+    works = left.with_name("2" * 16)
+    works.mkdir()
+    (works / "gpucore").write_bytes(b"half")
+    held = os.open(works, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
     jobs.run(pair, state=begun)
-    t.ok(not left.exists() and len(jobs.incidents(begun)) == 1, "what a killed handler had begun is removed by the next one")
+    t.same((left.exists(), empty.exists(), works.exists(), len(jobs.incidents(begun))), (False, True, True, 1),
+           "what a killed handler had begun is removed by the next one, and what somebody works on is not")
+    os.close(held)
+    os.utime(empty, (1, 1))
+    jobs.run(pair, state=begun)
+    t.same((empty.exists(), works.exists(), len(jobs.incidents(begun))), (False, False, 2), "later the rest goes, too")
     run = jobs.unhang.run("core", stdin=b"")
     t.ok(run.returncode == tap.CANNOT and b"%p" in run.stderr, "without the number of a process it is refused", run.stderr)
     for number in ("0", "-1", "+1", "0x10", "4194305", "12a", ""):

@@ -187,8 +187,10 @@ static uint64_t store_bytes_of(const char *path)
 static void store_forget(const char *path)
 {
 	_cleanup_close_ int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	for (size_t i = 0; dir >= 0 && i < FILES; i++)
+	for (size_t i = 0; dir >= 0 && i < FILES; i++) {
+		save_left_over(dir, files[i], true);
 		unlinkat(dir, files[i], 0);
+	}
 	rmdir(path);
 }
 
@@ -210,14 +212,26 @@ void store_drop(const char *directory, struct str id)
 	store_forget(store_path(&a, directory, id));
 }
 
-/** What was begun by one that was killed. Nobody holds it, and it has not changed for some time. */
+/** Whether nobody works in a directory any more. Who has a core in it holds it; one that is empty may be held in a moment, and on a file system
+ * without locks only time tells. */
+static bool store_left(int dir)
+{
+	enum { SETTLED_S = 60, LONGEST_S = 7200 };
+	struct stat st;
+	const bool held = !flock(dir, LOCK_EX | LOCK_NB);
+	if (!held && errno == EWOULDBLOCK)
+		return false;
+	const bool core = !fstatat(dir, STORE_CORE, &st, AT_SYMLINK_NOFOLLOW);
+	if (held && core)
+		return true;
+	return (core || !fstat(dir, &st)) && time(NULL) - st.st_mtime > (held ? SETTLED_S : LONGEST_S);
+}
+
+/** What was begun by one that was killed. */
 static void store_sweep(const char *path)
 {
-	enum { SETTLED_S = 60 };
-	struct stat st;
 	_cleanup_close_ int dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (dir >= 0 && !flock(dir, LOCK_EX | LOCK_NB) && !fstat(dir, &st) && time(NULL) - st.st_mtime > SETTLED_S &&
-	    faccessat(dir, STORE_INCIDENT, F_OK, AT_SYMLINK_NOFOLLOW) && errno == ENOENT)
+	if (dir >= 0 && store_left(dir) && faccessat(dir, STORE_INCIDENT, F_OK, AT_SYMLINK_NOFOLLOW) && errno == ENOENT)
 		store_forget(path);
 }
 
