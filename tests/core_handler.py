@@ -236,8 +236,22 @@ def test_user(t, jobs, code):
          (run, listed, list(home.rglob("*"))))
 
 
+def test_rights(t, jobs, code, tell_rights):
+    """Who takes the bytes of the program apart has no rights."""
+    if os.geteuid() or tap.is_sanitized(jobs.unhang.binary):  # which wants to be loaded before the one that notes them
+        t.skip("who has rights", "without root nobody has any")
+        return
+    log = jobs.place("rights")
+    log.touch()
+    log.chmod(0o666)
+    pair = make_pair(jobs, sample("gfx942", "memory_violation", code["gfx942"]))
+    jobs.run(pair, handler=f"RIGHTS_LOG={log} LD_PRELOAD={tell_rights} {jobs.unhang.binary} core --state-dir {jobs.place('state')} %p")
+    told = [line.split() for line in log.read_text().splitlines() if line.startswith("unhang-explain ")]
+    t.same(told[-1:], [["unhang-explain", "65533", "0" * 16, "2", "1"]], "who explains is no one, without a capability")
+
+
 def main():
-    binary, job, fail_write = sys.argv[1:4]
+    binary, job, fail_write, tell_rights = sys.argv[1:5]
     t, unhang = tap.Tap(), tap.Unhang(binary)
     jobs = Jobs(unhang, os.path.abspath(job))
     code = {gfx: gpu_cores.compile_for(gfx, unhang.directory) for gfx in PARTS}
@@ -246,6 +260,7 @@ def main():
     test_all(t, jobs, code)
     test_trouble(t, jobs, code, os.path.abspath(fail_write))
     test_user(t, jobs, code)
+    test_rights(t, jobs, code, os.path.abspath(tell_rights))
     t.end()
 
 

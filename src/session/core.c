@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -194,7 +195,8 @@ static struct uh_error *core_take(const struct core_job *j, const struct watch_s
 }
 
 struct core_found {
-	const char *path; // of the core
+	int file; // the core
+	const char *path;
 	struct stored *stored;
 };
 
@@ -210,17 +212,20 @@ static void core_say(const void *ctx, FILE *to)
 	print_line(to, "fingerprint", i->fingerprint);
 }
 
-/** In a child, which may read and nothing else. */
+/** In a child, which has the core open and no rights. */
 static void core_explain(const void *asked, struct arena *a, void *answer)
 {
 	const struct core_found *f = asked;
 	struct told_texts *texts = answer;
 	prctl(PR_SET_NAME, "unhang-explain");
 	door_leave();
-	if (!child_put_down(CHILD_RUN_STUDY))
-		_exit(1);
 	struct uh_session *s = uh_session_new(tell_nobody, NULL);
-	uh_session_add_path(s, f->path);
+	door_end(); // what read the knowledge has rights
+	const off_t size = lseek(f->file, 0, SEEK_END);
+	const void *core = mmap(NULL, size > 0 ? (size_t)size : 0, PROT_READ, MAP_PRIVATE, f->file, 0);
+	if (core == MAP_FAILED || !child_put_down(CHILD_EXPLAIN))
+		_exit(1);
+	uh_session_add_bytes(s, f->path, core, (size_t)size);
 	uh_session_end(s);
 	if (s->ledger.incidents.len) {
 		struct incident *one = s->ledger.incidents.data[0];
@@ -237,7 +242,7 @@ static void core_explained(const struct core_found *f, const char *directory, st
 {
 	enum { MOST = 32 << 20 };
 	struct told_texts texts;
-	const struct child_task task = { CHILD_RUN_STUDY, core_explain, &told_texts_kind, now_ms() + EXPLAIN_MS, MOST };
+	const struct child_task task = { CHILD_EXPLAIN, core_explain, &told_texts_kind, now_ms() + EXPLAIN_MS, MOST };
 	if (child_call(&task, f, a, &texts) != CHILD_GOOD)
 		return; // the core is there, and can be explained later
 	told_texts_save(&texts, directory, save_shared);
@@ -308,7 +313,7 @@ static struct uh_error *core_keep(const struct core_job *j, const struct watch_s
 	struct uh_error *err = file < 0 ? uh_error_os(errno, "%s", path) : core_take(j, s, i->job, file, fd);
 	(void)!write(fd, "", 1); // if it failed, nobody has said so yet
 	if (!err) {
-		const struct core_found found = { arena_printf(a, "%s/" STORE_CORE, path).p, i };
+		const struct core_found found = { file, arena_printf(a, "%s/" STORE_CORE, path).p, i };
 		core_explained(&found, path, a);
 		err = store_save(s->state_dir, i);
 	}

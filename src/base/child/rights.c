@@ -47,7 +47,7 @@ const struct child_rights child_rights[CHILDREN] = {
 				  LOWER_READS_FILES },
 	[CHILD_WATCH_ANSWER] = { "answer", "answers a hold in a user's recording", CHILD_AS_OWNER, .later = true },
 	[CHILD_WATCH_CAPTURE] = { "capture", "captures for the watch; its own children have less", CHILD_AS_CALLER },
-	[CHILD_EXPLAIN] = { "explain", "explains a bundle", CHILD_AS_NO_ONE, .later = true },
+	[CHILD_EXPLAIN] = { "explain", "explains a bundle, or a GPU core that was piped", CHILD_AS_NO_ONE, .later = true },
 	[CHILD_REPORT] = { "report", "writes the report of a bundle", CHILD_AS_NO_ONE, .later = true },
 	[CHILD_CORE] = { "core", "takes a GPU core apart that a runtime pipes to unhang", CHILD_AS_NO_ONE },
 	[CHILD_CORE_KEEP] = { "core keeper", "stores a GPU core; its own children have less", CHILD_AS_CALLER },
