@@ -36,6 +36,7 @@ enum {
 	CHUNK = 1 << 20,
 	MEMORY_MS = 5000,   // for the memory of the process: less than STALL_MS, so that what was read by then is kept
 	EXPLAIN_MS = 30000, // for the explanation
+	ALONE_MS = 10000,   // for it if the process is gone: nobody waits, and a scheduler may want to end the job
 	STALL_MS = 10000,   // bytes wait, and nobody takes them
 	END_MS = 45000,     // from the end of the stream to the end of all
 	IDLE_MS = 3600000,  // a stream that neither goes on nor ends
@@ -242,7 +243,8 @@ static void core_explained(const struct core_found *f, const char *directory, st
 {
 	enum { MOST = 32 << 20 };
 	struct told_texts texts;
-	const struct child_task task = { CHILD_EXPLAIN, core_explain, &told_texts_kind, now_ms() + EXPLAIN_MS, MOST };
+	const struct child_task task = { CHILD_EXPLAIN, core_explain, &told_texts_kind,
+					 now_ms() + (core_gone(f->stored->pid) ? ALONE_MS : EXPLAIN_MS), MOST };
 	if (child_call(&task, f, a, &texts) != CHILD_GOOD)
 		return; // the core is there, and can be explained later
 	told_texts_save(&texts, directory, save_shared);
@@ -391,14 +393,14 @@ static void core_watch_time(struct core_watch *w, bool bytes_wait)
 {
 	const int64_t now = now_ms();
 	const uint64_t taken = w->taken ? atomic_load(w->taken) : 0;
-	if (taken != w->seen || (!w->free && !bytes_wait))
+	const bool gone = core_gone(w->pid);
+	if (taken != w->seen || (!w->free && !bytes_wait && !gone))
 		w->moved = now;
 	w->seen = taken;
 	if (!w->free && now - w->moved >= STALL_MS)
 		core_end_keeper(w);
-	const bool gone = core_gone(w->pid);
 	if (w->free && !w->end_by && now - w->moved >= (gone ? GONE_MS : IDLE_MS))
-		w->end_by = now;
+		w->end_by = now + END_MS; // what was taken may still be explained
 	if (w->end_by && now >= w->end_by)
 		core_end_keeper(w);
 }
