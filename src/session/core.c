@@ -140,7 +140,7 @@ static uint32_t core_open_memory(int64_t pid, int *ret)
 	if (!core_of_ancestor(pid) || !process_owner(pid, &owner) || owner != geteuid())
 		return LIGHT_OTHER;
 	*ret = open(path, O_RDONLY | O_CLOEXEC);
-	return *ret < 0 ? LIGHT_MEMORY : 0;
+	return *ret >= 0 ? 0 : errno == EACCES || errno == EPERM ? LIGHT_MEMORY : LIGHT_GONE;
 }
 
 /** At most what the options say, and a share of what is left: others need the disk, too. */

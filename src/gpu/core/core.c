@@ -69,9 +69,8 @@ static void read_lacks(struct core *c, uint32_t lacks)
 		"the stream of the core ended early: the process was killed while it was written",
 		"some of the code that ran on the GPU could not be read from the process",
 		"the process had ended before unhang core could read its memory, so that waves and code objects are missing",
-		"the process is not the one that waits for unhang core, or it is another user's: its memory was not read, so "
-		"that "
-		"waves and code objects are missing",
+		"the process is not the one that waits for unhang core, or is another user's, so that waves and code objects "
+		"are missing",
 		"the core names an address for the runtime's list of code objects that its process does not have, so that code "
 		"objects are "
 		"missing",
