@@ -32,7 +32,9 @@ static size_t watch_incidents_width_of(const struct uh_incidents_options *o)
 void report_no_store(const char *directory, const struct uh_incidents_options *o, FILE *out)
 {
 	_cleanup_text_ struct text line = { 0 };
-	text_printf(&line, "Nothing was stored in %s yet. unhang watch stores incidents there. If it does not run, start it:",
+	text_printf(&line,
+		    "Nothing was stored in %s yet. unhang watch and unhang core store incidents there. If the watch does not "
+		    "run, start it:",
 		    directory);
 	print_wrapped(out, text_str(&line), 0, 0, watch_incidents_width_of(o));
 	fputs("    sudo systemctl enable --now unhang-watch\n", out);
