@@ -49,7 +49,7 @@ class GpuJob(job.Job):
         names = {p.parent.name: text for p in pathlib.Path("/proc").glob("[0-9]*/stat") if (text := read(p))}
         mounts = [line.split() for line in read("/proc/self/mountinfo").splitlines()]
         ids = [p.name for p in self.unhang.directory.glob("runs*/*")]
-        groups = [f"{at}/{g}" for m in mounts if m[m.index("-") + 1] == "cgroup2" for at, names, _ in os.walk(m[4]) for g in names if g.startswith("unhang-") and any(i in g for i in ids)]
+        groups = [f"{at}/{g}" for m in mounts if m[m.index("-") + 1] == "cgroup2" for at, names, _ in os.walk(m[4]) for g in names if g.startswith("unhang-") and any(g.startswith(f"unhang-{i}-") for i in ids)]
         return {"processes": [p for p, text in names.items() if f"({self.programs.program.name})" in text], "mounts": [m[2:5] for m in mounts],
                 "files": os.listdir(self.place) + os.listdir(self.room.name), "groups": groups}
 
