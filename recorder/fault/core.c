@@ -1,7 +1,6 @@
 // The light GPU core: an ELF core of some megabytes, with what explains a fault and without the GPU's memory. The list of code objects and
 // the code, the queues, the waves that were saved, arguments and signals of the packets in flight. Everything is read through the kernel,
 // so that memory which is gone faults nobody.
-#include <elf.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,10 +9,10 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "recorder/fault/core_form.h"
 #include "recorder/fault/fault.h"
 
 enum {
-	PAGE = 4096,
 	PIECES_MOST = 4096,
 	RANGES_MOST = 16384,
 	ROOM = 64 << 10,
@@ -27,14 +26,7 @@ enum {
 	IMAGE_MOST = 64 << 20,
 	ARGUMENTS_UNKNOWN = 256,
 	SIGNAL = 64,
-	NOTE_GPUS = 33, // NT_AMDGPU_CORE_STATE
-	MACHINE_AMDGPU = 224,
-	OSABI_AMDGPU = 64,
 	SHARE = 8,
-	INFO_PID = 24, // in the kernel's elf_prpsinfo
-	INFO_NAME = 40,
-	INFO_ARGUMENTS = 56,
-	INFO_SIZE = 136,
 };
 
 struct piece {
@@ -63,7 +55,7 @@ static uint64_t memory_at(void)
 {
 	const uint64_t head = sizeof(Elf64_Ehdr) + (PIECES_MOST + RANGES_MOST + 1) * sizeof(Elf64_Phdr) +
 			      sizeof(((struct core_writer *)0)->notes);
-	return (head + PAGE - 1) / PAGE * PAGE;
+	return (head + CORE_PAGE - 1) / CORE_PAGE * CORE_PAGE;
 }
 
 static bool late(const struct core_writer *w) { return boot_ns() >= w->deadline; }
@@ -103,7 +95,7 @@ static void copy(struct core_writer *w, uint64_t at, uint64_t end)
 		const ssize_t n = memory_read(w, at, w->room, wanted);
 		if (n <= 0) {
 			p = NULL;
-			at = (at / PAGE + 1) * PAGE;
+			at = (at / CORE_PAGE + 1) * CORE_PAGE;
 			continue;
 		}
 		if (!p && w->n == PIECES_MOST)
@@ -123,10 +115,10 @@ static void copy(struct core_writer *w, uint64_t at, uint64_t end)
 /** Whole pages: what lies beside it may matter, too. */
 static void add(struct core_writer *w, uint64_t address, uint64_t size)
 {
-	uint64_t at = address / PAGE * PAGE;
-	if (!address || !size || size > UINT64_MAX - address - PAGE)
+	uint64_t at = address / CORE_PAGE * CORE_PAGE;
+	if (!address || !size || size > UINT64_MAX - address - CORE_PAGE)
 		return;
-	const uint64_t end = (address + size + PAGE - 1) / PAGE * PAGE;
+	const uint64_t end = (address + size + CORE_PAGE - 1) / CORE_PAGE * CORE_PAGE;
 	while (at < end && !late(w)) {
 		const uint64_t until = gap(w, &at, end);
 		if (at >= end)
@@ -295,22 +287,14 @@ static void memory_add(struct core_writer *w)
 
 // --- the file ---
 
-static char *note_begin(char *at, const char *name, uint32_t type, uint32_t size)
-{
-	const uint32_t n = (uint32_t)strlen(name) + 1;
-	memcpy(at, &(Elf64_Nhdr){ n, size, type }, sizeof(Elf64_Nhdr));
-	memcpy(at + sizeof(Elf64_Nhdr), name, n);
-	return at + sizeof(Elf64_Nhdr) + (n + 3) / 4 * 4;
-}
-
 /** Who it was, as the kernel notes it in cores of processes. */
 static char *note_process(char *at)
 {
-	char *info = note_begin(at, "CORE", NT_PRPSINFO, INFO_SIZE);
-	memcpy(info + INFO_PID, &(uint32_t){ (uint32_t)rec.pid }, 4);
-	memcpy(info + INFO_NAME, rec.header->program, 15);
-	memcpy(info + INFO_ARGUMENTS, rec.header->command, INFO_SIZE - INFO_ARGUMENTS - 1);
-	return info + INFO_SIZE;
+	char *info = core_note_begin(at, "CORE", NT_PRPSINFO, CORE_INFO_SIZE);
+	memcpy(info + CORE_INFO_PID, &(uint32_t){ (uint32_t)rec.pid }, 4);
+	memcpy(info + CORE_INFO_NAME, rec.header->program, 15);
+	memcpy(info + CORE_INFO_ARGUMENTS, rec.header->command, CORE_INFO_SIZE - CORE_INFO_ARGUMENTS - 1);
+	return info + CORE_INFO_SIZE;
 }
 
 static char *note_gpus(char *at, const struct kfd_state *s)
@@ -322,7 +306,7 @@ static char *note_gpus(char *at, const struct kfd_state *s)
 		uint32_t ngpus, gpu_size, nqueues, queue_size;
 	} head = { 1, s->major, s->minor, sizeof(s->runtime), s->ngpus, sizeof(s->gpus[0]), s->nqueues, sizeof(s->queues[0]) };
 	const size_t gpus = s->ngpus * sizeof(s->gpus[0]), queues = s->nqueues * sizeof(s->queues[0]);
-	char *p = note_begin(at, "AMDGPU", NOTE_GPUS, (uint32_t)(sizeof(head) + sizeof(s->runtime) + gpus + queues));
+	char *p = core_note_begin(at, "AMDGPU", CORE_NOTE_GPUS, (uint32_t)(sizeof(head) + sizeof(s->runtime) + gpus + queues));
 	memcpy(p, &head, sizeof(head));
 	memcpy(p += sizeof(head), &s->runtime, sizeof(s->runtime));
 	memcpy(p += sizeof(s->runtime), s->gpus, gpus);
@@ -340,27 +324,13 @@ static bool headers_write(struct core_writer *w)
 {
 	const uint64_t phdrs = (w->n + w->nranges + 1) * sizeof(Elf64_Phdr), notes_at = sizeof(Elf64_Ehdr) + phdrs;
 	const uint64_t notes = (uint64_t)(note_gpus(note_process(w->notes), &w->kfd) - w->notes);
-	const Elf64_Ehdr e = { .e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT,
-					    OSABI_AMDGPU },
-			       .e_type = ET_CORE,
-			       .e_machine = MACHINE_AMDGPU,
-			       .e_version = EV_CURRENT,
-			       .e_phoff = sizeof(e),
-			       .e_ehsize = sizeof(e),
-			       .e_phentsize = sizeof(Elf64_Phdr),
-			       .e_phnum = (Elf64_Half)(w->n + w->nranges + 1) };
-	const Elf64_Phdr note = { .p_type = PT_NOTE, .p_offset = notes_at, .p_filesz = notes, .p_align = 4 };
+	const Elf64_Ehdr e = core_file_head(w->n + w->nranges + 1);
+	const Elf64_Phdr note = core_notes_head(notes_at, notes);
 	bool good = pwrite(w->fd, w->notes, notes, (off_t)notes_at) == (ssize_t)notes && header_write(w, 0, &note);
 	for (uint32_t i = 0; good && i < w->n + w->nranges; i++) {
 		const struct piece *m = i < w->n ? &w->pieces[i] : &w->ranges[i - w->n];
-		good = header_write(w, i + 1,
-				    &(Elf64_Phdr){ .p_type = PT_LOAD,
-						   .p_flags = PF_R,
-						   .p_offset = m->offset,
-						   .p_vaddr = m->address,
-						   .p_filesz = i < w->n ? m->size : 0,
-						   .p_memsz = m->size,
-						   .p_align = PAGE });
+		const Elf64_Phdr load = core_load_head(m->address, m->offset, i < w->n ? m->size : 0, m->size);
+		good = header_write(w, i + 1, &load);
 	}
 	return good && pwrite(w->fd, &e, sizeof(e), 0) == sizeof(e);
 }

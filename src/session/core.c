@@ -204,12 +204,7 @@ struct core_found {
 static void core_say(const void *ctx, FILE *to)
 {
 	const struct incident *i = ctx;
-	print_line(to, "class", i->cause->head.id);
-	print_line(to, "title", i->title);
-	print_line(to, "fault", i->fault);
-	print_line(to, "action", i->action ? i->action->action : (struct str){ 0 });
-	print_line(to, "fit", incident_fit(i));
-	print_line(to, "gpu", i->gpu.device);
+	incident_lines(i, to);
 	print_line(to, "fingerprint", i->fingerprint);
 }
 

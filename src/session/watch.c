@@ -70,12 +70,7 @@ struct to_explain {
 static void write_answer(const void *ctx, FILE *to)
 {
 	const struct incident *i = ctx;
-	print_line(to, "class", i->cause->head.id);
-	print_line(to, "title", i->title);
-	print_line(to, "fault", i->fault);
-	print_line(to, "action", i->action ? i->action->action : (struct str){ 0 });
-	print_line(to, "fit", incident_fit(i));
-	print_line(to, "gpu", i->gpu.device);
+	incident_lines(i, to);
 	print_line(to, "job", i->processes.len ? i->processes.data[0].name : (struct str){ 0 });
 }
 

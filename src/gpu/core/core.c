@@ -2,20 +2,18 @@
 // the file has before anything is read, and an error names the structure, its place and what is wrong with it.
 #include "gpu/core/core.h"
 
-#include <elf.h>
 #include <stdlib.h>
 
 #include "base/bytes.h"
 #include "base/cleanup.h"
 #include "gpu/core/light.h"
 #include "gpu/find/device.h"
+#include "recorder/fault/core_form.h"
 
 enum {
 	SEGMENTS_MAX = 1 << 20,
 	NOTES_BYTES = 64 << 20, // of one note segment
 	PROBLEMS = 16,
-	NT_AMDGPU_CORE_STATE = 33,
-	MACHINE_AMDGPU = 224,
 };
 
 bool core_begins(struct str head)
@@ -82,8 +80,8 @@ static void read_lacks(struct core *c, uint32_t lacks)
 
 static void read_note(struct core *c, struct core_file *f, struct str name, uint32_t type, struct str desc, uint64_t at)
 {
-	enum { PRSTATUS_PID = 32, PRPSINFO_PID = 24, PRPSINFO_NAME = 40 };
-	if (str_is(name, "AMDGPU") && type == NT_AMDGPU_CORE_STATE) {
+	enum { PRSTATUS_PID = 32 };
+	if (str_is(name, "AMDGPU") && type == CORE_NOTE_GPUS) {
 		if (c->gpu_note.p)
 			core_problem(c, STR_FMT ": a second note about GPUs at 0x%llx is not read", STR_ARG(f->file.name),
 				     (unsigned long long)at);
@@ -91,9 +89,9 @@ static void read_note(struct core *c, struct core_file *f, struct str name, uint
 			c->gpu_note = arena_str(&c->arena, desc), c->gpu_note_at = at;
 	} else if (str_is(name, "CORE") && type == NT_PRSTATUS && desc.n >= PRSTATUS_PID + 4 && !f->pid) {
 		f->pid = get_u32(desc.p + PRSTATUS_PID);
-	} else if (str_is(name, "CORE") && type == NT_PRPSINFO && desc.n >= PRPSINFO_NAME + 16) {
-		struct str program = str_cut(str_from(desc, PRPSINFO_NAME), 16);
-		f->pid = get_u32(desc.p + PRPSINFO_PID);
+	} else if (str_is(name, "CORE") && type == NT_PRPSINFO && desc.n >= CORE_INFO_NAME + 16) {
+		struct str program = str_cut(str_from(desc, CORE_INFO_NAME), 16);
+		f->pid = get_u32(desc.p + CORE_INFO_PID);
 		f->program = arena_str(&c->arena, str_split(&program, '\0'));
 	} else if (str_is(name, LIGHT_NOTE) && type == LIGHT_NOTE_TYPE && desc.n >= 4) {
 		read_lacks(c, get_u32(desc.p));
@@ -193,7 +191,7 @@ struct uh_error *core_add(struct core *c, const struct file *file)
 				    STR_ARG(file->name), (unsigned long long)e.e_phoff, (unsigned long long)n,
 				    (unsigned long long)file->size);
 	struct core_file *f = &c->files[c->nfiles];
-	*f = (struct core_file){ .file = *file, .of_gpu = e.e_machine == MACHINE_AMDGPU };
+	*f = (struct core_file){ .file = *file, .of_gpu = e.e_machine == CORE_MACHINE };
 	f->file.name = arena_str(&c->arena, file->name);
 	_cleanup_free_ Elf64_Phdr *headers = mem_alloc((size_t)n * sizeof(*headers));
 	if (!file_read(file, e.e_phoff, headers, (size_t)n * sizeof(*headers)))

@@ -3,7 +3,6 @@
 // objects: both are the process's own memory.
 #include "gpu/core/light.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -18,13 +17,6 @@ enum {
 	NOTES_ROOM = 4096, // beside the note about GPUs
 	SMALL = 1 << 20,   // segments of the stream that are kept where the process cannot be read
 	GAP_MOST = 16,
-	NOTE_GPUS = 33, // NT_AMDGPU_CORE_STATE
-	MACHINE_AMDGPU = 224,
-	OSABI_AMDGPU = 64,
-	INFO_PID = 24, // in the kernel's elf_prpsinfo
-	INFO_NAME = 40,
-	INFO_ARGUMENTS = 56,
-	INFO_SIZE = 136,
 };
 
 struct light *light_new(const struct light_options *o)
@@ -79,7 +71,7 @@ static uint64_t head_needs(struct str have)
 		return sizeof(e);
 	memcpy(&e, have.p, sizeof(e));
 	uint64_t end = e.e_phoff + e.e_phnum * sizeof(p);
-	if (!core_begins(have) || e.e_machine != MACHINE_AMDGPU || e.e_phentsize != sizeof(p) || e.e_phoff > HEAD_MOST)
+	if (!core_begins(have) || e.e_machine != CORE_MACHINE || e.e_phentsize != sizeof(p) || e.e_phoff > HEAD_MOST)
 		return 0;
 	for (unsigned i = 0; i < e.e_phnum && have.n >= e.e_phoff + e.e_phnum * sizeof(p); i++) {
 		memcpy(&p, have.p + e.e_phoff + i * sizeof(p), sizeof(p));
@@ -147,7 +139,7 @@ static struct uh_error *head_take(struct light *l)
 		qsort(l->parts.data, l->parts.len, sizeof(*l->parts.data), compare_parts);
 	const uint64_t head = sizeof(Elf64_Ehdr) + (LIGHT_PIECES_MOST + PARTS_MOST + 1) * sizeof(Elf64_Phdr) + NOTES_ROOM +
 			      l->core.gpu_note.n;
-	l->begins = l->at = (head + LIGHT_PAGE - 1) / LIGHT_PAGE * LIGHT_PAGE;
+	l->begins = l->at = (head + CORE_PAGE - 1) / CORE_PAGE * CORE_PAGE;
 	l->most = l->begins + l->o->most;
 	l->deadline = now_ms() + l->o->milliseconds;
 	light_process_try(l);
@@ -209,25 +201,17 @@ struct uh_error *light_take(struct light *l, struct str bytes)
 
 // --- the end ---
 
-static char *light_note(char *at, const char *name, uint32_t type, uint32_t size)
-{
-	const uint32_t n = (uint32_t)strlen(name) + 1;
-	memcpy(at, &(Elf64_Nhdr){ n, size, type }, sizeof(Elf64_Nhdr));
-	memcpy(at + sizeof(Elf64_Nhdr), name, n);
-	return at + sizeof(Elf64_Nhdr) + (n + 3) / 4 * 4;
-}
-
 /** Who it was, as the kernel notes it in cores of processes; what it lacks; and what the stream says of GPUs and queues. */
 static struct str light_notes(struct light *l)
 {
 	char *notes = arena_alloc(&l->arena, NOTES_ROOM + l->core.gpu_note.n), *p = notes;
-	p = light_note(p, "CORE", NT_PRPSINFO, INFO_SIZE);
-	memcpy(p + INFO_PID, &(uint32_t){ (uint32_t)l->o->pid }, 4);
-	str_copy(p + INFO_NAME, INFO_ARGUMENTS - INFO_NAME, l->o->program);
-	str_copy(p + INFO_ARGUMENTS, INFO_SIZE - INFO_ARGUMENTS, l->o->command);
-	p = light_note(p + INFO_SIZE, LIGHT_NOTE, LIGHT_NOTE_TYPE, sizeof(l->lacks));
+	p = core_note_begin(p, "CORE", NT_PRPSINFO, CORE_INFO_SIZE);
+	memcpy(p + CORE_INFO_PID, &(uint32_t){ (uint32_t)l->o->pid }, 4);
+	str_copy(p + CORE_INFO_NAME, CORE_INFO_ARGUMENTS - CORE_INFO_NAME, l->o->program);
+	str_copy(p + CORE_INFO_ARGUMENTS, CORE_INFO_SIZE - CORE_INFO_ARGUMENTS, l->o->command);
+	p = core_note_begin(p + CORE_INFO_SIZE, LIGHT_NOTE, LIGHT_NOTE_TYPE, sizeof(l->lacks));
 	memcpy(p, &l->lacks, sizeof(l->lacks));
-	p = light_note(p + sizeof(l->lacks), "AMDGPU", NOTE_GPUS, (uint32_t)l->core.gpu_note.n);
+	p = core_note_begin(p + sizeof(l->lacks), "AMDGPU", CORE_NOTE_GPUS, (uint32_t)l->core.gpu_note.n);
 	memcpy(p, l->core.gpu_note.p, l->core.gpu_note.n);
 	return (struct str){ notes, (size_t)(p - notes) + (l->core.gpu_note.n + 3) / 4 * 4 };
 }
@@ -257,13 +241,7 @@ static uint64_t part_came(const struct light *l, const struct light_part *p, uns
 
 static void header_add(struct text *t, uint64_t address, uint64_t offset, uint64_t kept, uint64_t size)
 {
-	const Elf64_Phdr p = { .p_type = PT_LOAD,
-			       .p_flags = PF_R,
-			       .p_offset = offset,
-			       .p_vaddr = address,
-			       .p_filesz = kept,
-			       .p_memsz = size,
-			       .p_align = LIGHT_PAGE };
+	const Elf64_Phdr p = core_load_head(address, offset, kept, size);
 	text_add(t, (struct str){ (const char *)&p, sizeof(p) });
 }
 
@@ -279,16 +257,8 @@ struct uh_error *light_end(struct light *l)
 			l->lacks |= LIGHT_STREAM;
 	const struct str notes = light_notes(l);
 	const uint64_t n = l->pieces.len + l->parts.len + 1, notes_at = sizeof(Elf64_Ehdr) + n * sizeof(Elf64_Phdr);
-	const Elf64_Ehdr e = { .e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT,
-					    OSABI_AMDGPU },
-			       .e_type = ET_CORE,
-			       .e_machine = MACHINE_AMDGPU,
-			       .e_version = EV_CURRENT,
-			       .e_phoff = sizeof(e),
-			       .e_ehsize = sizeof(e),
-			       .e_phentsize = sizeof(Elf64_Phdr),
-			       .e_phnum = (Elf64_Half)n };
-	const Elf64_Phdr note = { .p_type = PT_NOTE, .p_offset = notes_at, .p_filesz = notes.n, .p_align = 4 };
+	const Elf64_Ehdr e = core_file_head(n);
+	const Elf64_Phdr note = core_notes_head(notes_at, notes.n);
 	text_add(&head, (struct str){ (const char *)&note, sizeof(note) });
 	for (size_t i = 0; i < l->pieces.len; i++)
 		header_add(&head, l->pieces.data[i].address, l->pieces.data[i].offset, l->pieces.data[i].size,

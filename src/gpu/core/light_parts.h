@@ -4,9 +4,9 @@
 #include "gpu/core/core.h"
 #include "gpu/core/light.h"
 #include "gpu/process/memory.h"
+#include "recorder/fault/core_form.h"
 
 enum {
-	LIGHT_PAGE = 4096,
 	LIGHT_PIECES_MOST = 4096,
 	LIGHT_BUFFER = 64 << 10,
 };

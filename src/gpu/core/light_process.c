@@ -82,10 +82,10 @@ static bool copy(struct light *l, uint64_t at, uint64_t end)
 /** Whole pages: what lies beside it may matter, too. */
 static void light_add(struct light *l, uint64_t address, uint64_t size)
 {
-	uint64_t at = address / LIGHT_PAGE * LIGHT_PAGE;
-	if (!l->o->read || !address || !size || size > INT64_MAX - LIGHT_PAGE || address > INT64_MAX - LIGHT_PAGE - size)
+	uint64_t at = address / CORE_PAGE * CORE_PAGE;
+	if (!l->o->read || !address || !size || size > INT64_MAX - CORE_PAGE || address > INT64_MAX - CORE_PAGE - size)
 		return;
-	const uint64_t end = (address + size + LIGHT_PAGE - 1) / LIGHT_PAGE * LIGHT_PAGE;
+	const uint64_t end = (address + size + CORE_PAGE - 1) / CORE_PAGE * CORE_PAGE;
 	for (bool good = !(l->lacks & LIGHT_ROOM); good && at < end;) {
 		const uint64_t until = gap_at(l, &at, end);
 		good = at >= end || copy(l, at, until);

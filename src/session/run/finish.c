@@ -184,6 +184,16 @@ static void write_report(const void *ctx, FILE *to)
 	uh_session_report(r->session, to, &r->options);
 }
 
+void incident_lines(const struct incident *i, FILE *to)
+{
+	print_line(to, "class", i->cause->head.id);
+	print_line(to, "title", i->title);
+	print_line(to, "fault", i->fault);
+	print_line(to, "action", i->action ? i->action->action : (struct str){ 0 });
+	print_line(to, "fit", incident_fit(i));
+	print_line(to, "gpu", i->gpu.device);
+}
+
 struct str session_report_text(struct uh_session *s, bool json, unsigned width, struct arena *a)
 {
 	const struct report_wanted r = { s, { .json = json, .width = width } };

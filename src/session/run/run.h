@@ -51,6 +51,9 @@ struct told_texts {
 extern const struct wire_kind told_texts_kind;
 /** The text that @write writes to a file; it lies in @a. */
 struct str text_written(void (*write)(const void *ctx, FILE *to), const void *ctx, struct arena *a);
+struct incident;
+/** What a stored incident has of a diagnosis, line by line: see store.h. */
+void incident_lines(const struct incident *i, FILE *to);
 /** The report of a session that has ended. @width: 0 for the usual one. */
 struct str session_report_text(struct uh_session *s, bool json, unsigned width, struct arena *a);
 /** Saves both forms of the diagnosis below @directory by @save, as far as there are any. */

@@ -101,21 +101,33 @@ static struct selftest_result did_not_run(const struct launching *l)
 	return FAILED(&l->t->arena, "it stopped while " STR_FMT "%s" STR_FMT, STR_ARG(step), why.n ? ": " : "", STR_ARG(why));
 }
 
+/** What `unhang last` says of the recording, as JSON in @p; false: *@wrong says why there is none. */
+static bool recording_read(const struct launching *l, const char *but, struct printed *p, struct str *ret,
+			   struct selftest_result *wrong)
+{
+	const char *target = l->directory;
+	struct uh_last_options o = { .targets = &target, .ntargets = 1, .json = true };
+	if (!l->t->options->recorder || !print_begin(p)) {
+		*wrong =
+			NOT_POSSIBLE(&l->t->arena, "%s",
+				     l->t->options->recorder ? "there is no memory" : "libunhang-recorder.so is not installed");
+		return false;
+	}
+	_cleanup_error_ struct uh_error *err = uh_last(&o, p->f, NULL, NULL);
+	*ret = print_end(p);
+	if (err)
+		*wrong = FAILED(&l->t->arena, "%sthere is no recording: %s", but, uh_error_message(err));
+	return !err;
+}
+
 static struct selftest_result check_recorder(const struct launching *l, unsigned launched)
 {
 	_cleanup_printed_ struct printed p = { 0 };
-	const char *target = l->directory;
-	struct uh_last_options o = { .targets = &target, .ntargets = 1, .json = true };
-	if (!l->t->options->recorder)
-		return NOT_POSSIBLE(&l->t->arena, "libunhang-recorder.so is not installed");
-	if (!print_begin(&p))
-		return NOT_POSSIBLE(&l->t->arena, "there is no memory");
-	_cleanup_error_ struct uh_error *err = uh_last(&o, p.f, NULL, NULL);
-	const struct str text = print_end(&p);
-	struct str rest;
+	struct selftest_result wrong;
+	struct str text, rest;
 	int64_t counted = -1;
-	if (err)
-		return FAILED(&l->t->arena, "the runtime ran, but there is no recording: %s", uh_error_message(err));
+	if (!recording_read(l, "the runtime ran, but ", &p, &text, &wrong))
+		return wrong;
 	if (str_after(text, S("\"launched\":"), &rest))
 		str_number(str_trim(str_split(&rest, ',')), &counted);
 	if (counted != (int64_t)launched)
@@ -205,16 +217,10 @@ static struct str page_of(struct arena *a, struct str address)
 static struct selftest_result check_fault_recorded(const struct launching *l, struct str page)
 {
 	_cleanup_printed_ struct printed p = { 0 };
-	const char *target = l->directory;
-	struct uh_last_options o = { .targets = &target, .ntargets = 1, .json = true };
-	if (!l->t->options->recorder)
-		return NOT_POSSIBLE(&l->t->arena, "libunhang-recorder.so is not installed");
-	if (!print_begin(&p))
-		return NOT_POSSIBLE(&l->t->arena, "there is no memory");
-	_cleanup_error_ struct uh_error *err = uh_last(&o, p.f, NULL, NULL);
-	const struct str text = print_end(&p);
-	if (err)
-		return FAILED(&l->t->arena, "there is no recording: %s", uh_error_message(err));
+	struct selftest_result wrong;
+	struct str text;
+	if (!recording_read(l, "", &p, &text, &wrong))
+		return wrong;
 	if (str_find(text, str_cut(page, page.n - 3)) < 0 || str_find(text, S("memory-fault")) < 0)
 		return FAILED(&l->t->arena, "the recording has no fault at " STR_FMT, STR_ARG(page));
 	if (str_find(text, S(LAUNCH_FAULT)) < 0)
