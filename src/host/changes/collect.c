@@ -1,0 +1,424 @@
+// Which logs and files of a machine are read, and how they are found. All of it happens in a child without rights but to read: what it reads
+// may be a stranger's tree, and SQLite and zlib take it apart. The child sends what it found row by row, so that one that is late or crashes
+// loses the rest only.
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <zlib.h>
+
+#include "base/child.h"
+#include "base/door/caller.h"
+#include "base/door/named.h"
+#include "base/door/root.h"
+#include "base/save.h"
+#include "host/changes/readers.h"
+#include "source/source.h"
+
+/** What is read of a file: its text, nothing (its name and time tell), or where it points as a link. */
+enum change_how { HOW_TEXT, HOW_NAME, HOW_LINK };
+
+#define PYTHON(lib) lib "/python3*/site-packages/*.dist-info/RECORD"
+// `*` stands for a part of one name, `~` for the home of the user who asks; in a tree for those of all users.
+static const struct change_reader {
+	const char *paths;
+	change_parse_fn *parse;
+	enum change_how how;
+	const char *cut, *beside; // the end of the path that goes, and what is put there instead: a second file; NULL
+} readers[] = {
+	{ "/var/log/apt/history.log /var/log/apt/history.log.*", changes_of_apt },
+	{ "/var/log/dpkg.log /var/log/dpkg.log.*", changes_of_dpkg },
+	{ "/var/log/pacman.log", changes_of_pacman },
+	{ "/var/log/zypp/history /var/log/zypp/history-*", changes_of_zypper },
+	{ "/var/lib/dnf/history.sqlite", changes_of_dnf4, .cut = "", .beside = "-wal" },
+	{ "/usr/lib/sysimage/*/transaction_history.sqlite /var/lib/dnf/transaction_history.sqlite", changes_of_dnf5, .cut = "",
+	  .beside = "-wal" },
+	{ "/ostree/deploy/*/deploy/*.origin", changes_of_ostree, HOW_NAME, ".origin", "/usr/lib/os-release" },
+	{ "/nix/var/nix/profiles/system-*-link", changes_of_nix, HOW_LINK, "", "/kernel" },
+	{ "/var/lib/snapd/snaps/*.snap", changes_of_snap, HOW_NAME },
+	{ "/var/lib/dkms/*/*/*/*/module", changes_of_dkms, HOW_NAME },
+	{ "/usr/local/lib/python3*/dist-packages/*.dist-info/RECORD", changes_of_record, HOW_NAME },
+	{ PYTHON("/usr/local/lib") " " PYTHON("/opt/venv/lib") " " PYTHON("/opt/conda/lib") " " PYTHON("/opt/conda/envs/*/lib"),
+	  changes_of_record, HOW_NAME },
+	{ PYTHON("~/.local/lib") " " PYTHON("~/.venv/lib") " " PYTHON("~/*/lib") " " PYTHON("~/*/venv/lib") " " PYTHON(
+		  "~/*/.venv/lib") " " PYTHON("~/*/envs/*/lib"),
+	  changes_of_record, HOW_NAME },
+	{ "~/.local/share/Steam/steamapps/appmanifest_*.acf", changes_of_steam },
+	{ "/etc/modprobe.d/*.conf /etc/default/grub /etc/default/grub.d/*.cfg /etc/kernel/cmdline "
+	  "/boot/loader/entries/*.conf "
+	  "/efi/loader/entries/*.conf /etc/default/limine /boot/limine.conf /etc/kernelstub/configuration "
+	  "/boot/refind_linux.conf",
+	  changes_of_file, HOW_NAME },
+};
+
+/** What a lower tool does for one above it, both tell: the upper one counts. `*`: any but those of the same row. */
+static const struct {
+	const char *lower, *upper;
+} beneath[] = { { "dpkg", "apt" }, { "dkms", "*" }, { "file", "*" } };
+
+enum { LOG_MOST = 4 << 20, UNPACKED_MOST = 16 << 20, DATABASE_MOST = 64 << 20, FILES_MOST = 4096, MONTHS_S = 190 * 86400 };
+
+// --- in the child: finding ---
+
+struct found_file {
+	char *path;
+	double changed;
+};
+
+struct collecting {
+	const struct know *know;
+	const char *root;
+	struct arena arena; // of a row
+	struct arena bytes; // of a file
+	VEC(struct found_file) files;
+};
+
+/** A file of a package has the time of its build, but arrives with a new status. A tree was copied, and its status with it. */
+static double time_of(const struct collecting *w, const struct stat *st)
+{
+	return (double)(w->root ? st->st_mtim.tv_sec : st->st_ctim.tv_sec);
+}
+
+static void take_found(struct collecting *w, const char *path, bool link)
+{
+	struct stat st;
+	_cleanup_close_ int fd = root_open(w->root, path, O_PATH | (link ? O_NOFOLLOW : 0));
+	if (fd < 0 || fstat(fd, &st) || w->files.len >= FILES_MOST)
+		return;
+	const struct found_file one = { arena_z(&w->arena, str_z(path)), link ? (double)st.st_mtim.tv_sec : time_of(w, &st) };
+	vec_push(&w->files, one);
+}
+
+/** Goes down @rest, a pattern, from @path on. */
+static void find_files(struct collecting *w, const char *path, struct str rest, bool link)
+{
+	struct str name = str_split(&rest, '/');
+	char next[PATH_MAX];
+	while (name.n && !memchr(name.p, '*', name.n)) {
+		if (snprintf(next, sizeof(next), "%s/" STR_FMT, path, STR_ARG(name)) >= (int)sizeof(next))
+			return;
+		path = arena_z(&w->arena, str_z(next));
+		name = str_split(&rest, '/');
+	}
+	if (!name.n) {
+		take_found(w, path, link);
+		return;
+	}
+	const int fd = root_open(w->root, path, O_RDONLY | O_DIRECTORY);
+	_cleanup_dir_ DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	unsigned left = FILES_MOST;
+	for (struct dirent *e = dir ? readdir(dir) : NULL; e && left; e = readdir(dir), left--)
+		if ((e->d_name[0] != '.' || name.p[0] == '.') && str_glob(name, str_z(e->d_name)) &&
+		    snprintf(next, sizeof(next), "%s/%s", path, e->d_name) < (int)sizeof(next)) {
+			if (rest.n)
+				find_files(w, next, rest, link);
+			else
+				take_found(w, next, link);
+		}
+}
+
+/** The home of the user who asks, by the machine's own list; empty. */
+static struct str home_of(struct arena *a, struct str passwd, uid_t uid)
+{
+	str_each (line, passwd, '\n') {
+		struct str rest = line, fields[6];
+		int64_t id;
+		for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
+			fields[i] = str_split(&rest, ':');
+		if (str_number(fields[2], &id) && id == (int64_t)uid)
+			return arena_str(a, fields[5]);
+	}
+	return (struct str){ 0 };
+}
+
+// --- in the child: reading ---
+
+static struct str collect_bytes(struct collecting *w, const char *path, size_t most, bool whole)
+{
+	struct opened o = { .fd = -1 };
+	_cleanup_error_ struct uh_error *err = named_open(&(struct named){ .path = path, .root = w->root }, false, &o);
+	_cleanup_close_ int fd = err ? -1 : o.fd;
+	if (fd < 0 || !S_ISREG(o.st.st_mode) || (whole && (size_t)o.st.st_size > most))
+		return (struct str){ 0 };
+	const off_t from = (size_t)o.st.st_size > most ? o.st.st_size - (off_t)most : 0;
+	const size_t size = (size_t)(o.st.st_size - from);
+	char *room = arena_alloc(&w->bytes, size + 1);
+	size_t n = 0;
+	for (ssize_t got = 1; got > 0 && n<size; n += got> 0 ? (size_t)got : 0)
+		got = pread(fd, room + n, size - n, from + (off_t)n);
+	struct str text = { room, n };
+	if (from)
+		str_split(&text, '\n'); // the rest of a line
+	return text;
+}
+
+/** A log that was rotated. */
+static struct str unpacked(struct collecting *w, struct str packed)
+{
+	enum { WITH_HEAD = 16 + MAX_WBITS };
+	z_stream z = { .next_in = (unsigned char *)packed.p, .avail_in = (unsigned)packed.n };
+	if (inflateInit2(&z, WITH_HEAD) != Z_OK)
+		return (struct str){ 0 };
+	_cleanup_text_ struct text out = { 0 };
+	int end = Z_OK;
+	while (end == Z_OK && out.n < UNPACKED_MOST) {
+		const size_t room = 1 << 16;
+		z.next_out = (unsigned char *)text_room(&out, room);
+		z.avail_out = (unsigned)room;
+		end = inflate(&z, Z_NO_FLUSH);
+		out.n += room - z.avail_out;
+	}
+	inflateEnd(&z);
+	return arena_str(&w->bytes, text_str(&out));
+}
+
+static struct str link_of(struct collecting *w, const char *path)
+{
+	char target[PATH_MAX];
+	_cleanup_close_ int fd = root_open(w->root, path, O_PATH | O_NOFOLLOW);
+	const ssize_t n = fd < 0 ? -1 : readlinkat(fd, "", target, sizeof(target));
+	return n > 0 ? arena_str(&w->arena, (struct str){ target, (size_t)n }) : (struct str){ 0 };
+}
+
+static void collect_log(struct collecting *w, const struct change_reader *r, const struct found_file *f, struct changes *c)
+{
+	struct change_log log = { .path = str_z(f->path), .changed = f->changed };
+	const char *beside =
+		r->beside ? arena_printf(&w->arena, "%.*s%s", (int)(log.path.n - strlen(r->cut)), f->path, r->beside).p : NULL;
+	const bool database = beside && r->how == HOW_TEXT;
+	if (r->how == HOW_LINK) {
+		log.text = arena_printf(&w->arena, STR_FMT "\n" STR_FMT, STR_ARG(link_of(w, f->path)),
+					STR_ARG(link_of(w, beside)));
+	} else if (database) {
+		log.text = collect_bytes(w, f->path, DATABASE_MOST, true);
+		log.wal = collect_bytes(w, beside, DATABASE_MOST, true);
+	} else if (r->how == HOW_TEXT) {
+		log.text = collect_bytes(w, f->path, LOG_MOST, false);
+		if (str_ends(log.path, S(".gz")))
+			log.text = unpacked(w, log.text);
+	} else if (beside) {
+		log.text = collect_bytes(w, beside, LOG_MOST, true);
+	}
+	r->parse(c, w->know, &log);
+	arena_free(&w->bytes);
+}
+
+static int oldest_first(const void *a, const void *b)
+{
+	const struct found_file *x = a, *y = b;
+	return x->changed != y->changed ? (x->changed < y->changed ? -1 : 1) : strcmp(x->path, y->path);
+}
+
+static void read_row(struct collecting *w, const struct change_reader *r, struct str home, int to)
+{
+	_cleanup_changes_ struct changes c = { 0 };
+	_cleanup_text_ struct text out = { 0 };
+	const bool link = r->how == HOW_LINK;
+	w->files.len = 0;
+	str_each (path, str_z(r->paths), ' ') {
+		if (!str_starts(path, S("~")))
+			find_files(w, "", str_from(path, 1), link);
+		else if (home.n)
+			find_files(w, "",
+				   arena_printf(&w->arena, STR_FMT STR_FMT, STR_ARG(str_from(home, 1)),
+						STR_ARG(str_from(path, 1))),
+				   link);
+	}
+	if (w->files.len)
+		qsort(w->files.data, w->files.len, sizeof(*w->files.data), oldest_first);
+	for (size_t i = 0; i < w->files.len; i++)
+		// A log that was rotated so long ago has nothing that is kept.
+		if (r->how != HOW_TEXT || w->files.data[w->files.len - 1].changed - w->files.data[i].changed < MONTHS_S)
+			collect_log(w, r, &w->files.data[i], &c);
+	changes_order(&c);
+	changes_write(&c, &out);
+	text_add(&out, S("end\n"));
+	write_all(to, text_str(&out));
+	arena_free(&w->arena);
+}
+
+/** Times without a zone are those of the machine's zone. */
+static void take_zone(struct collecting *w)
+{
+	enum { ZONE_MOST = 1 << 16 };
+	char name[64] = "UTC0";
+	unsetenv("TZ");
+	const struct str zone = w->root ? collect_bytes(w, "/etc/localtime", ZONE_MOST, true) : (struct str){ 0 };
+	const int fd = zone.n ? memfd_create("zone", MFD_CLOEXEC) : -1;
+	if (fd >= 0 && write_all(fd, zone))
+		snprintf(name, sizeof(name), ":/proc/self/fd/%d", fd);
+	if (w->root)
+		setenv("TZ", name, 1);
+	tzset();
+}
+
+static void collect_child(int to, const void *ctx)
+{
+	enum { PASSWD_MOST = 1 << 20 };
+	struct collecting w = *(const struct collecting *)ctx;
+	_cleanup_arena_ struct arena kept = { 0 };
+	child_keep_only(to);
+	take_zone(&w);
+	const struct str home =
+		w.root ? S("/home/*") : home_of(&kept, collect_bytes(&w, "/etc/passwd", PASSWD_MOST, true), caller_uid());
+	for (size_t i = 0; i < ARRAY_SIZE(readers); i++)
+		read_row(&w, &readers[i], home, to);
+	vec_free(&w.files);
+}
+
+// --- in unhang ---
+
+static bool at_once(const struct transaction *lower, const struct transaction *upper)
+{
+	enum { SLACK_S = 60 };
+	return lower->when >= upper->begin - SLACK_S && lower->begin <= upper->when + SLACK_S;
+}
+
+static bool is_beneath(const struct changes *c, const struct transaction *t)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(beneath); i++) {
+		const struct str upper = str_z(beneath[i].upper);
+		if (str_is(t->manager, beneath[i].lower) &&
+		    list_find(c->transactions.data, c->transactions.len, it,
+			      !it->last && !str_eq(it->manager, t->manager) && str_glob(upper, it->manager) && at_once(t, it)))
+			return true;
+	}
+	return false;
+}
+
+static void drop_beneath(struct changes *c)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < c->transactions.len; i++) {
+		struct transaction t = c->transactions.data[i];
+		if (is_beneath(c, &t))
+			vec_free(&t.changes);
+		else
+			c->transactions.data[kept++] = t;
+	}
+	c->transactions.len = kept;
+}
+
+void changes_collect(struct changes *c, const struct know *k, const char *root)
+{
+	enum { SENT_MOST = 8 << 20 };
+	const struct collecting work = { .know = k, .root = root };
+	const struct child_task task = { .name = CHILD_CHANGES, .most = SENT_MOST };
+	_cleanup_text_ struct text sent = { 0 };
+	const enum child_end end = child_collect(&task, collect_child, &work, &sent);
+	struct str whole = text_str(&sent);
+	while (whole.n && !str_ends(whole, S("\nend\n")))
+		whole.n--;
+	changes_parse(c, k, whole);
+	if (end != CHILD_GOOD)
+		vec_push(&c->unread, end == CHILD_LATE ? S("some logs of packages: they did not answer in time") :
+							 S("some logs of packages: their reader crashed, or may not start"));
+	drop_beneath(c);
+}
+
+// --- boots ---
+
+struct told {
+	struct changes *changes;
+	const struct know *know;
+};
+
+static void on_boot(void *ctx, const struct source_boot *b)
+{
+	struct changes *c = ((struct told *)ctx)->changes;
+	const struct boot boot = { .id = arena_str(&c->arena, b->id),
+				   .begin = b->begin,
+				   .end = b->end,
+				   .log = b->log,
+				   .clean = b->clean,
+				   .runs = source_this_boot(b->id) };
+	vec_push(&c->boots, boot);
+}
+
+static void on_line(void *ctx, struct str text)
+{
+	struct told *t = ctx;
+	if (t->changes->boots.len)
+		boot_take_line(&t->changes->arena, t->know, &t->changes->boots.data[t->changes->boots.len - 1], text);
+}
+
+/** Flatpak: `deploy update` of `runtime/org.freedesktop.Platform.GL.default/x86_64/24.08`, from one commit to another. */
+static void on_flatpak(void *ctx, double when, const struct str values[static 4])
+{
+	enum { SHORT = 12 };
+	struct told *t = ctx;
+	struct str ref = values[1], kind = str_split(&ref, '/');
+	if (!str_starts(values[0], S("deploy")) || !kind.n)
+		return;
+	struct transaction one = { when, when, .manager = S("flatpak"), .where = S("the journal") };
+	transaction_add(t->changes, t->know, &one,
+			(struct change){ str_split(&ref, '/'), str_cut(values[3], SHORT), str_cut(values[2], SHORT) });
+	transaction_end(t->changes, &one);
+}
+
+/** A new image of the system. One that is still there has told of itself by its files. */
+static void on_image(struct told *t, double when, struct str manager, struct str package, struct str version)
+{
+	enum { SLACK_S = 3600 };
+	struct changes *c = t->changes;
+	struct transaction one = { when, when, .manager = manager, .where = S("the journal") };
+	if (!version.n || list_find(c->transactions.data, c->transactions.len, it,
+				    str_eq(it->manager, manager) && str_eq(it->changes.data[0].to, version) &&
+					    it->when > when - SLACK_S && it->when < when + SLACK_S))
+		return;
+	transaction_add(c, t->know, &one, (struct change){ package, .to = version });
+	transaction_end(c, &one);
+}
+
+static void on_deployment(void *ctx, double when, const struct str values[static 4])
+{
+	on_image(ctx, when, S("rpm-ostree"), S("ostree/deployment"), values[0]);
+}
+
+static void on_bundle(void *ctx, double when, const struct str values[static 4])
+{
+	on_image(ctx, when, S("rauc"), S("rauc/image"), values[0]);
+}
+
+static const struct source_entries told_entries[] = {
+	{ "MESSAGE_ID=c7b39b1e006b464599465e105b361485", { "OPERATION", "REF", "COMMIT", "OLD_COMMIT" }, on_flatpak },
+	{ "MESSAGE_ID=9bddbda177cd44d891b1b561a8a0ce9e", { "DEPLOYMENT_VERSION" }, on_deployment },
+	{ "MESSAGE_ID=0163db5468ac4237b090d28490c301ed", { "BUNDLE_VERSION" }, on_bundle },
+	{ 0 },
+};
+
+/** What an image replaced is the one before it. */
+static void chain_images(struct changes *c)
+{
+	struct str before[2] = { 0 };
+	changes_order(c);
+	for (size_t i = 0; i < c->transactions.len; i++) {
+		struct transaction *t = &c->transactions.data[i];
+		const bool rauc = str_is(t->manager, "rauc");
+		if (!rauc && !str_is(t->manager, "rpm-ostree"))
+			continue;
+		t->changes.data[0].from = before[rauc];
+		before[rauc] = t->changes.data[0].to;
+	}
+}
+
+void changes_boots(struct changes *c, const struct know *k, const char *root)
+{
+	struct told told = { c, k };
+	const double since = c->since;
+	const struct source_boots wanted = { .marks = boot_marks,
+					     .milliseconds = 3000,
+					     .boot = on_boot,
+					     .line = on_line,
+					     .entries = told_entries,
+					     .ctx = &told };
+	_cleanup_error_ struct uh_error *err = source_journal_told(root, &wanted, &c->boots_cut);
+	if (err && err->errnum != ENOENT) // then there is none
+		vec_push(&c->unread, arena_str(&c->arena, str_z(err->message)));
+	c->since = since; // the journal is no log of packages
+	chain_images(c);
+}
