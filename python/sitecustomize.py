@@ -4,6 +4,8 @@ import os
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+# The package is beside this file, or, in a wheel, around it: unhang/share/unhang/python.
+ABOVE = HERE if os.path.isdir(os.path.join(HERE, "unhang")) else os.path.normpath(os.path.join(HERE, *[os.pardir] * 4))
 
 
 def run_hidden():
@@ -15,57 +17,18 @@ def run_hidden():
         spec.loader.exec_module(module_from_spec(spec))
 
 
-class AfterTorch:
-    """Has torch imported as ever, and its operators recorded from then on."""
-
-    def __init__(self, library):
-        self.library = library
-
-    def find_spec(self, name, path=None, target=None):
-        if name != "torch":
-            return None
-        sys.meta_path.remove(self)
-        from importlib.util import find_spec
-        spec = find_spec(name)
-        run = getattr(spec and spec.loader, "exec_module", None)
-        if run:
-            def exec_module(module):
-                run(module)
-                self.ready()
-            spec.loader.exec_module = exec_module
-        return spec
-
-    def ready(self):
-        try:
-            import unhang
-            self.name_again()
-            unhang.torch_operators()
-        except Exception as problem:  # whatever it is, the job has its torch
-            sys.stderr.write(f"unhang: recorder: PyTorch's operators are not recorded: {type(problem).__name__}: {problem}\n")
-
-    def name_again(self):
-        """Some builds of PyTorch set HSA_TOOLS_LIB to their own: the recorder is named behind it."""
-        import ctypes
-        get = ctypes.CDLL(None).getenv
-        get.restype = ctypes.c_char_p
-        now = os.fsdecode(get(b"HSA_TOOLS_LIB") or b"")
-        if self.library not in now.split():
-            os.environ["HSA_TOOLS_LIB"] = f"{now} {self.library}".strip()
-
-
 def main():
-    sys.path.insert(0, HERE)
+    sys.path.insert(0, ABOVE)
     try:
         from unhang import asked_for
     except ImportError:
         return
     finally:
-        sys.path.remove(HERE)
+        sys.path.remove(ABOVE)
     library = asked_for()
-    if library:  # AMD's builds of the runtime look at HSA_TOOLS_LIB only then, and PyTorch's rocprofiler says 0 where nothing is said
-        os.environ.setdefault("HSA_TOOLS_ROCPROFILER_V1_TOOLS", "1")
-    if library and os.environ.get("UNHANG_TORCH", "") != "off":
-        sys.meta_path.insert(0, AfterTorch(library))
+    if library:
+        from unhang.start import follow
+        follow(library)
 
 
 main()

@@ -29,9 +29,9 @@ class Callback(ctypes.Structure):
 
 class Layout(ctypes.Structure):
     """struct unhang_torch"""
-    _fields_ = [(name, ctypes.c_uint32) for name in ("size", "inputs", "value", "tag", "tensor", "list", "elements", "dimensions", "inside", "storage", "data", "offset",
-                                                     "dtype")]
-    _fields_ += [("dtypes", ctypes.c_uint8 * 64), ("name", ctypes.c_void_p), ("add", ctypes.c_void_p), ("callback", Callback)]
+    _fields_ = [*((name, ctypes.c_uint32) for name in ("size", "inputs", "value", "tag", "tensor", "list", "elements", "dimensions", "inside", "storage", "data",
+                                                       "offset", "dtype")),
+                ("dtypes", ctypes.c_uint8 * 64), ("name", ctypes.c_void_p), ("add", ctypes.c_void_p), ("callback", Callback)]
 
 
 class Piece(ctypes.Structure):

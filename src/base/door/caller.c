@@ -1,15 +1,13 @@
 #include "base/door/caller.h"
 
-#include <grp.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/fsuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/arena.h"
-#include "base/cleanup.h"
+#include "base/door/account.h"
+#include "base/str.h"
 
 enum { ROOT = 0 };
 
@@ -23,57 +21,17 @@ static bool read_id(const char *name, unsigned *ret)
 	return true;
 }
 
-/** A user's line of /etc/passwd: by @name, or where that is NULL by @uid. The file is read as it is: name services may need a network
- * that is gone. */
-static bool find_user(const char *name, uid_t uid, struct passwd *ret, char *room, size_t size)
-{
-	FILE *list = fopen("/etc/passwd", "re");
-	struct passwd *found = NULL;
-	while (list && !fgetpwent_r(list, ret, room, size, &found))
-		if (name ? !strcmp(found->pw_name, name) : found->pw_uid == uid)
-			break;
-		else
-			found = NULL;
-	if (list)
-		fclose(list);
-	return found;
-}
-
 uid_t caller_uid(void)
 {
 	unsigned uid;
-	char room[4096];
+	char room[ACCOUNT_LINE];
 	struct passwd user;
 	const char *name = secure_getenv("DOAS_USER");
 	if (geteuid() != ROOT)
 		return geteuid();
 	if (read_id("SUDO_UID", &uid) || read_id("PKEXEC_UID", &uid))
 		return uid;
-	return name && find_user(name, 0, &user, room, sizeof(room)) ? user.pw_uid : getuid();
-}
-
-static bool caller_is_member(const struct group *g, const char *name)
-{
-	for (char **member = g->gr_mem; *member; member++)
-		if (!strcmp(*member, name))
-			return true;
-	return false;
-}
-
-/** The groups of a user besides the first. One that no file names has none. */
-static size_t find_groups(const char *name, gid_t ret[static CALLER_GROUPS])
-{
-	enum { LINE = 1 << 14 };
-	_cleanup_free_ char *room = mem_large(LINE);
-	FILE *list = fopen("/etc/group", "re");
-	struct group group, *found;
-	size_t n = 0;
-	while (list && n < CALLER_GROUPS && !fgetgrent_r(list, &group, room, LINE, &found))
-		if (caller_is_member(found, name))
-			ret[n++] = found->gr_gid;
-	if (list)
-		fclose(list);
-	return n;
+	return name && account_find(name, 0, &user, room) ? user.pw_uid : getuid();
 }
 
 /** Of this thread alone: the C library would change those of all threads. */
@@ -82,20 +40,20 @@ static bool set_groups(size_t n, const gid_t *groups) { return !syscall(SYS_setg
 bool caller_begin(struct caller *ret_before)
 {
 	const uid_t uid = caller_uid();
-	gid_t groups[CALLER_GROUPS];
-	char room[4096];
+	gid_t groups[ACCOUNT_GROUPS];
+	char room[ACCOUNT_LINE];
 	struct passwd user;
 	unsigned gid;
 	*ret_before = (struct caller){ 0 };
 	if (uid == geteuid())
 		return true;
-	bool known = find_user(NULL, uid, &user, room, sizeof(room));
+	bool known = account_find(NULL, uid, &user, room);
 	if (known)
 		gid = user.pw_gid;
 	else if (!read_id("SUDO_GID", &gid))
 		return false;
-	ret_before->ngroups = getgroups(CALLER_GROUPS, ret_before->groups);
-	if (ret_before->ngroups < 0 || !set_groups(known ? find_groups(user.pw_name, groups) : 0, groups))
+	ret_before->ngroups = getgroups(ACCOUNT_GROUPS, ret_before->groups);
+	if (ret_before->ngroups < 0 || !set_groups(known ? account_groups(user.pw_name, groups) : 0, groups))
 		return false;
 	ret_before->changed = true;
 	setfsgid(gid);
@@ -118,8 +76,13 @@ void caller_clean_environment(void)
 	static const char *const names[] = {
 		"OPENSSL_CONF",          "OPENSSL_MODULES",         "OPENSSL_ENGINES",   "DEBUGINFOD_URLS",
 		"DEBUGINFOD_CACHE_PATH", "HSA_TOOLS_LIB",           "ROCP_TOOL_LIB",     "ROCP_TOOL_LIBRARIES",
-		"AMD_COMGR_CACHE_DIR",   "AMD_COMGR_REDIRECT_LOGS", "LLVM_PROFILE_FILE",
+		"AMD_COMGR_CACHE_DIR",   "AMD_COMGR_REDIRECT_LOGS", "LLVM_PROFILE_FILE", "GCONV_PATH",
+		"LOCPATH",
 	};
+	const char *zone = getenv("TZ");
+	// A file that anybody names is opened by a child, and a clock may not wait for a pipe.
+	if (zone && strchr(zone, '/') && (zone[0] == '/' || zone[0] == ':'))
+		unsetenv("TZ");
 	if (geteuid() == ROOT && caller_uid() != ROOT)
 		for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 			unsetenv(names[i]);

@@ -4,16 +4,16 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "base/door/account.h"
+
 /** The user who called sudo, pkexec or doas, if unhang runs as root and they say who it was; else the user that unhang runs as. */
 uid_t caller_uid(void);
-
-enum { CALLER_GROUPS = 256 };
 
 /** What a thread had before caller_begin(). */
 struct caller {
 	bool changed;
 	int ngroups;
-	gid_t groups[CALLER_GROUPS];
+	gid_t groups[ACCOUNT_GROUPS];
 };
 
 /** Until caller_end(), this thread opens files with the rights of the user who called and no others. If that is the user that unhang

@@ -2,7 +2,6 @@
 // between the judgement and the use.
 #include "base/door/trust.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/door/caller.h"
+#include "base/door/library.h"
 #include "base/cleanup.h"
 
 enum { LINKS_MOST = 40, ROOT = 0 };
@@ -222,8 +222,10 @@ struct uh_error *trust_real_path(struct arena *a, const char *path, const char *
 void *trust_load(const char *name, int flags, struct uh_error **ret_refused)
 {
 	_cleanup_arena_ struct arena room = { 0 };
-	struct uh_error *err = strchr(name, '/') ? trust_real_path(&room, name, &name) : NULL;
-	void *library = err ? NULL : dlopen(name, flags);
+	struct uh_error *err = !library_loads ? uh_error_new("the static unhang loads no libraries; use one from a package") :
+			       strchr(name, '/') ? trust_real_path(&room, name, &name) :
+						   NULL;
+	void *library = err ? NULL : library_open(name, flags);
 	const bool refused = err && !err->errnum;
 	if (!refused)
 		uh_error_free(err);

@@ -11,6 +11,6 @@
 struct uh_error *trust_open(const char *root, const char *path, int flags, int *ret_fd);
 /** The path without links of a file that is believed. All directories above it are believed too, so nobody can replace the file. */
 struct uh_error *trust_real_path(struct arena *a, const char *path, const char **ret);
-/** dlopen() of a library; NULL where that fails. The loader finds names without a slash. *ret_refused says why a file that exists was
+/** library_open() of a library; NULL where that fails. The loader finds names without a slash. *ret_refused says why a file that exists was
  * not believed; else it is NULL. */
 void *trust_load(const char *name, int flags, struct uh_error **ret_refused);

@@ -1,13 +1,12 @@
 """PyTorch's operators as operations: by an observer in C, else by a dispatch mode."""
-import sys
+from __future__ import annotations
+
+from typing import Optional
 
 from . import operations
+from .start import tell
 
-started = []  # how; once in a process
-
-
-def tell(problem):
-    sys.stderr.write(f"unhang: recorder: {problem}\n")
+started: list[str] = []  # how; once in a process
 
 
 def start_dispatch(recorder):
@@ -27,11 +26,13 @@ def start_dispatch(recorder):
     mode.__enter__()  # for good: whoever leaves it was not asked to
 
 
-def start(way):
+def start(way: str = "any") -> Optional[str]:
+    """As unhang.torch_operators(), which asks first whether there is a recorder."""
     if started:
         return started[0]
     if way not in ("any", "observer", "dispatch"):
-        return tell(f"{way} is no way to record PyTorch's operators: observer, dispatch or off")
+        tell(f"{way} is no way to record PyTorch's operators: observer, dispatch or off")
+        return None
     recorder = operations.recorder()
     if not recorder.library:
         return None

@@ -1,0 +1,4 @@
+"""python -m unhang: the program."""
+from .program import main
+
+main()

@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""What the forms of unhang have in common, as far as it can be looked at without making them: packaging.py UNHANG"""
+import hashlib
+import importlib.machinery
+import importlib.util
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+
+import tap
+
+TOP = tap.HERE.parent
+PACKAGING = TOP / "packaging"
+VERSION = re.search(r"version: '([0-9.]+)'", (TOP / "meson.build").read_text())[1]
+
+
+def program(path):
+    """A script as a module."""
+    loader = importlib.machinery.SourceFileLoader(path.parent.name, str(path))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    sys.dont_write_bytecode = True
+    loader.exec_module(module)
+    return module
+
+
+def test_numbers(t):
+    """A release has one number."""
+    for path in sorted((PACKAGING / "kubernetes" / "overlays").glob("*/kustomization.yaml")):
+        t.same([tag.removesuffix("-debug") for tag in re.findall(r"newTag: (\S+)", path.read_text())], [VERSION], f"{path.parent.name}: the image is of this version")
+    t.same(re.findall(r"^## (\S+)", (TOP / "CHANGELOG.md").read_text(), re.M)[0], VERSION, "the newest entry of the changelog is this version")
+    for name in ("README.md", "docs/INSTALL.md"):
+        found = set(re.findall(r"unhang[-_:]([0-9]+\.[0-9]+\.[0-9]+)", (TOP / name).read_text()))
+        t.same(found, {VERSION}, f"{name} names the files of this version")
+
+
+def test_rights(t, image):
+    """The unit, the image and the overlay give the watch the same capabilities."""
+    unit = re.search(r"^CapabilityBoundingSet=(.*)", (TOP / "data" / "unhang-watch.service").read_text(), re.M)[1].split()
+    wanted = sorted(name.removeprefix("CAP_") for name in unit)
+    overlay = re.search(r"add: (\[.*\])", (PACKAGING / "kubernetes/overlays/unprivileged/rights.yaml").read_text())[1]
+    t.same(sorted(json.loads(overlay)), wanted, "the overlay has the capabilities of the unit")
+    t.same(sorted(image.WATCH_CAPABILITIES), wanted, "the image's label has them too")
+
+
+def test_image(t, unhang, image):
+    """Every blob has its name's sum and its size, the layers are what the configuration says, and the same input gives the same bytes."""
+    made = []
+    for name in ("one", "another"):
+        layers = [image.layer({"usr/bin/unhang": (b"\x7fELF", 0o755), "bin/sh": "busybox", "tmp": 0o1777}), image.layer({"etc/passwd": (b"root", 0o644)})]
+        path = unhang.directory / f"{name}.oci.tar"
+        image.image(path, "9.9", "amd64", layers, {"Labels": {"org.opencontainers.image.title": "unhang", "run": "x"}})
+        made.append(path.read_bytes())
+    t.ok(made[0] == made[1], "the same input gives the same image")
+    with tarfile.open(fileobj=io.BytesIO(made[0])) as tar:
+        files = {m.name: tar.extractfile(m).read() for m in tar if m.isfile()}
+    t.same([name for name, body in files.items() if name.startswith("blobs/") and name.split("/")[2] != hashlib.sha256(body).hexdigest()], [], "each blob has the name of its sum")
+
+    def blob(descriptor):
+        body = files[descriptor["digest"].replace("sha256:", "blobs/sha256/")]
+        t.same(len(body), descriptor["size"], f"the size of {descriptor['mediaType']}")
+        return body
+    manifest = json.loads(blob(json.loads(files["index.json"])["manifests"][0]))
+    described = json.loads(blob(manifest["config"]))
+    t.same({blob(layer)[4:8] for layer in manifest["layers"]}, {bytes(4)}, "no layer tells when it was packed")
+    unpacked = [image.gzip.decompress(blob(layer)) for layer in manifest["layers"]]
+    t.same([f"sha256:{hashlib.sha256(layer).hexdigest()}" for layer in unpacked], described["rootfs"]["diff_ids"], "the layers are those of the configuration")
+    with tarfile.open(fileobj=io.BytesIO(unpacked[0])) as tar:
+        told = [(m.name, oct(m.mode), m.type, m.uid) for m in tar]
+    t.same(told, [("bin", "0o755", tarfile.DIRTYPE, 0), ("bin/sh", "0o777", tarfile.SYMTYPE, 0), ("tmp", "0o1777", tarfile.DIRTYPE, 0), ("usr", "0o755", tarfile.DIRTYPE, 0),
+                  ("usr/bin", "0o755", tarfile.DIRTYPE, 0), ("usr/bin/unhang", "0o755", tarfile.REGTYPE, 0)], "a layer has the directories above its files")
+
+
+def test_bill(t, image):
+    """Every part is related to unhang, and every name stands for one part."""
+    linked = image.packages_of("libc6-dev 2.36-9 of glibc 2.36-9\nlibstdc++-12-dev 12.2.0-14 of gcc-12 12.2.0-14\n")
+    bill = image.bill("9.9", "0123", "amd64", linked, image.packages_of("busybox-static 1.35 of busybox 1.35"))
+    refs = [p["SPDXID"] for p in bill["packages"]]
+    related = {r[end] for r in bill["relationships"] for end in ("spdxElementId", "relatedSpdxElement")}
+    t.same((len(refs), sorted(related)), (4, sorted([*refs, "SPDXRef-DOCUMENT"])), "each part is related to unhang")
+    t.same([r for r in refs if not re.fullmatch(r"SPDXRef-[a-zA-Z0-9.-]+", r)], [], "names have the characters that SPDX allows")
+
+
+def test_kubernetes(t):
+    name = "the overlays ask for no right that is not needed"
+    if not shutil.which("kustomize") and not shutil.which("kubectl"):
+        return t.skip(name, "there is neither kustomize nor kubectl")
+    if not importlib.util.find_spec("yaml"):
+        return t.skip(name, "there is no PyYAML")
+    ran = subprocess.run([PACKAGING / "kubernetes" / "check"], capture_output=True, text=True, timeout=300, check=False)
+    t.same((ran.returncode, ran.stderr), (0, ""), name)
+
+
+def test_host(t, unhang):
+    """A container gives its node's name; what no machine is called is not taken."""
+    def host(name):
+        unhang.environment["UNHANG_HOST"] = name
+        ran = unhang.run("run", "--json", "--state-dir", unhang.directory / "runs", "--", "true")
+        return json.loads(ran.stderr[ran.stderr.index(b"{"):])["host"]
+    t.same(host("mi300-07.rack_1"), "mi300-07.rack_1", "UNHANG_HOST is the name of the machine")
+    t.same({host(name) for name in ("", "two words", "a\nb", "x" * 65)}, {os.uname().nodename}, "without a name in it, it is the kernel's")
+
+
+def test_everyday(t, unhang):
+    """The script that tries each form tries this build: what it needs of the tree is there."""
+    ran = subprocess.run([PACKAGING / "everyday", "--emulator", "none", "--skip", "watch", unhang.binary], capture_output=True, text=True, timeout=300, check=False)
+    t.ok(ran.returncode == 0 and ran.stdout.startswith("log, core, ") and ran.stdout.count(" | ") == 1, "the everyday commands work in this build", ran.stdout + ran.stderr)
+
+
+def main():
+    t = tap.Tap()
+    unhang = tap.Unhang(sys.argv[1])
+    os.environ["SOURCE_DATE_EPOCH"] = "1700000000"  # without it, the commit's: not every tree has one
+    image = program(PACKAGING / "image" / "build")
+    test_numbers(t)
+    test_rights(t, image)
+    test_image(t, unhang, image)
+    test_bill(t, image)
+    test_kubernetes(t)
+    test_host(t, unhang)
+    test_everyday(t, unhang)
+    t.end()
+
+
+if __name__ == "__main__":
+    main()
