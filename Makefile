@@ -6,7 +6,7 @@ FUZZ ?= build/fuzz
 FUZZ_RUNS ?= 10000000
 FUZZ_SECONDS ?= 600
 
-.PHONY: build demo check test endure launchers runtimes build-ordinary build-sanitized build-fuzzers bench fuzz kills mutants browsers docs web captures install clean
+.PHONY: static static-test build demo check test endure launchers runtimes build-ordinary build-sanitized build-fuzzers bench fuzz kills mutants browsers docs web captures install clean
 
 build:
 	@tools/install-packages build
@@ -65,6 +65,11 @@ runtimes:
 	@$(MAKE) --no-print-directory build-ordinary
 	@python3 tests/runtimes.py $(BUILD) $(RUNTIMES)
 
+# The wheels, in $(BUILD)/packages: docs/PYTHON.md.
+.PHONY: wheel
+wheel: static
+	@packaging/wheel/build $(BUILD)
+
 build-ordinary:
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) >/dev/null
 	@grep -qs '^tests = true' $(BUILD)/meson-private/cmd_line.txt || meson configure $(BUILD) -Dtests=true
@@ -120,6 +125,17 @@ $(BUILD)/browsers/node_modules: tests/browsers/package.json
 docs: build $(BUILD)/browsers/node_modules
 	@node tests/browsers/pictures.mjs $(BUILD)/unhang $(BUILD)/browsers docs/pictures
 
+.PHONY: deb rpm
+# Debian packages of HEAD, for this distribution and later ones: $(BUILD)/packages/*.deb
+deb:
+	@tools/install-packages build deb
+	@packaging/debian/build $(BUILD)/packages
+
+# RPM packages of HEAD for Fedora, RHEL 8 and 9 and SLES 15, with the program of `make static`: $(BUILD)/packages/*.rpm
+rpm: static
+	@tools/install-packages build rpm
+	@packaging/rpm/build $(BUILD)
+
 # The page of docs/WEB.md, which explains evidence in a browser: $(BUILD)/web/web/unhang.html
 web:
 	@tools/install-packages build web
@@ -128,8 +144,42 @@ web:
 	@ninja -C $(BUILD)/web
 	@echo 'The page is $(BUILD)/web/web/unhang.html'
 
+# One file that needs nothing of its machine, in $(BUILD)/packages; with ARCH=aarch64 for another architecture, built only.
+static:
+	@tools/install-packages build static $(if $(ARCH),cross)
+	@packaging/static/build $(BUILD) $(ARCH)
+
+# It answers as the ordinary build does, and runs in roots where there is nothing else; as root. The rows are for docs/INSTALL.md.
+static-test: static build
+	@packaging/static/test $(BUILD)/packages/unhang-*-$$(uname -m)-linux $(BUILD)/unhang --objects $(BUILD)/packages/unhang-*-$$(uname -m)-linux-objects.tar.xz
+
 install: build
 	@meson install -C $(BUILD) --no-rebuild
 
 clean:
 	rm -rf $(BUILD)
+
+.PHONY: image packages-test reproducible release
+# Two OCI images and the list of their parts, in $(BUILD)/packages: docs/INSTALL.md.
+image: static
+	@tools/install-packages build image
+	@packaging/image/build $(BUILD)/packages
+
+# Installs and tries each form, or FORMS='image wheel', as root, and writes the table of docs/INSTALL.md. KUBERNETES=api/openapi-spec/v3 of Kubernetes'
+# sources: the manifests are checked against them.
+packages-test:
+	@tools/install-packages build test packages
+	@$(MAKE) --no-print-directory build-ordinary $(or $(FORMS),static deb rpm wheel image)
+	@packaging/kubernetes/check $(KUBERNETES)
+	@packaging/try-all $(BUILD)/packages $(FORMS)
+
+# Each form, or FORMS='static image', twice in different directories: the same bytes.
+reproducible:
+	@tools/install-packages packages
+	@packaging/reproducible $(BUILD)/reproducible $(or $(FORMS),static deb wheel image)
+
+# Everything that is published, with SHA256SUMS; KEY=FILE signs them: docs/RELEASE.md.
+release:
+	@rm -rf $(BUILD)/packages
+	@$(MAKE) --no-print-directory static deb rpm wheel image
+	@packaging/sign $(BUILD)/packages $(KEY)

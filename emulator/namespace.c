@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -23,7 +24,11 @@ struct kept {
 	int nodes[NODES], mounts[MOUNTS]; // detached mounts; -1: there is none
 };
 
-static int detach(const char *path) { return open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE); }
+// The C library has this and move_mount() since glibc 2.36, and packages are for 2.34.
+static int detach(const char *path)
+{
+	return (int)syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+}
 
 static bool write_file(const char *path, const char *text)
 {
@@ -87,7 +92,7 @@ void kept_free(struct kept *k)
 
 static struct uh_error *place(int tree, const char *to)
 {
-	if (tree >= 0 && move_mount(tree, "", AT_FDCWD, to, MOVE_MOUNT_F_EMPTY_PATH))
+	if (tree >= 0 && syscall(SYS_move_mount, tree, "", AT_FDCWD, to, MOVE_MOUNT_F_EMPTY_PATH))
 		return uh_error_os(errno, "%s", to);
 	return NULL;
 }

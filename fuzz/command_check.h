@@ -49,6 +49,12 @@ UNFOLLOWED void command_word_end(struct command_words *w)
 /** What a backslash before it takes the meaning from. */
 UNFOLLOWED bool command_escapes(char quote, char next) { return !quote || strchr("$`\"\\\n", next); }
 
+/** A home is meant where ~ begins a word, and behind = or : in what may be an assignment. */
+UNFOLLOWED bool command_home(const struct command_words *w)
+{
+	return !w->inside || !w->used || strchr("=:", w->bytes[w->used - 1]);
+}
+
 UNFOLLOWED void command_split(struct command_words *w, struct str s)
 {
 	char quote = 0;
@@ -81,7 +87,7 @@ UNFOLLOWED void command_split(struct command_words *w, struct str s)
 			command_byte(w, true, c ? c : ' ');
 			command_word_end(w);
 		} else {
-			command_byte(w, strchr("*?[~!", c), c);
+			command_byte(w, c == '~' ? command_home(w) : strchr("*?[!", c) != NULL, c);
 		}
 	}
 	command_word_end(w);

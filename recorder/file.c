@@ -116,7 +116,7 @@ static uint64_t namespace_of(void)
 	enum { FIRST = 0xeffffffc }; // that the kernel makes at boot: PROC_PID_INIT_INO
 	const char *said = getenv("UNHANG_CONTAINER");
 	struct stat st;
-	if ((said && !strcmp(said, "no")) || stat("/proc/self/ns/pid", &st) || st.st_ino == FIRST)
+	if ((said && !strcmp(said, "no")) || stat_path("/proc/self/ns/pid", 0, &st) || st.st_ino == FIRST)
 		return 0;
 	return st.st_ino;
 }
@@ -213,7 +213,7 @@ static void identity_note(const char *path)
 	const ssize_t n = readlink(link, rec.file_path, sizeof(rec.file_path) - 1);
 	if (n < 0)
 		snprintf(rec.file_path, sizeof(rec.file_path), "%s", path);
-	fstat(rec.fd, &rec.file);
+	stat_fd(rec.fd, &rec.file);
 }
 
 /** The file with its head. */

@@ -15,6 +15,11 @@
 #define PART "-new" RECORDING_SUFFIX // behind what makes it unique
 enum { PATHS_MOST = 2 * PATH_MOST + 64, NAMES_MOST = 1000, ENTRIES_MOST = 4096, NO_REPLACE = 1, EXCHANGE = 2 };
 
+// Before 2.33 glibc had these in no version that later ones have, too. The kernel's structure is the library's where there are GPUs of 64 bits.
+int stat_path(const char *path, int how, struct stat *ret) { return (int)syscall(SYS_newfstatat, AT_FDCWD, path, ret, how); }
+
+int stat_fd(int fd, struct stat *ret) { return (int)syscall(SYS_newfstatat, fd, "", ret, AT_EMPTY_PATH); }
+
 int own_file(const char *path, const void *magic, size_t n)
 {
 	char link[40], begins[32];
@@ -22,7 +27,7 @@ int own_file(const char *path, const void *magic, size_t n)
 	// Opening a device may already act on it, so the object is looked at first, and that very object opened.
 	_cleanup_close_ int seen = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	_cleanup_close_ int fd = -1;
-	if (seen >= 0 && !fstat(seen, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid()) {
+	if (seen >= 0 && !stat_fd(seen, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid()) {
 		snprintf(link, sizeof(link), "/proc/self/fd/%d", seen);
 		fd = open(link, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	}
@@ -51,7 +56,7 @@ static bool is_same(const struct stat *a, const struct stat *b) { return a->st_i
 static bool is_name_of(const char *path, int fd)
 {
 	struct stat of_path, of_fd;
-	return !lstat(path, &of_path) && !fstat(fd, &of_fd) && is_same(&of_path, &of_fd);
+	return !stat_path(path, AT_SYMLINK_NOFOLLOW, &of_path) && !stat_fd(fd, &of_fd) && is_same(&of_path, &of_fd);
 }
 
 /** It is moved to a name that nobody else uses before it is looked at: what takes its place at any moment stays. */
@@ -147,13 +152,13 @@ int place_begin(const char *path)
 bool place_is(int fd, const struct stat *file)
 {
 	struct stat st;
-	return !fstat(fd, &st) && is_same(&st, file);
+	return !stat_fd(fd, &st) && is_same(&st, file);
 }
 
 int place_again(const char *path, const struct stat *file)
 {
 	struct stat st;
-	if (lstat(path, &st))
+	if (stat_path(path, AT_SYMLINK_NOFOLLOW, &st))
 		return -1;
 	errno = ENOENT;
 	_cleanup_close_ int fd = is_same(&st, file) ? not_standard(open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC)) : -1;
@@ -199,7 +204,8 @@ int place_open(struct rec_settings *s, const char *directory)
 static bool is_private(const char *directory)
 {
 	struct stat st;
-	return !lstat(directory, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & (S_IWGRP | S_IWOTH));
+	return !stat_path(directory, AT_SYMLINK_NOFOLLOW, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
+	       !(st.st_mode & (S_IWGRP | S_IWOTH));
 }
 
 /** A name that nobody can have taken before: random, and found again by those who come later. */
@@ -243,7 +249,7 @@ static bool directory_named(const char *directory)
 	struct stat st;
 	if (mkdir(directory, 0700) && errno != EEXIST)
 		return false;
-	if (stat(directory, &st))
+	if (stat_path(directory, 0, &st))
 		return false;
 	if (!S_ISDIR(st.st_mode))
 		return errno = ENOTDIR, false;

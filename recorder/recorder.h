@@ -236,6 +236,9 @@ int place_open(struct rec_settings *s, const char *directory);
 int place_begin(const char *path);
 /** Whether the descriptor is that of a file. */
 bool place_is(int fd, const struct stat *file);
+/** fstat(), and stat() or (AT_SYMLINK_NOFOLLOW) lstat(), as one function that every glibc has. */
+int stat_fd(int fd, struct stat *ret);
+int stat_path(const char *path, int how, struct stat *ret);
 /** Opens and locks a file of ours once more. -1: see errno; the path leads to it no more, or may not be opened any more. */
 int place_again(const char *path, const struct stat *file);
 /** Opens a regular file of this user that begins with @magic, to be read. -1, EEXIST: it is none. */

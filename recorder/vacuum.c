@@ -28,7 +28,7 @@ static bool look(const char *path, bool *ret_lives, struct timespec *ret_time)
 {
 	struct stat st;
 	_cleanup_close_ int fd = own_file(path, RECORDING_MAGIC, MAGIC_SIZE);
-	const bool good = fd >= 0 && !fstat(fd, &st);
+	const bool good = fd >= 0 && !stat_fd(fd, &st);
 	if (good) {
 		*ret_lives = is_locked(fd);
 		*ret_time = st.st_mtim;

@@ -54,6 +54,8 @@ def told(name, run_text):
         if name == "now":
             for incident in document.get("incidents", []):  # what a bundle holds is saved: there that step is gone
                 incident["action"].pop("text", None)
+                for reply in (incident["question"] or {}).get("replies", []):
+                    reply.pop("text", None)
                 incident["next"] = [step for step in incident["next"] if not re.search("unhang capture|devcoredump", step["run"] or "")]
             return shape(document)
         # Facts tell of the processes of other tests too.

@@ -34,7 +34,7 @@ static bool fitting_fact(const void *ctx, struct str name, size_t index, struct 
 	static const char *const good[PIECE_TYPES] = {
 		[PIECE_WORD] = "word",      [PIECE_NUMBER] = "4711",  [PIECE_PCI] = "0000:03:00.0",
 		[PIECE_NAME] = "render",    [PIECE_PARAMETER] = "-1", [PIECE_WORDS] = "16.0 GT/s PCIe",
-		[PIECE_PATH] = "/opt/rocm",
+		[PIECE_PATH] = "/opt/rocm", [PIECE_VERSION] = "25.0.7-2",
 	};
 	const struct one_value *v = ctx;
 	*ret = v->value.n ? v->value : str_ends(name, S("@")) ? S("/sys/file") : str_z(good[fact_type(v->know, name)]);

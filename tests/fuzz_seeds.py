@@ -5,6 +5,7 @@ import io
 import os
 import pathlib
 import re
+import sqlite3
 import struct
 import subprocess
 import tarfile
@@ -169,7 +170,20 @@ def secrets():
                 yield text.replace('{}', secret.strip()).encode()
 
 
-MADE = {'fuzz-redact': secrets, 'fuzz-kfd': loaded_code, 'fuzz-keys': keys, 'fuzz-journal': journals, 'fuzz-log': logs, 'fuzz-html': markup, 'fuzz-knowledge': blocks, 'fuzz-host': trees, 'fuzz-archive': packed, 'fuzz-evidence': evidence, 'fuzz-record': records}
+def histories():
+    """The histories of dnf, each with a log of writes behind it."""
+    for name in ('dnf4.sqlite', 'dnf5.sqlite'):
+        with tempfile.TemporaryDirectory() as room:
+            path = pathlib.Path(room) / 'db'
+            path.write_bytes((SEEDS / 'changes' / name).read_bytes())
+            db = sqlite3.connect(path, isolation_level=None)
+            db.execute('PRAGMA journal_mode = WAL')
+            db.execute('UPDATE trans SET dt_end = dt_end + 1')
+            yield path.read_bytes() + b'|WAL|' + path.with_name('db-wal').read_bytes()
+            db.close()
+
+
+MADE = {'fuzz-changes': histories, 'fuzz-redact': secrets, 'fuzz-kfd': loaded_code, 'fuzz-keys': keys, 'fuzz-journal': journals, 'fuzz-log': logs, 'fuzz-html': markup, 'fuzz-knowledge': blocks, 'fuzz-host': trees, 'fuzz-archive': packed, 'fuzz-evidence': evidence, 'fuzz-record': records}
 
 
 def log_words():

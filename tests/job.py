@@ -206,7 +206,11 @@ def test_refused(t, j):
     for env, path in (({}, f"{prefix}/share/unhang/python"), ({"PYTHONPATH": "/own"}, f"{prefix}/share/unhang/python:/own"), ({"UNHANG_TORCH": "off", "PYTHONPATH": "/own"}, "/own")):
         done = subprocess.run([installed, *j.arguments("--quiet")[1:], "--", "printenv", "PYTHONPATH"], env={**j.unhang.environment, **env}, capture_output=True, timeout=PATIENCE)
         t.same(done.stdout.decode().strip(), path, f"PYTHONPATH with {env or 'nothing'}")
-    (prefix / "bin" / "libunhang-recorder.so").unlink()
+    (prefix / "lib64").mkdir()
+    (prefix / "bin" / "libunhang-recorder.so").rename(prefix / "lib64" / "libunhang-recorder.so")
+    done = subprocess.run([installed, *j.arguments("--quiet")[1:], "--", "printenv", "HSA_TOOLS_LIB"], env=j.unhang.environment, capture_output=True, timeout=PATIENCE)
+    t.same(done.stdout.decode().strip(), f"{prefix}/lib64/libunhang-recorder.so", "an RPM package has its recorder in lib64")
+    (prefix / "lib64" / "libunhang-recorder.so").unlink()
     done = subprocess.run([installed, *j.arguments()[1:], "--", "false"], env=j.unhang.environment, capture_output=True, timeout=PATIENCE)
     t.ok(b"The job was not recorded" in done.stderr or j.report()["recorder"], "an unhang without its recorder says so", done.stderr)
     profile = j.unhang.write("profile.sh", "# unhang profile x\nexport HSA_A='1 2'\n")

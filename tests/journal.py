@@ -2,6 +2,7 @@
 """The journal, with files that systemd-journal-remote makes: journal.py UNHANG"""
 import json
 import os
+import random
 import re
 import sys
 
@@ -55,6 +56,8 @@ def test_forged(tap, unhang):
         found = unhang.explain(path)
         said = [(i.data['cause']['class'], [e['at']['line'] for e in i.data['timeline']]) for i in found.incidents]
         tap.same(said, [], f'{form}: no forged line is an incident')
+    for form, path in forms(unhang, 'programs', [(line, transport) for transport in ('syslog', 'stdout', 'journal') for line in HANG]):
+        tap.same(unhang.explain(path).classes, [], f"{form}: what a program printed is not the driver's word")
     true = [*everything, (kernel_lines.LOST, 'kernel'), *everything]
     for form, path in forms(unhang, 'true', true):
         found = unhang.explain(path)
@@ -81,6 +84,89 @@ def test_true(tap, unhang):
                 tap.ok(not replace or found.first.data['action']['do'] == 'nothing', f'{form}: nothing is replaced by it', found.first.data['action'])
                 marks = {bool(e.get('unattested')) for i in found.incidents for e in i.data['timeline']}
                 tap.ok(attested or marks == {True}, f'{form}: it says where a record carries no device', str(marks))
+
+
+def test_own_reader(tap, unhang, root):
+    """unhang's own reader of journal files answers as libsystemd does."""
+    mixed = unhang.directory / 'mixed'
+    many = [('long ' + 'x' * 700 * (n % 4) + f' {n}', ('kernel', 'stdout', 'daemon')[n % 3]) for n in range(60)]
+    lines = [*many[:40], *kernel(HANG), *many[40:], ('two\nlines', 'kernel'), *kernel(['y' * 70_000])]
+    # One machine's entries in three files, as after a rotation, with times that lie between each other.
+    made = [journals.write(unhang.directory / f'part{part}', b''.join(record(n, boot, *line) for boot in range(3) for n, line in enumerate(lines)
+                                                                      if (n * 7 + boot) % 3 == part)) for part in range(3)]
+    folder = mixed / 'var/log/journal' / ('%032x' % 1)
+    folder.mkdir(parents=True)
+    for n, path in enumerate(made):
+        path.rename(folder / ('system.journal' if not n else f'system@{n}.journal'))
+    newer = unhang.directory / 'newer.journal'
+    newer.write_bytes((root / 'var/log/journal/system.journal').read_bytes())
+    asked = [['--root', mixed], *(['--root', mixed, '--boot', str(boot)] for boot in (0, -1, -2, -3)), ['--root', root], *([path] for path in folder.iterdir()),
+             ['--root', root, '--boot', '-1'], ['--full-evidence', '--markdown', folder / 'system.journal'], [newer], [unhang.directory / 'nothing']]
+    for cut in (100, 300, 4096, 200_000):
+        path = unhang.write(f'cut{cut}.journal', newer.read_bytes()[:cut])
+        asked.append([path])
+    for question in asked:
+        answers = []
+        for reader in ('libsystemd', 'files'):
+            unhang.environment['UNHANG_JOURNAL'] = reader
+            run = unhang.run('explain', *([] if '--markdown' in question else ['--json']), *question)
+            answers.append((run.returncode, run.stdout.decode(), run.stderr.decode()))
+        tap.same(answers[1], answers[0], f'both readers of journals say the same: {" ".join(str(q) for q in question[-2:])[-60:]}')
+    # What only one of them can read tells them apart: unhang's own knows no xz.
+    data = bytearray(newer.read_bytes())
+    data[12] |= 1
+    newer.write_bytes(data)
+    run = unhang.run('explain', newer)
+    tap.ok(run.returncode == 2 and b'not supported' in run.stderr and run.stderr.count(b'\n') == 1, 'a form that it does not know is named', run.stderr)
+    del unhang.environment['UNHANG_JOURNAL']
+
+
+def test_damage(tap, unhang):
+    """A journal of which part cannot be read is never an all-clear, and links do not lead out of another machine's tree."""
+    root = unhang.directory / 'damaged'
+    around = [(f'line {n}', ('kernel', 'stdout')[n % 2]) for n in range(100)]
+    path = make_journal(root / 'var/log/journal', [(0, around + kernel(HANG) + around)])
+    whole = path.read_bytes()
+    places = [at for at in range(len(whole.rstrip(b'\0'))) if whole[at]]
+    chance, answers = random.Random(33), []
+    for _ in range(80):
+        data, at = bytearray(whole), chance.choice(places)
+        n = min(chance.choice([8, 64, 4096]), len(data) - at)
+        data[at:at + n] = chance.choice([bytes(n), b'\xff' * n, bytes(byte ^ 0x55 for byte in data[at:at + n])])
+        path.write_bytes(data)
+        answers.append((unhang.run('explain', '--root', root).returncode, hex(at), n))
+    tap.same([one for one in answers if one[0] == 0], [], 'no damage of a journal is an all-clear')
+    tap.ok(sum(one[0] == 1 for one in answers) > 60, 'most of it does not hide the incident', answers)
+    path.write_bytes(whole)
+    # Files that cannot be read at all, beside one that can, and was written before.
+    quiet = make_journal(unhang.directory / 'quiet', [(1, around)]).read_bytes()
+    path.write_bytes(quiet)
+    for name, data in (('cut', whole[:3_000_000]), ('empty', b''), ('unknown', whole[:12] + b'\xff' + whole[13:]), ('another file', b'x' * 5000)):
+        beside = path.with_name('system@2.journal')
+        beside.write_bytes(data)
+        run = unhang.run('explain', '--root', root)
+        tap.ok(run.returncode == 2 and b'system@2.journal could not be read' in run.stderr, f'a journal that is {name} is told', run.stderr)
+        beside.unlink()
+    # Another machine's, as journal-remote and containers leave them.
+    own, foreign = '%032x' % 7, '%032x' % 8
+    (root / 'etc').mkdir()
+    (root / 'etc/machine-id').write_text(own + '\n')
+    path.unlink()
+    for machine, data in ((own, quiet), (foreign, whole)):
+        (path.parent / machine).mkdir()
+        (path.parent / machine / 'system.journal').write_bytes(data)
+    tap.same(unhang.run('explain', '--root', root).returncode, 0, "another machine's journal is not this one's")
+    (root / 'etc/machine-id').write_text(foreign + '\n')
+    tap.same(unhang.run('explain', '--root', root).returncode, 1, 'which of them it is says machine-id')
+    path = path.parent / foreign / 'system.journal'
+    other = unhang.directory / 'other'
+    (other / 'var/log/journal').mkdir(parents=True)
+    for name, to in (('system.journal', path), ('%032x' % 1, path.parent)):
+        link = other / 'var/log/journal' / name
+        link.symlink_to(to)
+        run = unhang.run('explain', '--root', other)
+        tap.ok(run.returncode == 2 and b'blender' not in run.stdout, f'{name} as a link leads nowhere', run.stdout)
+        link.unlink()
 
 
 def main():
@@ -116,6 +202,8 @@ def main():
     printed = make_journal(unhang.directory / 'printed', [(0, [(message, 'stdout') for message in HANG])])
     tap.same(unhang.explain(printed).classes, [], 'what a program prints is not the kernel')
 
+    test_own_reader(tap, unhang, root)
+    test_damage(tap, unhang)
     test_forged(tap, unhang)
     test_true(tap, unhang)
 

@@ -22,7 +22,7 @@ def helped(unhang):
 
 def headings():
     """(kind, file, line) of each block that is built in."""
-    for path in sorted((TOP / "knowledge").glob("*.know")):
+    for path in sorted((TOP / "knowledge").rglob("*.know")):
         for number, line in enumerate(path.read_text().splitlines(), 1):
             if line.strip() and not line[0].isspace() and not line.startswith("#"):
                 yield line.split()[0], path.name, number

@@ -64,7 +64,7 @@ STRAY_BAR = re.compile(r"(?<![| ])\||\|(?![| ]|$)")  # in a shell's command it m
 
 def test_knowledge(t):
     wrong, texts = [], 0
-    for path in sorted((TOP / "knowledge").glob("*.know")):
+    for path in sorted((TOP / "knowledge").rglob("*.know")):
         for line, key, value in blocks(path):
             if key == "next":
                 key, value = "why", value.split(" :: ")[0]

@@ -66,12 +66,12 @@ PAGE_FAULT = f"[  500.1] {GPU} amdgpu: [gfxhub] page fault (src_id:0 ring:24 vmi
 SHARED = "[  345.6] [drm:drm_atomic_helper_wait_for_flip_done [drm_kms_helper]] *ERROR* [CRTC:93:crtc-3] flip_done timed out\n"
 ANSWERS |= {
     "an error bank with an error that was not corrected": (
-        BANK + "STATUS=0xbea0000000060c03\n" + REGISTERS, r"error that was not corrected.* Now Run no new job on this GPU.* Confidence medium", r"No AMD GPU incident"),
+        BANK + "STATUS=0xbea0000000060c03\n" + REGISTERS, r"error that was not corrected.* Now Run no new job on this GPU.* Confidence[a-z ]*: medium;", r"No AMD GPU incident"),
     "the same of a newer driver": (
         f"[  900.000002] {GPU} amdgpu: {{1}}[Hardware Error]: ACA[01/04].STATUS=0xbea0000000060c03\n", r"error that was not corrected", r"No AMD GPU incident"),
     "a table of amd-smi with a fatal record": (
         "timestamp            gpu_id  severity   file_name      list of afids\n2026/10/02 11:05:29  3       FATAL      fatal-1.cper   33\n",
-        r"record of a fatal hardware error of GPU 3.* Confidence low", REPLACE),
+        r"record of a fatal hardware error of GPU 3.* Confidence[a-z ]*: low;", REPLACE),
     "a table of amd-smi without files": (
         "WARNING: No CPER files will be dumped unless --folder=<folder_name> is specified and cper entries exist.\n"
         "timestamp            gpu_id  severity\n2026/10/02 11:05:29  3       FATAL\n", r"record of a fatal hardware error of GPU 3", REPLACE),
@@ -86,17 +86,17 @@ ANSWERS |= {
         f"[  512.1] {GPU} amdgpu: GPU reset begin!. Source:  6\n[  514.9] {GPU} amdgpu: GPU reset(1) succeeded!\n", r"A user queue hung", r"[Uu]nmapped memory"),
     "a reset of which only the last line is left": (
         f"[  512.300000] {GPU} [drm] device wedged, but no recovery needed\n", r"Something hung on the GPU, and the driver reset it", r"No AMD GPU incident"),
-    "a late picture where nothing says whose GPU it is": (SHARED, r"did not show the next picture.* nothing says that the GPU is AMD's", r"Confidence high"),
+    "a late picture where nothing says whose GPU it is": (SHARED, r"did not show the next picture.* nothing says that the GPU is AMD's", r"Confidence[a-z ]*: high;"),
     "a late picture of an AMD GPU beside one of Intel": (
         "[    3.0] [drm] Initialized i915 1.6.0 20230929 for 0000:00:02.0 on minor 0\n[    3.1] [drm] Initialized amdgpu 3.59.0 for 0000:03:00.0 on minor 1\n" + SHARED,
         r"did not show the next picture", r"nothing says"),
     "an older llama.cpp, which speaks of CUDA on every GPU": (
         "CUDA error: an illegal memory access was encountered\n  current device: 0, in function ggml_cuda_op_mul_mat at ggml/src/ggml-cuda.cu:2288\n",
-        r"A GPU kernel used unmapped memory.* nothing says that the GPU is AMD's", r"Confidence high"),
+        r"A GPU kernel used unmapped memory.* nothing says that the GPU is AMD's", r"Confidence[a-z ]*: high;"),
     "an illegal access that HIP reports, without the kernel log": (
         "RuntimeError: HIP error: an illegal memory access was encountered\n",
-        r"Confidence medium: no message of the driver confirms it; the kernel log of that time is missing.* Try 1\. Find the kernel.* Next See what the driver saw: sudo dmesg",
-        r"no earlier error in this log explains it|Next Find the launch"),
+        r"Confidence[a-z ]*: medium; no message of the driver confirms it\..* Try 1\. Find the kernel.* Next See what the driver saw: sudo dmesg",
+        r"it is the first error in this log|Next Find the launch"),
     "a fault in a part of a log": (PAGE_FAULT, r"This part of the log shows no reset of the GPU", r"should still work"),
     "a fault in a log since the boot": (
         "[    0.000000] Linux version 6.12.0 (build@host) (gcc 14) #1 SMP\n" + PAGE_FAULT, r"The log shows no reset, so the GPU should still work", r"part of the log"),

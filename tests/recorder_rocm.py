@@ -670,7 +670,7 @@ BESIDE_A_TOOL = (test_queues, test_runtime_copies, test_intercept)
 
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
-    library = pathlib.Path(sys.argv[2]).resolve()
+    library, wanted = pathlib.Path(sys.argv[2]).resolve(), {f"test_{name}" for name in sys.argv[3:]}  # all of them, if none is named
     programs = kfd.Programs(unhang)
     if not shutil.which(kfd.HIPCC[0]) or not programs.library.exists():
         t.skip("the recorder under ROCm", "no hipcc here")
@@ -683,6 +683,8 @@ def main():
     r = Recorded(t, unhang, programs, library, where)
     try:
         for test in TESTS + BESIDE_A_TOOL * (library.parent / "libintercept-tool.so").exists():
+            if wanted and test.__name__ not in wanted:
+                continue
             try:
                 test(t, r)
             except Exception:  # what a program did not print or record is missed by this test alone

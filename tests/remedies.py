@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Remedies held against the machine: which are worth trying and in which order, which are in force already, which the kernel does not have and
 which a version has made needless; and what is said of settings that guides advise."""
+import re
 import sys
 
 import emulated
@@ -74,7 +75,7 @@ def test_report(t, unhang):
     t.ok("Tried amdgpu.cwsr_enable=0 is set, so it did not prevent this [line 2]." in text, "the line that shows it", text[-1500:])
     t.ok("55 instead of 60 results an hour. If it does not help: Remove amdgpu.cwsr_enable=0 from" in text, "what it costs, and how to take it back", text[-1500:])
     text = c.text(ROCM.format("7.2.1") + MES, ids=HALO, kernel="7.0.3")
-    t.ok("Not Turn CWSR off" in text and "this machine has kernel 7.0.3 and ROCm 7.2.1." in text, "what is not needed any more", text[-1500:])
+    t.ok("Not Set amdgpu.cwsr_enable=0" in text and "this machine has kernel 7.0.3 and ROCm 7.2.1." in text, "what is not needed any more", text[-1500:])
     text = c.text(SMU, ids=RX5700, parameters="amdgpu.ppfeaturemask=0xfff7bfff")
     t.ok("here: amdgpu.ppfeaturemask=0xfff73fff" in text, "the number where the value in effect is known", text[-1500:])
     i = c.explain("number", SMU, RX5700, parameters="amdgpu.ppfeaturemask=0xffffffff")
@@ -167,10 +168,10 @@ remedy last-a
 
 
 def test_order(t, unhang):
-    common = "    title t\n    for thermal-shutdown\n    do x\n    source s\n"
+    common = "    for thermal-shutdown\n    do x\n    source s\n"
     (unhang.config / "unhang" / "knowledge.d").mkdir(parents=True, exist_ok=True)
     own = unhang.config / "unhang" / "knowledge.d" / "order.know"
-    own.write_text("remedy cooling\n    kind cure\n    grade C\n" + common + ORDER.replace("    kind", common + "    kind"))
+    own.write_text(re.sub(r"^remedy (.*)\n", r"remedy \1\n    title \1\n", "remedy cooling\n    kind cure\n    grade C\n" + common + ORDER.replace("    kind", common + "    kind"), flags=re.M))
     i = unhang.explain_text(log("10.0 @ ERROR: GPU over temperature range(SW CTF) detected!")).first
     own.unlink()
     certain = [r["id"] for r in i.data["remedies"] if not r["if"]]

@@ -13,7 +13,7 @@ import tap
 
 LINES, MOST, COLUMNS, WIDEST = 24, 40, 80, 120
 SHARED = [tap.HERE / ".." / ".." / "shared", tap.HERE / ".." / ".." / ".." / "shared"]
-LABELS = ["GPU", "Now", "Fault", "Why", "Confidence", "Try", "More"]
+LABELS = ["GPU", "Now", "Fault", "Why", "Try"]
 FAULTS = ("the program", "the node (hardware or setup)", "the driver or firmware", "the graphics driver: kernel, firmware or Mesa", "unknown")
 TIME, ROLE = r"(?:(?:\d[\d:.]*|\+[\d.]+ \w+) +)?", r"(cause|effect|artefact|bystander)"
 ROW = re.compile(rf"(?:^ {{2,20}}{TIME}{ROLE}(?=  )|^  {TIME}{ROLE}$)")  # beside its text, or above it
@@ -63,7 +63,7 @@ def command(text):
     at = next(n for n, line in enumerate(lines) if line.startswith("Next"))
     while not lines[at].endswith(":"):
         at += 1
-    end = next(n for n in range(at, len(lines)) if lines[n].startswith("More"))
+    end = next((n for n in range(at + 1, len(lines)) if not lines[n].startswith(" ")), len(lines))
     return re.sub(r"\n +(# )?", " ", re.sub(r" \\\n +", " ", "\n".join(lines[at + 1:end]).strip()))
 
 
@@ -93,18 +93,18 @@ def test_order(t, said):
         shown = rows(text)
         if not 1 <= len(shown) <= 4 or (shown[0] != "cause" and "earlier than this log" not in re.sub(r"\s+", " ", text)):
             wrong.append(f"rows {shown}")
-        if not re.search(r"^Confidence  (high|medium|low): ", text, re.M):
+        if not re.search(r"\. Confidence( in the cause)?: (high|medium|low)[.;]", " ".join(text.split())):
             wrong.append("no confidence")
-        fault = re.search(r"^Fault   (.*)", text, re.M).group(1)
+        fault = re.search(r"^Fault   (?:perhaps |probably )?(.*)", text, re.M).group(1)
         if not fault.startswith(FAULTS):
             wrong.append(fault)
         if len(re.findall(r"^ {8}\d\. |^Try     \d\. ", text, re.M)) > 3:
             wrong.append("more than three remedies")
-        if "unhang explain -v" not in text:
-            wrong.append("not how to see more")
+        if "unhang explain -v" not in text and text.count("\n") < LINES - 6:
+            wrong.append("not how to see more, where there is room")
         complaints += [f"{name}: {x}" for x in wrong]
     t.no_complaints(complaints, "headline, GPU, now, fault, events with the cause first, why, confidence, at most three remedies, more")
-    t.same([n for n, text in said.items() if re.search(r"^Sure |^Fault .*'s|\(--verbose\)", text, re.M)], [], "labels that explain themselves")
+    t.same([n for n, text in said.items() if re.search(r"^Sure |^Fault   [^ .]*'s|\(--verbose\)", text, re.M)], [], "labels that explain themselves")
 
 
 def test_commands(t, unhang, files, said):
@@ -116,6 +116,8 @@ def test_commands(t, unhang, files, said):
         if wanted:
             checked += 1
             got = command(said[name])
+            if got is None and re.search("^Like ", said[name], re.M):
+                continue  # a step makes room for what solved the same elsewhere
             if got != re.sub(" +", " ", wanted[0]["run"]):
                 complaints.append(f"{name}:\nwanted {wanted[0]['run']!r}\ngot    {got!r}")
     t.ok(checked, "some have a next step", checked)
@@ -269,9 +271,10 @@ def test_times(t, unhang, said):
 
 
 def steady(text):
-    """Of an emulated machine what does not depend on this one: its processes, its kernel and the time are as they come."""
+    """Of an emulated machine what does not depend on this one: its processes, its kernel and the times are as they come, and so is the room for More."""
+    text = re.sub(r"\d+\.\d s\b", "1.0 s", text)
     paragraphs = dict(re.findall(r"^([A-Z][A-Za-z]+)  +((?:.*\n)(?:        .*\n)*)", text + "\n", re.M))
-    return [text.split("\n\n")[1].splitlines()[0], *labels(text), *(paragraphs.get(label) for label in ("Fault", "Why", "Next", "More"))]
+    return [text.split("\n\n")[1].splitlines()[0], *(x for x in labels(text) if x != "More"), *(paragraphs.get(label) for label in ("Fault", "Why", "Next"))]
 
 
 def test_samples(t, unhang):

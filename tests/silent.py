@@ -2,6 +2,7 @@
 """Hangs that no line of the log tells of, healthy work that looks like one, and failures that come while the watch runs."""
 import json
 import pathlib
+import re
 import sys
 
 import emulated
@@ -143,7 +144,7 @@ def test_votes_count(t, unhang):
         note.write_text(json.dumps({"schema": "unhang/watch-event/1", "event": "watch-votes", "incident": "0123456789abcdef", "boot_id": "", "gpu": "0000:03:00.0",
                                     "time_us": (1000 - seconds) * 1000000, "votes": "stood still: interrupts (9 s)", "stood_seconds": seconds}))
         text = unhang.run("explain", bundle, note).stdout.decode()
-        t.ok(f"Confidence  {confidence}:" in text and f"Now     {advice}" in text and f"saw nothing move for {seconds} s" in " ".join(text.split()), f"votes: a loop after {seconds} s", text)
+        t.ok(re.search(f"Confidence[a-z ]*: {confidence};", " ".join(text.split())) and f"Now     {advice}" in text and f"saw nothing move for {seconds} s" in " ".join(text.split()), f"votes: a loop after {seconds} s", text)
     named = json.loads(unhang.run("explain", "--json", bundle, note).stdout)["incidents"]
     t.same([i["id"] for i in named], ["0123456789abcdef"], "and it has the name that the watch gave it")
     note.write_text("[ 988.000000] unhang watch: amdgpu 0000:03:00.0: nothing moved for 12 s: stood still: interrupts (9 s)\n")

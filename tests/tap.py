@@ -184,7 +184,7 @@ class Answer:
 
 
 NOTHING = {"cause": {"class": None, "title": None, "confidence": 0, "before_log": None}, "also": [], "gpus": [{"pci": None, "name": None, "gfx": None}], "facts": [], "timeline": [],
-           "action": {"do": None, "fault": None}, "remedies": [], "settings": [], "known": [], "next": [], "processes": [], "id": None, "fingerprint": None,
+           "action": {"do": None, "fault": None}, "remedies": [], "settings": [], "like": [], "known": [], "next": [], "processes": [], "id": None, "fingerprint": None,
            "begin": None, "end": None, "clock": "none"}
 
 

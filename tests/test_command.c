@@ -58,6 +58,9 @@ static void words_of_knowledge(void **state)
 				fail_msg("%s: %zu, %s", wrong, how, mean[m]);
 			text_free(&input);
 		}
+	// A ~ within a version is no home, wherever the version stands.
+	for (char part = 0; part < 16; part++)
+		assert_null(command_complaint(k, &texts, (struct str){ (char[]){ 0, part, '1', '~', 'a' }, 5 }));
 	know_free(k);
 }
 
@@ -95,6 +98,12 @@ static void types(void **state)
 	check_type(PIECE_WORDS, "16.0 GT/s PCIe", true);
 	check_type(PIECE_WORDS, "a  b", false);
 	check_type(PIECE_WORDS, "a -b", false);
+	check_type(PIECE_VERSION, "1:24.2.8-1~bpo12+1", true);
+	check_type(PIECE_VERSION, "25.0.7-0ubuntu0.24.04.1", true);
+	check_type(PIECE_VERSION, "~root", false);
+	check_type(PIECE_VERSION, "1:~root", false);
+	check_type(PIECE_VERSION, "1=2", false);
+	check_type(PIECE_VERSION, "-rf", false);
 }
 
 static void check_path(const char *path, const char *wanted)

@@ -12,12 +12,34 @@
 
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/door/library.h"
 #include "base/door/root.h"
 #include "base/save.h"
 #include "gpu/wave.h"
 #include "knowledge/condition.h"
 #include "knowledge/know.h"
 #include "knowledge/template.h"
+
+static int half(int n) { return n / 2; }
+static int twice(int n) { return 2 * n; }
+#define SUMS(call) call(half) call(twice)
+struct sums {
+	LIBRARY_API(SUMS)
+};
+
+/** As the static file takes what other builds load. */
+static void functions_that_are_inside_are_taken(void **state)
+{
+	struct sums s = { 0 };
+	(void)state;
+	assert_null(library_take(&s, (void *const[]){ SUMS(LIBRARY_ADDRESS) NULL }));
+	assert_non_null(s.library);
+	assert_int_equal(s.half(s.twice(4)), 4);
+	assert_int_equal(s.twice(4), 8);
+	s.library = NULL;
+	assert_string_equal(LIBRARY_LOAD(&s, SUMS, "libunhang-none.so"), "half");
+	assert_null(s.library);
+}
 
 static void typing_errors_are_counted(void **state)
 {
@@ -465,6 +487,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_fact_that_was_not_read_makes_a_condition_unread, set_up, tear_down),
 		cmocka_unit_test(the_walk_without_openat2_leads_to_the_same_files),
 		cmocka_unit_test(sentences_are_filled_from_facts),
+		cmocka_unit_test(functions_that_are_inside_are_taken),
 		cmocka_unit_test(json_is_written_escaped),
 		cmocka_unit_test(a_users_block_replaces_a_built_in_one),
 		cmocka_unit_test(a_file_is_saved_whole_or_not_at_all),

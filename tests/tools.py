@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The tools that judge tests and changes: where tools/mutants breaks code, and what tools/compare-builds calls a difference."""
+import re
 import subprocess
 import sys
 
@@ -81,11 +82,35 @@ def test_compare(t, unhang):
     t.ok(compare(unhang.binary, "/nonexistent")[0] == tap.CANNOT, "a program that is not there is none")
 
 
+def commit_of(folder):
+    return subprocess.run([folder / "tools" / "commit"], capture_output=True, text=True, env={"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}).stdout.strip()
+
+
+def test_commit(t, unhang):
+    """What --version says, of a tree in git, of what git archive made of it, and of neither."""
+    said = unhang.run("--version").stdout.decode()
+    t.ok(re.fullmatch(r"unhang \d+\.\d+\.\d+\ncommit ([0-9a-f]{12} \d{4}-\d\d-\d\d(, changed since)?|unknown: it was built outside of git)\n"
+                      r"knowledge of 20\d\d-[01]\d-[0-3]\d \(20\d{8}\)\n", said), "--version names version, commit and date of the knowledge", said)
+    stamp = (TOOLS / "commit").read_text()
+    for name, text, wanted in (("outside", stamp, ""), ("archive", stamp.replace("$Format:%H %cs$", "%040x 2026-11-17" % 0x1234), "000000000000 2026-11-17")):
+        unhang.write(f"{name}/tools/commit", text).chmod(0o755)
+        t.same(commit_of(unhang.directory / name), wanted, f"the commit of sources from: {name}")
+    repository = unhang.directory / "outside"
+    for arguments in (["init", "-q"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-qm", "one"]):
+        subprocess.run(["git", *arguments], cwd=repository, check=True, capture_output=True)
+    t.ok(re.fullmatch(r"[0-9a-f]{12} \d{4}-\d\d-\d\d", commit_of(repository)), "the commit of a tree in git", commit_of(repository))
+    (repository / "tools" / "commit").write_text(stamp + "# changed\n")
+    t.ok(commit_of(repository).endswith(", changed since"), "a tree that was changed since", commit_of(repository))
+    unhang.write("outside/inner/tools/commit", stamp).chmod(0o755)
+    t.same(commit_of(repository / "inner"), "", "sources that lie in another repository are not its commit")
+
+
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     test_breakages(t)
     test_draw(t)
     test_compare(t, unhang)
+    test_commit(t, unhang)
     t.end()
 
 

@@ -29,6 +29,7 @@ FOR_PAGE(page_new) struct page *page_new(void)
 	struct page *p = calloc(1, sizeof(*p));
 	p->session = uh_session_new(on_problem, NULL);
 	uh_session_keep_around(p->session, false);
+	uh_session_ask(p->session, NULL, 0);
 	return p;
 }
 
@@ -43,6 +44,14 @@ FOR_PAGE(page_add_path) void page_add_path(struct page *p, const char *path) { u
 FOR_PAGE(page_add_bytes) void page_add_bytes(struct page *p, const char *name, const void *bytes, size_t n)
 {
 	uh_session_add_bytes(p->session, name, bytes, n);
+}
+/** The reply to the question of an earlier report: `one-game=yes`. */
+FOR_PAGE(page_answer) void page_answer(struct page *p, const char *text)
+{
+	struct uh_error *err = uh_session_answer(p->session, text);
+	if (err)
+		on_problem(NULL, uh_error_message(err));
+	uh_error_free(err);
 }
 FOR_PAGE(page_end) void page_end(struct page *p) { uh_session_end(p->session); }
 FOR_PAGE(page_sources) unsigned page_sources(const struct page *p) { return uh_session_sources(p->session); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #ifdef __cplusplus
@@ -50,6 +51,11 @@ void uh_session_keep_lines(struct uh_session *s);
  * time. */
 struct uh_error *uh_session_since(struct uh_session *s, const char *time);
 void uh_session_newest(struct uh_session *s);
+/** Lets the answer end with one question, where a reply would change it; before uh_session_end(). @words: the command that was given, without
+ * `unhang`, for people to repeat; NULL: it cannot be repeated. */
+void uh_session_ask(struct uh_session *s, char *const *words, size_t n);
+/** The reply to such a question: `one-game=yes`; before uh_session_end(). The error is that there is no such question or reply. */
+struct uh_error *uh_session_answer(struct uh_session *s, const char *text);
 /** A file or directory with the code that waves ran; before the sources. What lies beside the evidence is found without. */
 void uh_session_add_code(struct uh_session *s, const char *path);
 /** After the last source. */
@@ -209,6 +215,23 @@ struct uh_error *uh_doctor_applied(const struct uh_doctor_options *o, const char
  * *@ret_failed of them did not. The error is that none was tried. */
 struct uh_error *uh_doctor_smoke(const struct uh_doctor_options *o, FILE *out, unsigned *ret_failed);
 
+/** Which cases, and how they are written. */
+struct uh_cases_options {
+	const char *part, *cause, *program; // patterns: only cases with such a part (gfx1151), class or program; NULL: all
+	bool json;
+	unsigned width; // columns of the terminal; 0: 80
+};
+/** Leaves cases out: OWNER/REPO#NUMBER, separated by commas, or @FILE with such a list. The error is that the file cannot be read. */
+struct uh_error *uh_session_without(struct uh_session *s, const char *list);
+/** The base of cases, but for those that are left out. */
+void uh_session_list_cases(struct uh_session *s, FILE *out, const struct uh_cases_options *o);
+/** Cases like the incidents of a session that has ended. */
+void uh_session_report_cases(struct uh_session *s, FILE *out, const struct uh_cases_options *o);
+/** The same of a case of the base, OWNER/REPO#NUMBER, by its own facts. false: the base has none of this name. */
+bool uh_session_like_case(struct uh_session *s, const char *source, FILE *out, const struct uh_cases_options *o);
+/** A case to be filled in, of the first incident; @link: where it was reported. The error is that there is none. */
+struct uh_error *uh_session_draft_case(struct uh_session *s, const char *link, FILE *out);
+
 /** How one remedy is written. */
 struct uh_remedy_options {
 	bool json, colour;
@@ -321,6 +344,62 @@ struct uh_error *uh_session_add_incident(struct uh_session *s, const char *state
 struct uh_error *uh_incident_close(const char *state_dir, const char *id, const char *why, FILE *out);
 /** The incidents that the watch stored, the newest first; or one. The error is that there is none of this id. */
 struct uh_error *uh_incidents(const struct uh_incidents_options *o, FILE *out);
+
+/** What of the history, and how it is written. */
+struct uh_history_options {
+	const char *store; // directory of a watch, a file, or postgresql://...; NULL: this machine's
+	// Only such incidents; * stands for any letters. NULL: all.
+	const char *since, *until, *cause, *node, *gpu, *serial, *part, *program, *job, *fingerprint;
+	bool filtered; // one of them is given
+	bool open;     // only those that are not over
+	bool json, csv;
+	bool list;     // each incident, in place of what they have in common
+	bool remedies; // whether changes helped
+	const char *html; // directory for pages; NULL: none
+	unsigned most;    // incidents or changes; 0: as many as fit
+	bool all;         // of them
+	unsigned long long skip;
+	unsigned width; // columns of the terminal; 0: 80
+};
+/** What happened over time. The error is that there is no history, or it cannot be read. */
+struct uh_error *uh_history(const struct uh_history_options *o, FILE *out, uh_problem_fn *problem, void *ctx);
+
+/** Puts the incidents of a session that has ended into the store in this directory. They are on the disk where there is no error. */
+struct uh_error *uh_session_store(struct uh_session *s, const char *store);
+
+/** Spools of machines into one store. */
+struct uh_collect_options {
+	const char *const *spools; // directories
+	size_t nspools;
+	const char *store; // a directory, a file, or postgresql://...
+	bool follow;       // until SIGTERM
+};
+/** The error is that a spool or the store cannot be used; a server that is gone is waited for. */
+struct uh_error *uh_collect(const struct uh_collect_options *o, FILE *out, uh_problem_fn *problem, void *ctx);
+/** Brings a store to the form that this unhang knows; says whether it is sound; makes the index of a directory anew. */
+struct uh_error *uh_store_migrate(const char *store, FILE *out);
+struct uh_error *uh_store_check(const char *store, FILE *out, bool *ret_good);
+struct uh_error *uh_store_rebuild(const char *store, FILE *out);
+
+/** A tree of evidence, each file explained once. */
+struct uh_triage_options {
+	const char *const *paths; // files and directories
+	size_t npaths;
+	const char *store;    // directory
+	unsigned jobs;        // at once
+	unsigned part, parts; // only files whose content falls into part @part, from 0 on, of @parts
+};
+/** *@ret_failed files could not be read or explained. The error is that the store cannot be written. */
+struct uh_error *uh_triage(const struct uh_triage_options *o, FILE *out, uh_problem_fn *problem, void *ctx, unsigned *ret_failed);
+
+/** The pages of the history by HTTP. */
+struct uh_serve_options {
+	const char *store;  // as in uh_history_options
+	const char *listen; // PORT, ADDRESS:PORT, or a path for a Unix socket; NULL: 127.0.0.1:8777
+	bool behind_proxy;  // others may reach it: a proxy asks them who they are
+};
+/** Until SIGTERM or SIGINT. The error is that it cannot listen, or there is no history. */
+struct uh_error *uh_serve(const struct uh_serve_options *o, FILE *out, uh_problem_fn *problem, void *ctx);
 
 /** What is known, and how to write about it. */
 struct uh_knowledge_options {

@@ -31,7 +31,7 @@ enum { VALUE_MOST = 256, PATH_MOST = 4096 };
 
 static const char *const type_names[PIECE_TYPES] = {
 	[PIECE_WORD] = "word",           [PIECE_NUMBER] = "number", [PIECE_PCI] = "pci",   [PIECE_NAME] = "name",
-	[PIECE_PARAMETER] = "parameter", [PIECE_WORDS] = "words",   [PIECE_PATH] = "path",
+	[PIECE_PARAMETER] = "parameter", [PIECE_WORDS] = "words",   [PIECE_PATH] = "path", [PIECE_VERSION] = "version",
 };
 
 enum piece_type piece_type_named(struct str name)
@@ -61,6 +61,15 @@ static bool is_words(struct str s)
 	while (good && s.n)
 		good = command_is_word(str_split(&s, ' '));
 	return good;
+}
+
+/** A ~ means a home only at the begin of a word, and behind = or :. */
+static bool is_package_version(struct str s)
+{
+	for (size_t n = 0; n < s.n; n++)
+		if (s.p[n] == '~' && (!n || (!char_word(s.p[n - 1]) && s.p[n - 1] != '.' && s.p[n - 1] != '+')))
+			return false;
+	return only(s, ".:+-~") && char_word(s.p[0]) && char_word(s.p[s.n - 1]);
 }
 
 static bool is_number(struct str s)
@@ -100,6 +109,8 @@ bool piece_plain(enum piece_type type, struct str value)
 		return is_parameter(value);
 	case PIECE_WORDS:
 		return is_words(value);
+	case PIECE_VERSION:
+		return is_package_version(value);
 	case PIECE_TYPES:
 		break;
 	}

@@ -19,13 +19,14 @@ enum piece_type {
 	PIECE_NAME,      // the name of a parameter or a variable
 	PIECE_PARAMETER, // a parameter's value, or NAME=VALUE: a word that may begin with a minus
 	PIECE_WORDS,     // several PIECE_WORD with spaces between, for sentences
+	PIECE_VERSION,   // of a package: a word that may have ~ within
 	PIECE_PATH,      // any printable characters; quoted where needed
 	PIECE_TYPES,
 };
 
 /** Whether a shell takes @value literally, within quotes of either kind and without quotes. */
 bool piece_plain(enum piece_type type, struct str value);
-/** The type called word, number, pci, name, parameter, words or path; PIECE_TYPES for any other name. */
+/** The type called word, number, pci, name, parameter, words, version or path; PIECE_TYPES for any other name. */
 enum piece_type piece_type_named(struct str name);
 
 struct command_maker *command_begin(struct arena *arena);

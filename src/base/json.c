@@ -154,6 +154,13 @@ void jw_null(struct json *j)
 	j->comma = true;
 }
 
+void jw_document(struct json *j, struct str json)
+{
+	json_begin_value(j);
+	print_str(j->out, json);
+	j->comma = true;
+}
+
 void jw_decimal(struct json *j, double v, int digits)
 {
 	json_begin_value(j);

@@ -28,5 +28,7 @@ void jw_unsigned(struct json *j, uint64_t v);
 void jw_hex(struct json *j, uint64_t v);
 void jw_bool(struct json *j, bool v);
 void jw_null(struct json *j);
+/** A whole document as a value, as it is. Who hands it over answers for it. */
+void jw_document(struct json *j, struct str json);
 /** At most @digits digits after the point. */
 void jw_decimal(struct json *j, double v, int digits);

@@ -207,8 +207,8 @@ size_t print_lines(struct str s, size_t indent, size_t column, size_t width)
 }
 
 /** The last place at which @s may end without a word about it: behind a sentence, else before a clause or a bracket. 0: there is none.
- *  Before a bracket only where it is not closed: what follows a closed one belongs to what stands before it. */
-static size_t clean_end(struct str s)
+ *  Before a bracket only where it is not closed: what follows a closed one belongs to what stands before it. @parts: before a colon, too. */
+static size_t clean_end(struct str s, bool parts)
 {
 	size_t sentence = 0, clause = 0, part = 0, bracket = 0;
 	bool quoted = false;
@@ -225,7 +225,7 @@ static size_t clean_end(struct str s)
 			sentence = n + 1;
 		else if (c == ';')
 			clause = n;
-		else if (c == ':')
+		else if (c == ':' && parts)
 			part = n;
 	}
 	if (depth)
@@ -248,9 +248,9 @@ struct str print_clip(struct str s, const struct print_room *room, bool *ret_tor
 	}
 	if (w.lines < room->lines || (w.lines == room->lines && w.column + room->behind <= w.width))
 		return s;
-	const size_t clean = clean_end(str_cut(s, fits));
-	*ret_torn = !clean;
-	return str_cut(s, clean ? clean : fits);
+	const size_t clean = clean_end(str_cut(s, fits), !room->advice);
+	*ret_torn = clean <= room->kept;
+	return str_cut(s, *ret_torn ? fits : clean);
 }
 
 void print_said(const char *message)

@@ -38,6 +38,8 @@ size_t print_lines(struct str s, size_t indent, size_t column, size_t width);
 /** Room for a text: so many lines as print_wrapped() makes, with so many columns for what stands @behind it. */
 struct print_room {
 	size_t indent, column, width, lines, behind;
+	size_t kept; // bytes at the front that say nothing alone: a condition
+	bool advice; // what stands behind a colon is what helps
 };
 /** As much of the front of @s as fits; where that ends within a clause, *@ret_torn, and there is room for ` ...`. */
 struct str print_clip(struct str s, const struct print_room *room, bool *ret_torn);

@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "base/door/account.h"
 #include "base/cleanup.h"
 
 // Hidden, and with an end that no reader of a directory of settings looks for: .NAME.1234abcd.unhang-new
@@ -193,9 +193,9 @@ struct uh_error *save_shared(int dir, const char *path, struct str bytes, mode_t
 
 void save_give(int fd, mode_t mode)
 {
-	const struct group *g = geteuid() ? NULL : getgrnam("unhang");
-	if (g)
-		(void)!fchown(fd, 0, g->gr_gid);
+	gid_t group;
+	if (!geteuid() && account_group("unhang", &group))
+		(void)!fchown(fd, 0, group);
 	fchmod(fd, mode);
 }
 

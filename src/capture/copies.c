@@ -11,6 +11,7 @@
 
 #include "base/door/door.h"
 #include "capture/steps.h"
+#include "diagnose/changes/past.h"
 #include "source/probe_list.h"
 
 // --- devcoredumps ---
@@ -179,16 +180,24 @@ void copy_logs(struct step *s)
 	}
 	struct tape *tape = tape_record(&(struct tape_recording){
 		.fd = tape_file.fd, .most = step_room(s), .budget = s->capture->budget, .id = s->capture->manifest->id });
-	const int boots = source_journal_boots(NULL);
-	_cleanup_error_ struct uh_error *err = read_log(tape, &text, boots ? 0 : 1), *before = NULL;
+	int boots;
+	uh_error_free(source_journal_boots(NULL, &boots)); // where it is damaged, the kernel still has the log of this boot
+	struct uh_error *of_journal = boots ? read_log(tape, &text, 0) : NULL;
+	const bool buffer = !boots || (of_journal && of_journal->errnum == ENODATA); // journald has nothing of this boot
+	if (buffer)
+		uh_error_free(of_journal);
+	_cleanup_error_ struct uh_error *err = buffer ? read_log(tape, &text, 1) : of_journal, *before = NULL;
 	if (boots > 1)
 		before = read_log(tape, &text, -1);
 	const bool whole = tape_end(tape);
 	const int why = errno;
 	text.failed |= !item_close(&text.file);
 	if (err)
-		step_end(s, err->errnum == EPERM || err->errnum == EACCES ? ITEM_REFUSED : ITEM_FAILED, "%s",
-			 uh_error_message(err));
+		step_end(s,
+			 err->errnum == EPERM || err->errnum == EACCES ? ITEM_REFUSED :
+			 err->errnum == EBADMSG                        ? ITEM_CUT :
+									 ITEM_FAILED,
+			 "%s", uh_error_message(err));
 	else if (!whole || text.failed)
 		step_end(s, ITEM_CUT, "%s",
 			 why == EFBIG ? "it has more bytes than an item may have" : strerror(why ? why : EIO));
@@ -197,6 +206,43 @@ void copy_logs(struct step *s)
 	s->shared->result.bytes = tape_written(tape) + text.file.bytes;
 	tape_free(tape);
 	s->shared->result.whole = item_close(&tape_file);
+	if (!s->shared->result.whole)
+		step_end(s, ITEM_FAILED, "%s", strerror(errno));
+}
+
+// --- what changed ---
+
+/** Not the logs of packages themselves, which tell much of their owner: what of them concerns a GPU. */
+void copy_changes(struct step *s)
+{
+	_cleanup_changes_ struct changes c = { 0 };
+	_cleanup_past_ struct past past = { 0 };
+	_cleanup_(package_cache_free) struct package_cache cache = { 0 };
+	struct item_file f;
+	if (!item_create(s->capture, s->name, &f)) {
+		step_end(s, ITEM_FAILED, "%s", strerror(errno));
+		return;
+	}
+	if (!child_put_down(CHILD_CAPTURE_LOG)) {
+		step_end(s, ITEM_FAILED, "its reader could not put its rights down");
+		return;
+	}
+	struct tape *tape = tape_record(&(struct tape_recording){
+		.fd = f.fd, .most = step_room(s), .budget = s->capture->budget, .id = s->capture->manifest->id });
+	const struct machine_at at = { .tape = tape };
+	changes_read(s->capture->options->know, at, &c);
+	package_cache_read(at, &cache);
+	past_read(s->capture->options->know, at, 0, &past);
+	const bool whole = tape_end(tape);
+	if (!whole)
+		step_end(s, ITEM_CUT, "%s", strerror(errno));
+	else if (c.unread.len)
+		step_end(s, ITEM_CUT, STR_FMT, STR_ARG(c.unread.data[0]));
+	else
+		step_end(s, ITEM_SAVED, "%s", "");
+	s->shared->result.bytes = tape_written(tape);
+	tape_free(tape);
+	s->shared->result.whole = item_close(&f);
 	if (!s->shared->result.whole)
 		step_end(s, ITEM_FAILED, "%s", strerror(errno));
 }

@@ -42,7 +42,7 @@ struct packer {
 /** What is wrong with the library, as a phrase; NULL: nothing. */
 static const char *load_archive_library(struct archive_writer *w)
 {
-	const char *lacks = LIBRARY_LOAD(w, ARCHIVE_WRITER_CALLS, "libarchive.so.13");
+	const char *lacks = LIBRARY_TAKE(w, ARCHIVE_WRITER_CALLS, "libarchive.so.13");
 	if (!w->library)
 		return "libarchive is not on this machine, which packs bundles";
 	return lacks ? "this libarchive is too old to pack bundles" : NULL;

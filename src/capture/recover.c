@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/utsname.h>
 
 #include "base/save.h"
 #include "capture/steps.h"
@@ -33,10 +32,9 @@ static void tell_left_over(const struct left_over *l, const char *what, const ch
 /** As the capture was asked to. Its manifest was not redacted, and is left out. */
 static struct uh_error *redact_left_over(struct left_over *l)
 {
-	struct utsname host = { 0 };
-	uname(&host);
+	char host[SOURCE_HOST_MAX];
 	struct manifest m = {
-		.id = l->mark.id, .host = str_z(host.nodename), .state = "interrupted", .user_data = l->mark.user_data
+		.id = l->mark.id, .host = str_z(source_host(host)), .state = "interrupted", .user_data = l->mark.user_data
 	};
 	const struct capture_options o = {
 		.file = l->file, .know = l->options->know, .redact = true, .known_only = l->mark.known_only

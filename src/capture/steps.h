@@ -162,6 +162,7 @@ struct uh_error *redact_partial(struct taking *c, int64_t until);
 void copy_note(struct step *s);
 void copy_logs(struct step *s);
 #define LOG_TEXT "kernel-log.txt"
+void copy_changes(struct step *s);
 void copy_crash_files(struct step *s);
 void copy_recordings(struct step *s);
 void copy_output(struct step *s);

@@ -37,16 +37,17 @@ static struct str first_line_of(struct arena *a, const char *path)
 static void begin_manifest(struct captured *ret, const struct capture_options *o)
 {
 	enum { MS = 1000 };
-	struct utsname host = { 0 };
+	struct utsname kernel = { 0 };
+	char host[SOURCE_HOST_MAX];
 	uint64_t id = 0;
 	struct arena *a = &ret->arena;
 	(void)!getrandom(&id, sizeof(id), GRND_NONBLOCK);
-	uname(&host);
+	uname(&kernel);
 	ret->manifest = (struct manifest){
 		.id = arena_printf(a, "%016llx", (unsigned long long)id),
-		.host = arena_str(a, str_z(host.nodename)),
+		.host = arena_str(a, str_z(source_host(host))),
 		.boot_id = first_line_of(a, "/proc/sys/kernel/random/boot_id"),
-		.kernel = arena_str(a, str_z(host.release)),
+		.kernel = arena_str(a, str_z(kernel.release)),
 		.version = S(UNHANG_VERSION),
 		.state = "running",
 		.user_data = user_data_names[o->user_data],
@@ -73,6 +74,15 @@ static const struct {
 	    false,
 	    { BUNDLE_TRACKS BUNDLE_LOG, LOG_TEXT } } },
 	{ capture_first_looks },
+	{ NULL,
+	  { BUNDLE_TRACKS BUNDLE_CHANGES,
+	    "what was updated or set, and the boots",
+	    copy_changes,
+	    NULL,
+	    CHILD_CAPTURE_LOG,
+	    15000,
+	    false,
+	    { BUNDLE_TRACKS BUNDLE_CHANGES } } },
 	{ NULL, { BUNDLE_CRASH, "what a crash left (pstore)", copy_crash_files, NULL, CHILD_CAPTURE_COPY, 3000 } },
 	{ NULL,
 	  { BUNDLE_RECORDINGS, "recordings of flight recorders", copy_recordings, NULL, CHILD_CAPTURE_COPY, 10000, true } },

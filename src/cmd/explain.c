@@ -11,17 +11,17 @@
 enum { GPUS_MOST = 1024 };
 
 /** As option_row.take: 0, -1, -2, ... It asks for the journal, too. */
-struct boot {
+struct wanted_boot {
 	bool journal;
 	int n;
 };
 static bool take_boot(void *to, const char *text)
 {
-	struct boot *boot = to;
+	struct wanted_boot *boot = to;
 	int64_t n;
 	if (!str_number(str_z(text), &n) || n > 0 || n < -10000)
 		return reject("--boot needs 0, -1, -2, ..., not '%s'", text);
-	*boot = (struct boot){ true, (int)n };
+	*boot = (struct wanted_boot){ true, (int)n };
 	return true;
 }
 
@@ -60,7 +60,7 @@ static const struct help_text explain_help = {
 		 "bundle of unhang capture or run, or a run's directory; a directory or archive of these, a journal file, "
 		 "or - for standard input. Several are explained together, in any order. Without PATH, unhang explains the "
 		 "newest incident of this machine: from the journal of this boot and the ones before it, pstore, and "
-		 "kdump's dmesg.",
+		 "kdump's dmesg. Of a machine, it also tells which change the incident came with, and the way back.",
 	.status = "exit status: 0 no incident, 1 an incident, 2 unknown: no incident in what could be read, but not "
 		  "everything could be read",
 	.operands = "FILE",
@@ -69,8 +69,8 @@ static const struct help_text explain_help = {
 int cmd_explain(int argc, char **argv)
 {
 	struct telling tell = { 0 };
-	struct boot boot = { 0 };
-	const char *root = NULL, *target = NULL, *code[CODE_MOST];
+	struct wanted_boot boot = { 0 };
+	const char *root = NULL, *target = NULL, *store = NULL, *code[CODE_MOST];
 	size_t ncode = 0;
 	const struct option_row rows[] = {
 		{ 0, "journal", NULL, "the kernel messages of this boot, from the journal", TO_FLAG(&boot.journal) },
@@ -82,9 +82,13 @@ int cmd_explain(int argc, char **argv)
 		{ 0, "target", "BUNDLE", "a bundle of unhang capture; --target is optional", TO_TEXT(&target) },
 		{ 0, "root", "DIR", "the journal, pstore and kdump files of the system that is mounted at DIR",
 		  TO_TEXT(&root) },
+		{ 0, "store", "DIR", "add the incidents to the history in DIR; unhang history --store DIR shows it",
+		  TO_TEXT(&store) },
 	};
 	struct option_row shared[TELLING_ROWS];
 	telling_rows(&tell, shared);
+	char name[] = "explain";
+	telling_keep(&tell, name, argc, argv);
 	options_parse(&explain_help, ROWS(rows), ROWS(shared), argc, argv);
 	terminal_describe(&tell.report);
 	tell.share.inputs = argv + optind;
@@ -121,6 +125,9 @@ int cmd_explain(int argc, char **argv)
 		complain("this machine has no journal, pstore or kdump log to explain; give a PATH (in a container the kernel "
 			 "log "
 			 "is the host's)");
+	struct uh_error *unstored = store ? uh_session_store(s, store) : NULL;
+	if (unstored)
+		return cannot(unstored);
 	return written ? telling_status(&tell, s) : EXIT_CANNOT;
 }
 
@@ -158,6 +165,8 @@ static int now(bool live, int argc, char **argv)
 	telling_rows(&tell, shared);
 	struct help_text help = now_help;
 	help.name = live ? "live" : NULL;
+	char name[] = "live";
+	telling_keep(&tell, live ? name : NULL, argc, argv);
 	options_parse(&help, ROWS(rows), ROWS(shared), argc, argv);
 	if (optind < argc && !live) { // `unhang -v FILE`
 		optind = 1;

@@ -11,10 +11,13 @@
 #include "base/child.h"
 #include "base/door/caller.h"
 #include "base/door/door.h"
+#include "base/door/library.h"
 #include "base/error.h"
 #include "base/print.h"
 #include "base/str.h"
 #include "cmd/cmd.h"
+#include "commit.h"
+#include "knowledge_version.h"
 #include "unhang/unhang.h"
 
 // --- the terminal ---
@@ -81,10 +84,12 @@ static const struct subcommand {
 	{ "Answers", "explain", cmd_explain, "explain a log, core or other evidence" },
 	{ NULL, "live", cmd_live, "look at the GPUs of this machine: what is stuck, and why" },
 	{ NULL, "remedy", cmd_remedy, "show one remedy: its steps, cost, undo and sources" },
+	{ NULL, "cases", cmd_cases, "show public incidents like this one, and what solved them" },
 	{ "This machine", "doctor", cmd_doctor, "check kernel, firmware and settings for known problems" },
 	{ NULL, "capture", cmd_capture, "save all evidence of this machine in one file" },
 	{ NULL, "watch", cmd_watch, "notice, save and explain each incident, for good" },
 	{ NULL, "incidents", cmd_incidents, "show the incidents that watch and core stored" },
+	{ NULL, "history", cmd_history, "show what happened over time, and whether changes helped" },
 	{ NULL, "selftest", cmd_selftest, "check that unhang reads these GPUs rightly" },
 	{ "A job", "run", cmd_run, "run a job; save and explain its failures, and restart it" },
 	{ NULL, "last", cmd_last, "show what a job runs on the GPU, or ran last" },
@@ -96,6 +101,10 @@ static const struct subcommand {
 	{ NULL, "regs", cmd_regs, "show registers of a GPU, and what their values mean" },
 	{ NULL, "where", cmd_where, "find kernel, instruction and source line of an address" },
 	{ NULL, "emulate", cmd_emulate, "run a command on a machine with emulated GPUs" },
+	{ "A fleet", "triage", cmd_triage, "explain a tree of logs and bundles, each once, into a store" },
+	{ NULL, "collect", cmd_collect, "bring the history of many machines into one store" },
+	{ NULL, "serve", cmd_serve, "show the history as pages in a browser" },
+	{ NULL, "store", cmd_store, "check, migrate or rebuild a store of the history" },
 	{ "", "knowledge", cmd_knowledge, "list, show, check and update what unhang knows" },
 };
 
@@ -154,13 +163,22 @@ static void usage(void)
 	     "2 unknown: unhang could not do what was asked");
 }
 
+static void version(void)
+{
+	enum { YEAR = 1000000, MONTH = 10000, DAY = 100 }; // YYYYMMDDNN
+	const unsigned n = KNOWLEDGE_VERSION;
+	printf("unhang %s%s\ncommit %s\nknowledge of %04u-%02u-%02u (%u)\n", UNHANG_VERSION,
+	       library_loads ? "" : ", static file", *UNHANG_COMMIT ? UNHANG_COMMIT : "unknown: it was built outside of git",
+	       n / YEAR, n / MONTH % 100, n / DAY % 100, n);
+}
+
 /** What there is besides commands. -1: it is none of that. */
 static int run_plain(const char *word)
 {
 	if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help"))
 		usage();
 	else if (!strcmp(word, "--version"))
-		puts("unhang " UNHANG_VERSION);
+		version();
 	else if (!strcmp(word, "--list-commands")) // for completions
 		for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 			printf("%s\t%s\n", commands[i].name, commands[i].summary);

@@ -79,10 +79,12 @@ static bool near_program(char room[static PATH_MAX], int above, const char *file
 	return snprintf(room + length, PATH_MAX - length, "/%s", file) < (int)(PATH_MAX - length) && !access(room, R_OK);
 }
 
-/** The recorder lies beside the program, or where libraries are installed, also if the whole tree was moved: PREFIX/bin/unhang. */
+/** The recorder lies beside the program, or where libraries are installed, also if the whole tree was moved: PREFIX/bin/unhang. RPM packages
+ * have a program that was built elsewhere, and their libraries in lib64. */
 const char *find_recorder(char room[static PATH_MAX])
 {
-	if (near_program(room, 0, RECORDER) || near_program(room, 1, UNHANG_LIBDIR_BELOW "/" RECORDER))
+	if (near_program(room, 0, RECORDER) || near_program(room, 1, UNHANG_LIBDIR_BELOW "/" RECORDER) ||
+	    near_program(room, 1, "lib64/" RECORDER))
 		return room;
 	return access(UNHANG_LIBDIR "/" RECORDER, R_OK) ? NULL : UNHANG_LIBDIR "/" RECORDER;
 }

@@ -40,6 +40,8 @@ void telling_rows(struct telling *t, struct option_row room[static TELLING_ROWS]
 {
 	const struct option_row rows[TELLING_ROWS - SHARING_ROWS] = {
 		{ 'a', "all", NULL, "show every incident, not only the most important one", TO_FLAG(&t->report.all) },
+		{ 0, "answer", "QUESTION=REPLY", "your reply to the question that an answer ended with; also -a QUESTION=REPLY",
+		  TO_LIST(t->answers, &t->nanswers, ANSWERS_MOST) },
 		{ 'v', "verbose", NULL, "every event and fact, and each remedy with its steps",
 		  TO_FUNCTION(take_verbose, &t->report) },
 		{ 0, "evidence", NULL, "the lines behind each statement, as FILE:LINE:TEXT; also -vv",
@@ -48,6 +50,8 @@ void telling_rows(struct telling *t, struct option_row room[static TELLING_ROWS]
 		{ 0, "newest", NULL, "only the newest incident", TO_FLAG(&t->newest) },
 		{ 0, "part", "NAME", "the GPU, if the evidence does not say which: 'RX 7900 XTX', MI300X, or its PCI device id",
 		  TO_TEXT(&t->part) },
+		{ 0, "without", "LIST", "leave out these public cases: OWNER/REPO#NUMBER, separated by commas, or @FILE",
+		  TO_TEXT(&t->without) },
 		{ 0, "oneline", NULL, "a line with tabs for each incident; docs/OPERATORS.md names the fields",
 		  TO_FLAG(&t->report.oneline) },
 		{ 0, "fail-on", "WHAT", "exit with 1 on any `incident`, or only if the machine is at fault or unfit: `node`",
@@ -56,6 +60,39 @@ void telling_rows(struct telling *t, struct option_row room[static TELLING_ROWS]
 	};
 	memcpy(room, rows, sizeof(rows));
 	sharing_rows(&t->share, room + ARRAY_SIZE(rows));
+}
+
+/** `one-game=yes`: letters, digits and - on both sides. A file of such a name is given as ./NAME. */
+static bool is_answer(const char *word)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
+	const size_t id = word ? strspn(word, plain) : 0;
+	return id && word[0] != '-' && word[id] == '=' && strspn(word + id + 1, plain) == strlen(word + id + 1);
+}
+
+/** What can be read only once cannot be read again. */
+static bool is_stream(const char *word)
+{
+	return !strcmp(word, "-") || !strncmp(word, "/dev/fd/", 8) || !strcmp(word, "/dev/stdin") ||
+	       !strncmp(word, "/proc/self/fd/", 14);
+}
+
+void telling_keep(struct telling *t, char *name, int argc, char **argv)
+{
+	static char answer[] = "--answer";
+	if (name)
+		t->again[t->nagain++] = name;
+	for (int i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "-a") && is_answer(argv[i + 1]))
+			argv[i] = answer;
+		// Behind -- no option can follow.
+		t->once |= is_stream(argv[i]) || !strcmp(argv[i], "--") || t->nagain == AGAIN_MOST;
+		if (!strcmp(argv[i], "--answer") || !strcmp(argv[i], "--html"))
+			i++;
+		else if (!t->once && strncmp(argv[i], "--answer=", 9) && strncmp(argv[i], "--html=", 7) &&
+			 strcmp(argv[i], "--json") && strcmp(argv[i], "--markdown"))
+			t->again[t->nagain++] = argv[i];
+	}
 }
 
 bool telling_begin(const struct telling *t, struct uh_session *s)
@@ -67,10 +104,16 @@ bool telling_begin(const struct telling *t, struct uh_session *s)
 	struct uh_error *err = t->since ? uh_session_since(s, t->since) : NULL;
 	if (!err && t->part)
 		err = uh_session_part(s, t->part);
+	for (size_t n = 0; n < t->nanswers && !err; n++)
+		err = uh_session_answer(s, t->answers[n]);
+	if (!err && t->without)
+		err = uh_session_without(s, t->without);
 	if (err) {
 		cannot(err);
 		return false;
 	}
+	if (!t->report.oneline)
+		uh_session_ask(s, t->once ? NULL : t->again, t->nagain);
 	if (t->newest)
 		uh_session_newest(s);
 	if (t->report.lines)

@@ -13,19 +13,29 @@ struct sharing {
 	size_t ninputs;
 };
 
+enum { ANSWERS_MOST = 16, AGAIN_MOST = 32 };
+
 struct telling {
 	struct uh_report_options report;
-	const char *since, *part;
+	const char *since, *part, *without;
+	const char *answers[ANSWERS_MOST];
+	size_t nanswers;
+	char *again[AGAIN_MOST]; // the words of the command, without answers and forms of reports
+	size_t nagain;
+	bool once; // it cannot be repeated
 	bool newest;
 	enum { FAIL_ON_INCIDENT, FAIL_ON_NODE } fail_on;
 	struct sharing share;
 };
 
 /** The options that these commands have in common. */
-enum { SHARING_ROWS = 4, TELLING_ROWS = 9 + SHARING_ROWS };
+enum { SHARING_ROWS = 4, TELLING_ROWS = 11 + SHARING_ROWS };
 void sharing_rows(struct sharing *s, struct option_row room[static SHARING_ROWS]);
 void telling_rows(struct telling *t, struct option_row room[static TELLING_ROWS]);
 
+/** Keeps the command @name (NULL: none) as it was typed, for a question; before the options are parsed, which moves the words. `-a QUESTION=REPLY` becomes
+ * `--answer`: -a alone shows all incidents. */
+void telling_keep(struct telling *t, char *name, int argc, char **argv);
 /** Prepares a session; before the sources. false: behind a complaint. */
 bool telling_begin(const struct telling *t, struct uh_session *s);
 /** The same where a report for others is all that can be asked for. */

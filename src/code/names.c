@@ -1,9 +1,9 @@
 // Names around code: C++ functions without their mangling, targets such as gfx90a:sramecc+, and the URIs by which the runtime tells
 // where an object came from.
-#include <dlfcn.h>
 #include <stdlib.h>
 
 #include "base/child.h"
+#include "base/door/library.h"
 #include "code/names.h"
 
 enum {
@@ -12,7 +12,13 @@ enum {
 	REFERENCES_SAFE = 16, // to parts of a name; each may double what it is written out to
 };
 
-typedef char *demangle_fn(const char *name, char *buffer, size_t *length, int *status);
+// The C++ library's own demangler.
+char *__cxa_demangle(const char *name, char *buffer, size_t *length, int *status);
+#define DEMANGLER_CALLS(call) call(__cxa_demangle)
+
+struct demangler {
+	LIBRARY_API(DEMANGLER_CALLS)
+};
 
 /** Older demanglers do not know the 16-bit types. They get other types in their place, which are replaced in the result. */
 static void swap_types(struct text *out, struct str name, const char *const (*pairs)[2], size_t n)
@@ -27,7 +33,7 @@ static void swap_types(struct text *out, struct str name, const char *const (*pa
 }
 
 struct mangled {
-	demangle_fn *fn;
+	struct demangler by;
 	const char *name;
 };
 
@@ -35,7 +41,7 @@ static void demangle_to(const void *asked, struct arena *a, void *answer)
 {
 	const struct mangled *m = asked;
 	int status = -1;
-	_cleanup_free_ char *plain = m->fn(m->name, NULL, NULL, &status);
+	_cleanup_free_ char *plain = m->by.__cxa_demangle(m->name, NULL, NULL, &status);
 	if (plain && !status)
 		*(struct str *)answer = arena_str(a, str_z(plain));
 }
@@ -65,11 +71,9 @@ struct str demangle(struct arena *a, struct str name)
 		return name;
 	_cleanup_text_ struct text mangled = { 0 }, out = { 0 };
 	swap_types(&mangled, name, known, 2);
-	// The C++ library's own demangler, where this machine has the library.
-	void *library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_LOCAL);
-	const struct mangled m = { library ? (demangle_fn *)(uintptr_t)dlsym(library, "__cxa_demangle") : NULL,
-				   arena_z(a, text_str(&mangled)) };
-	swap_types(&out, m.fn ? demangle_name(a, &m) : (struct str){ 0 }, plain_names, 2);
+	struct mangled m = { .name = arena_z(a, text_str(&mangled)) };
+	const bool there = !LIBRARY_TAKE(&m.by, DEMANGLER_CALLS, "libstdc++.so.6");
+	swap_types(&out, there ? demangle_name(a, &m) : (struct str){ 0 }, plain_names, 2);
 	return out.n ? arena_str(a, text_str(&out)) : name;
 }
 

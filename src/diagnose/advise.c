@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "diagnose/ask/question.h"
 #include "host/host.h"
 #include "knowledge/parameter.h"
 
@@ -49,10 +50,17 @@ static bool advice_get(const void *ctx, struct str name, size_t index, struct st
 	const struct advice *a = ctx;
 	struct str first;
 	// What the driver says to be in effect is more than what was asked for on the command line.
+	if (changes_get(&a->incident->changes, name, index, ret))
+		return true;
 	bool in_effect = a->host.host && str_starts(name, S("param.")) && host_get(&a->host, name, 0, &first);
 	if (!in_effect && incident_get(a->incident, name, 0, &first))
 		return incident_get(a->incident, name, index, ret);
 	return a->host.host && host_get(&a->host, name, index, ret);
+}
+
+static const struct command *advice_command(const void *ctx, struct str name)
+{
+	return changes_command(&((const struct advice *)ctx)->incident->changes, name);
 }
 
 static const struct fact *machine_fact(const struct incident *i, struct str name)
@@ -77,17 +85,30 @@ static bool step_is_foreign(const struct know *k, const struct fact_view *view, 
 /** How well a remedy fits, best first. */
 enum fit { FIT_SPECIAL, FIT_CLASS, FIT_ALSO, FIT_PERHAPS, FIT_NOT };
 
+/** Where it stands among the remedies of the explanation that leads, from 1 on; 0: it is none of them. */
+static unsigned place_called(const struct incident *i, const struct know_remedy *r)
+{
+	unsigned place = 1;
+	for (const struct know_list *t = i->leads ? i->leads->tries : NULL; t; t = t->next, place++)
+		if (str_eq(t->text, r->head.id))
+			return place;
+	return 0;
+}
+
 /** Its condition is known to hold; it has none; it is for what is true besides; whether it holds is not known. */
 static enum fit fit_of(const struct advice *a, const struct know_remedy *r)
 {
-	bool cause = advise_listed(r->for_classes, a->incident->cause->head.id);
-	if ((!cause && !fits_also(a->incident, r->for_classes)) || !know_work_fits(r->work, a->incident->work) ||
+	const bool called = place_called(a->incident, r);
+	bool cause = called || advise_listed(r->for_classes, a->incident->cause->head.id);
+	if ((!cause && !fits_also(a->incident, r->for_classes)) || (!called && !know_work_fits(r->work, a->incident->work)) ||
 	    (r->unless && condition_eval(r->unless, &a->view) == TRUTH_YES))
 		return FIT_NOT;
 	for (const struct know_list *step = r->steps; step; step = step->next)
 		if (step_is_foreign(a->know, &a->view, step->text))
 			return FIT_NOT;
 	enum truth holds = condition_eval(r->when, &a->view);
+	if (called && holds != TRUTH_NO) // the reply speaks for it
+		return FIT_SPECIAL;
 	if (!cause)
 		return holds == TRUTH_YES && r->when ? FIT_ALSO : FIT_NOT;
 	return holds == TRUTH_NO ? FIT_NOT : holds != TRUTH_YES ? FIT_PERHAPS : r->when ? FIT_SPECIAL : FIT_CLASS;
@@ -119,32 +140,78 @@ static void add_reason(void *ctx, struct str name)
 
 static struct str why_here(const struct advice *a, const struct know_remedy *k)
 {
+	struct incident *i = a->incident;
+	if (place_called(i, k))
+		return arena_printf(&i->arena, "you replied " STR_FMT "=" STR_FMT,
+				    STR_ARG(i->answers.data[0].question->head.id), STR_ARG(i->answers.data[0].reply));
 	struct reasons r = { .advice = a };
 	condition_facts(k->when, &a->view, add_reason, &r);
-	struct str why = arena_str(&a->incident->arena, text_str(&r.said));
+	struct str why = arena_str(&i->arena, text_str(&r.said));
 	text_free(&r.said);
 	return why;
 }
 
-/** What names no cause stands behind what does; then what the evidence speaks for, then what is better founded. */
+/** How near the nearest of the defects is that this remedy solved. What one person reports moves nothing. */
+static enum like_near like_solved_by(const struct incident *i, const struct know_remedy *r)
+{
+	for (size_t n = 0; n < i->like.len && i->like.data[n].shown; n++) {
+		const struct know_defect *d = i->like.data[n].defect;
+		if (d->confirmed > CONFIRMED_ONE && advise_listed(d->remedies, r->head.id))
+			return i->like.data[n].near;
+	}
+	return LIKE_FAR;
+}
+
+/** How much of what is near this remedy solved, also where no case shares enough to be told, in tenths. */
+static unsigned like_votes(const struct incident *i, const struct know_remedy *r)
+{
+	double votes = 0;
+	for (size_t n = 0; n < i->like.len; n++) {
+		const struct know_defect *d = i->like.data[n].defect;
+		if (d->confirmed > CONFIRMED_ONE && advise_listed(d->remedies, r->head.id))
+			votes += i->like.data[n].own;
+	}
+	return (unsigned)(votes * 10);
+}
+
+/** What is known to fit best, but for what solved a case that is near: that comes behind what is special, before what is for the class. */
+static int advise_place(const struct diag_remedy *r)
+{
+	enum { BEHIND_SPECIAL = 1 };
+	return r->like != LIKE_FAR && 2 * r->fit > BEHIND_SPECIAL ? BEHIND_SPECIAL : 2 * r->fit;
+}
+
+/** What solved a case that is very near stands first. What names no cause stands behind what does; then what the evidence speaks for, then
+ * what is better founded. */
 static bool advise_better(const struct diag_remedy *a, const struct diag_remedy *b)
 {
-	if (a->certain != b->certain)
-		return a->certain;
-	if (a->remedy->general != b->remedy->general)
-		return b->remedy->general;
-	if (a->remedy->last != b->remedy->last)
-		return b->remedy->last;
-	if (a->fit != b->fit)
-		return a->fit < b->fit;
+	if (a->called != b->called)
+		return a->called && (!b->called || a->called < b->called);
+	const bool a_like = a->like != LIKE_FAR, b_like = b->like != LIKE_FAR;
+	// A change that is to blame comes before what helped others.
+	const bool a_first = a->certain && a->remedy->first, b_first = b->certain && b->remedy->first;
+	if (a_first != b_first)
+		return a_first;
+	if ((a->like == LIKE_VERY_NEAR) != (b->like == LIKE_VERY_NEAR))
+		return a->like == LIKE_VERY_NEAR;
+	if ((a->certain || a_like) != (b->certain || b_like))
+		return a->certain || a_like;
+	if ((a->remedy->general && !a_like) != (b->remedy->general && !b_like))
+		return b->remedy->general && !b_like;
+	if ((a->remedy->last && !a_like) != (b->remedy->last && !b_like))
+		return b->remedy->last && !b_like;
+	if (advise_place(a) != advise_place(b))
+		return advise_place(a) < advise_place(b);
 	return a->met != b->met ? a->met > b->met : remedy_compare(a->remedy, b->remedy) < 0;
 }
 
 static void advise_judge(struct advice *a, const struct know_remedy *r, enum fit fit)
 {
 	struct incident *i = a->incident;
-	struct diag_remedy one = { .remedy = r, .fit = (int)fit, .certain = fit != FIT_PERHAPS };
+	struct diag_remedy one = { .remedy = r, .fit = (int)fit, .certain = fit != FIT_PERHAPS, .called = place_called(i, r) };
 	one.met = condition_met(r->when, &a->view);
+	one.like = like_solved_by(i, r);
+	one.solved = like_votes(i, r);
 	one.why = one.certain ? why_here(a, r) : (struct str){ 0 };
 	one.verdict = remedy_judge(a->know, r, &a->view, &i->arena);
 	const struct host_fact *now =
@@ -197,6 +264,15 @@ static void add_remedies(struct advice *a)
 
 /** The first few that are known to fit; what is general beside a single one, because one alone may be the wrong one; and what fits only
  * if something is so that nobody knows, where there is nothing else. */
+/** Whether another remedy that is shown says the same: kinds of work may have one each. */
+static bool said_already(const struct incident *i, const struct diag_remedy *r)
+{
+	for (size_t n = 0; n < i->remedies.len; n++)
+		if (i->remedies.data[n].shown && str_eq(i->remedies.data[n].remedy->title, r->remedy->title))
+			return true;
+	return false;
+}
+
 static void choose_shown(struct incident *i)
 {
 	size_t shown = 0;
@@ -206,12 +282,30 @@ static void choose_shown(struct incident *i)
 		size_t most = pass ? GENERAL_MAX : SHOWN_MAX;
 		for (size_t n = 0; n < i->remedies.len && shown < most; n++) {
 			struct diag_remedy *r = &i->remedies.data[n];
-			int wants = !r->certain ? 2 : r->remedy->general ? 1 : 0;
-			if (r->verdict.state != REMEDY_TRY || r->shown || wants > pass)
+			int wants = r->like != LIKE_FAR ? 0 : !r->certain ? 2 : r->remedy->general && !r->called ? 1 : 0;
+			if (r->verdict.state != REMEDY_TRY || r->shown || wants > pass || said_already(i, r))
 				continue;
 			r->shown = true;
 			shown++;
 		}
+	}
+	// What solved something that is near fills what is left.
+	while (shown < SHOWN_MAX) {
+		struct diag_remedy *best = NULL;
+		for (size_t n = 0; n < i->remedies.len; n++) {
+			struct diag_remedy *r = &i->remedies.data[n];
+			if (r->verdict.state == REMEDY_TRY && !r->shown && r->solved && !said_already(i, r) &&
+			    (!best || r->solved > best->solved))
+				best = r;
+		}
+		if (!best)
+			break;
+		best->shown = true;
+		const struct diag_remedy one = *best; // those that are shown stand first
+		struct diag_remedy *to = &i->remedies.data[shown++];
+		if (best > to)
+			memmove(to + 1, to, (size_t)(best - to) * sizeof(one));
+		*(best > to ? to : best) = one;
 	}
 }
 
@@ -288,8 +382,11 @@ static void find_next_steps(struct incident *i, const struct know *k, const stru
 {
 	add_steps(i, k, i->action->next_steps, view, false);
 	if (i->before_log && !i->log_has_boot)
-		add_next(i, S("The cause is earlier than this log; get the whole log of that boot (-b -1 if you have rebooted since)"),
-			 COMMAND(&i->arena, "``sudo journalctl -k -b -o short-monotonic > boot.txt; unhang explain boot.txt``"));
+		add_next(
+			i,
+			S("The cause is earlier than this log; get the whole log of that boot (-b -1 if you have rebooted "
+			  "since)"),
+			COMMAND(&i->arena, "``sudo journalctl -k -b -o short-monotonic > boot.txt; unhang explain boot.txt``"));
 	add_steps(i, k, i->cause->next_steps, view, false);
 	add_steps(i, k, i->action->then_steps, view, true);
 	if (!i->log_has_boot && !i->before_log && incident_has_kernel_events(i) && !incident_knows_machine(i))
@@ -333,25 +430,57 @@ static struct str advise_text_of(const struct incident *i)
 	return i->ended && a->ended.n ? a->ended : i->saved && a->saved.n ? a->saved : a->text;
 }
 
+/** What a reply may change: whose fault it is, what to do now, and which remedies are offered in which order. @like: the cases that it is
+ * like are looked for; else they are known. */
+static void advise_choose(struct advice *a, bool like)
+{
+	struct incident *i = a->incident;
+	const struct know *k = a->know;
+	_cleanup_text_ struct text now = { 0 };
+	if (i->answers.len) // they may tell whose fault it is
+		incident_judge_work(i, k);
+	incident_weigh_explanations(i, k, &a->view);
+	find_known_bad(i, k, &a->view);
+	choose_action(i, k, &a->view);
+	phrase_fill(&now, advise_text_of(i), &a->view);
+	i->action_text = arena_str(&i->arena, text_str(&now));
+	if (like)
+		incident_find_like(i, k, &a->view);
+	add_remedies(a);
+	choose_shown(i);
+}
+
+static void advise_begin(struct advice *a, struct incident *i, const struct know *k, const struct host *host)
+{
+	*a = (struct advice){ .incident = i, .know = k };
+	if (host && i->this_boot)
+		a->host = (struct host_scope){ host, host_machine(host) };
+	a->view = (struct fact_view){ .get = advice_get, .ctx = a, .command = advice_command };
+	i->remedies.len = i->settings.len = i->known.len = i->next.len = 0;
+}
+
+static void advise_steps(struct advice *a, struct diag_remedy *r)
+{
+	steps_of_remedy(&a->incident->arena, r->remedy, a->know, &a->view, &r->steps);
+}
+
 void incident_advise(struct incident *i, const struct know *k, const struct host *host)
 {
-	struct advice a = { .incident = i, .know = k };
-	if (host && i->this_boot)
-		a.host = (struct host_scope){ host, host_machine(host) };
-	a.view = (struct fact_view){ advice_get, &a };
-	const struct fact_view view = a.view;
-	i->remedies.len = i->settings.len = i->known.len = i->next.len = 0;
-	find_known_bad(i, k, &view);
-	choose_action(i, k, &view);
-	struct text now = { 0 };
-	phrase_fill(&now, advise_text_of(i), &view);
-	i->action_text = arena_str(&i->arena, text_str(&now));
-	text_free(&now);
-	add_remedies(&a);
-	choose_shown(i);
+	struct advice a;
+	advise_begin(&a, i, k, host);
+	advise_choose(&a, true);
 	for (size_t n = 0; n < i->remedies.len; n++)
-		steps_of_remedy(&i->arena, i->remedies.data[n].remedy, k, &view, &i->remedies.data[n].steps);
+		advise_steps(&a, &i->remedies.data[n]);
 	add_missing_parameters(&a);
 	add_settings(&a);
-	find_next_steps(i, k, &view);
+	find_next_steps(i, k, &a.view);
+}
+
+void incident_advise_reply(struct incident *i, const struct know *k, const struct host *host)
+{
+	struct advice a;
+	advise_begin(&a, i, k, host);
+	advise_choose(&a, false);
+	if (i->remedies.len)
+		advise_steps(&a, &i->remedies.data[0]);
 }

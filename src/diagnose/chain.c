@@ -221,10 +221,10 @@ void incident_weigh(struct incident *i, const struct know *k)
 		text_add(&why, S("no message of the driver confirms it; "));
 	} else if (i->root == i->events.data[0] ||
 		   (i->root->at.source == i->events.data[0]->at.source && i->root->at.line <= i->events.data[0]->at.line)) {
-		text_add(&why, i->log_has_boot ? S("no earlier error in this boot explains it; ") :
-						 S("no earlier error in this log explains it; "));
+		text_add(&why, i->log_has_boot ? S("it is the first error of this boot; ") :
+						 S("it is the first error in this log; "));
 	} else {
-		text_add(&why, S("earlier messages do not explain it; "));
+		text_add(&why, S("the earlier messages are no cause of it; "));
 	}
 	bool lacks = false; // what could change the answer
 	if (!incident_has_kernel_events(i)) {

@@ -150,6 +150,11 @@ bool incident_get(const void *incident, struct str name, size_t index, struct st
 			return *(const bool *)value && one(S("yes"), index, ret_value);
 		return one(*(const struct str *)value, index, ret_value);
 	}
+	for (size_t n = 0; n < in->answers.len; n++)
+		if (str_eq(in->answers.data[n].question->fact, name))
+			return one(in->answers.data[n].reply, index, ret_value);
+	if (str_is(name, "explanation"))
+		return in->leads && one(in->leads->head.id, index, ret_value);
 	if (str_is(name, "class"))
 		return in->cause && one(in->cause->head.id, index, ret_value);
 	if (str_is(name, "apu"))
@@ -213,6 +218,27 @@ struct str incident_fit(const struct incident *i)
 	return str_z(words[i->fit]);
 }
 
+/** What a diagnosis fills in anew each time that it advises: the members of a copy that are its own. */
+#define EACH_ADVISED(each) each(remedies) each(settings) each(known) each(next) each(answers) each(explanations)
+
+void incident_trial_begin(struct incident *trial, const struct incident *of)
+{
+	*trial = *of;
+#define OWN(list) trial->list = (__typeof__(trial->list)){ 0 };
+	EACH_ADVISED(OWN)
+	OWN(machine)
+	for (size_t n = 0; n < of->machine.len; n++)
+		vec_push(&trial->machine, of->machine.data[n]);
+}
+
+void incident_trial_end(struct incident *trial, struct incident *of)
+{
+#define FREE(list) vec_free(&trial->list);
+	EACH_ADVISED(FREE)
+	FREE(machine)
+	of->arena = trial->arena;
+}
+
 void incident_free(struct incident *i)
 {
 	if (!i)
@@ -227,7 +253,11 @@ void incident_free(struct incident *i)
 	vec_free(&i->remedies);
 	vec_free(&i->settings);
 	vec_free(&i->known);
+	vec_free(&i->like);
 	vec_free(&i->next);
+	vec_free(&i->answers);
+	vec_free(&i->explanations);
+	diag_changes_free(&i->changes);
 	arena_free(&i->arena);
 	free(i);
 }

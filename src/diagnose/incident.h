@@ -2,6 +2,8 @@
 #pragma once
 
 #include "base/arena.h"
+#include "diagnose/changes/judge.h"
+#include "diagnose/like/like.h"
 #include "diagnose/remedy_state.h"
 #include "evidence/event.h"
 #include "knowledge/steps.h"
@@ -74,11 +76,14 @@ struct diag_rank {
 
 struct diag_remedy {
 	const struct know_remedy *remedy;
-	bool certain;   // its condition is known to hold
-	bool shown;     // it is among the few that a person is told
-	int fit;        // how, best first
-	unsigned met;   // facts that speak for it
-	struct str why; // what of the evidence speaks for it; empty: nothing in particular
+	bool certain;        // its condition is known to hold
+	bool shown;          // it is among the few that a person is told
+	enum like_near like; // how near the nearest case is that it solved; LIKE_FAR: none
+	unsigned called;     // its place among those of the explanation that leads; 0: none
+	int fit;             // how, best first
+	unsigned met;        // facts that speak for it
+	unsigned solved;     // tenths of the weight of the cases that are near that it solved
+	struct str why;      // what of the evidence speaks for it; empty: nothing in particular
 	struct remedy_verdict verdict;
 	struct str numbers;      // the settings that it asks for, with the values that this machine gives them
 	const struct fact *fact; // of the evidence: what the verdict rests on; NULL: none
@@ -95,6 +100,36 @@ struct diag_setting {
 struct diag_next {
 	struct str why;
 	const struct command *run;
+};
+
+/** What the user said. */
+struct diag_answer {
+	const struct know_question *question;
+	struct str reply;
+};
+
+struct diag_explanation {
+	const struct know_explanation *explanation;
+	double weight; // those of all that fit add up to 1
+};
+
+/** What would be said if this were the reply. */
+struct diag_reply {
+	struct str reply;
+	double likely;                        // of 1
+	const struct know_explanation *leads; // NULL: none does
+	const struct know_action *action;
+	struct str action_text, fault;
+	int fault_confidence;
+	const struct diag_remedy *first; // NULL: none is shown
+	bool acts;                       // otherwise than without it
+	bool changes;                    // that, or what to try first
+};
+
+struct diag_question {
+	const struct know_question *question;
+	struct diag_reply replies[QUESTION_REPLIES];
+	size_t n;
 };
 
 enum { CONFIDENCE_HIGH = 90, CONFIDENCE_MEDIUM = 70 }; // per cent, from which on it is called so
@@ -123,6 +158,7 @@ struct incident {
 	struct str joined_by;       // what brought their clocks together
 	const struct str *evidence; // kinds of all sources of the diagnosis
 	size_t nevidence;
+	const struct cases_asked *cases; // names in the evidence, and what is left out; NULL: none
 	// Concluded:
 	struct diag_event *root;
 	const struct know_cause *cause;
@@ -146,7 +182,13 @@ struct incident {
 	VEC(struct diag_remedy) remedies; // those to try, then those that are mentioned for another reason
 	VEC(struct diag_setting) settings;
 	VEC(const struct know_bad *) known;
+	diag_likes like;
 	VEC(struct diag_next) next;
+	VEC(struct diag_answer) answers;
+	VEC(struct diag_explanation) explanations;
+	const struct know_explanation *leads; // by the answers; NULL: none does
+	const struct diag_question *question; // NULL: none is asked
+	struct diag_changes changes; // of the machine, before it
 	// While it is open:
 	enum phase phase;
 	bool reset_began, reset_ended, reset_evidence;
@@ -194,6 +236,11 @@ struct host;
 /** Adds action, remedies and next steps to a concluded incident. @host: the machine as it is now, for incidents of this boot; may be
  * NULL. */
 void incident_advise(struct incident *i, const struct know *k, const struct host *host);
+/** A copy to be advised with another reply. It shares what a reply does not change, and its texts stay in the original when it ends. */
+void incident_trial_begin(struct incident *trial, const struct incident *of);
+void incident_trial_end(struct incident *trial, struct incident *of);
+/** Advises such a copy: action, fault, and the remedies, of which only the first has its steps. */
+void incident_advise_reply(struct incident *i, const struct know *k, const struct host *host);
 /** The cause that an event is evidence for, with what else is in the incident @in; or NULL. */
 const struct know_cause *event_cause(const struct know *k, const struct diag_event *e, const struct incident *in);
 /** Adds what a fault's status register says beyond its lines, and whether the two agree. */

@@ -145,4 +145,6 @@ struct event_sink {
 	/** How the GPUs of this machine were when they were looked at, behind the events about them; NULL: nobody asks. It lives as long as
 	 * the reader of the evidence. */
 	void (*machine)(void *ctx, const struct machine_observation *m);
+	/** A name, program or setting of a case (struct know_terms) stands here; NULL: nobody asks. */
+	void (*named)(void *ctx, uint32_t term, struct place at);
 };

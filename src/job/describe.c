@@ -2,13 +2,13 @@
 // variables that the user names.
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/command.h"
 #include "job/supervisor.h"
 #include "recorder/ranks.h"
+#include "source/source.h"
 
 // Rank, world size and job rank_number, as launchers put them into the environment.
 
@@ -142,11 +142,10 @@ static struct str run_name(struct arena *a, const struct run_told *r)
 
 void run_describe(struct supervisor *s)
 {
-	struct utsname host = { 0 };
+	char host[SOURCE_HOST_MAX];
 	char boot[64];
 	struct run_told *r = s->run;
-	uname(&host);
-	*r = (struct run_told){ .host = arena_str(s->arena, str_z(host.nodename)),
+	*r = (struct run_told){ .host = arena_str(s->arena, str_z(source_host(host))),
 				.boot_id = arena_str(
 					s->arena, str_trim(small_file("/proc/sys/kernel/random/boot_id", boot, sizeof(boot)))),
 				.command = command_text(s->arena, s->options->command),

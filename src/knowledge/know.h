@@ -5,9 +5,11 @@
 #include "base/str.h"
 #include "knowledge/block.h"
 #include "knowledge/condition.h"
+#include "knowledge/cases/cases.h"
 #include "knowledge/know_gpu.h"
 #include "knowledge/know_head.h"
 #include "knowledge/know_run.h"
+#include "knowledge/kinds/system.h"
 #include "knowledge/know_work.h"
 #include "knowledge/template.h"
 
@@ -214,6 +216,7 @@ struct know_remedy {
 	struct condition *applied;  // it is in force where this holds, besides where its changes are
 	struct str kind, title, undo, cost, risk, until, grade, source, condition_text, verify;
 	enum know_takes takes;
+	bool first;   // before all others: it takes back what brought the failure
 	bool last;    // behind all others: it names no cause, or only helps to find it
 	bool general; // it is offered where nothing better is known
 	struct know_change change;
@@ -271,37 +274,6 @@ struct know_action {
 	struct know_next *then_steps; // behind them, where their condition holds
 };
 
-/** What --apply writes for a kernel word. WRITES_NOTHING: the files are made from something else, so the user has to do it. */
-enum know_writes {
-	WRITES_NOTHING,
-	WRITES_GRUB_FILE,
-	WRITES_GRUB_LINE,
-	WRITES_ENTRY_LINES,
-	WRITES_ENTRY_WORDS,
-	WRITES_RECORD,
-	WRITES_OPTIONS
-};
-
-/** How an action is done on machines that fit; the id is the action. Of several the first that fits is taken. */
-struct know_way {
-	struct know_head head;
-	struct condition *when;
-	struct str run;  // a command as it is typed
-	struct str say;  // or a sentence, with a capital
-	struct str undo; // the same the other way round
-	struct str source;
-	enum know_writes writes;
-};
-
-/** What tells a fact of the system: that files are there, or what stands in them. */
-struct know_sign {
-	struct know_head head;
-	struct know_pair *says;  // the fact and its value
-	struct know_list *paths; // one of them is there; one with / at its end is a directory
-	struct str text;         // what one of them contains; empty: anything
-	struct condition *when, *unless;
-};
-
 /** A parameter of a kernel module (amdgpu.cwsr_enable) or of the kernel (iommu). What it means for one kernel: knowledge/parameter.h. */
 struct know_parameter {
 	struct know_head head;
@@ -348,13 +320,16 @@ struct know {
 	VEC(struct know_check *) checks;
 	VEC(struct know_setting *) settings;
 	VEC(struct know_action *) actions;
-	VEC(struct know_work_kind *) work_kinds;   // in the order in which they are tried
-	VEC(struct know_blame *) blames;           // as those
+	VEC(struct know_work_kind *) work_kinds; // in the order in which they are tried
+	VEC(struct know_blame *) blames;         // as those
+	VEC(struct know_question *) questions;
+	VEC(struct know_explanation *) explanations;
 	VEC(struct know_escalation *) escalations; // in the order in which they are tried
 	VEC(struct know_last_words *) last_words;  // as those
 	VEC(struct know_way *) ways;               // in the order in which they are tried
 	VEC(struct know_sign *) signs;
-	VEC(struct know_row *) usuals; // pattern of distributions -> a fact and the value that it usually has
+	VEC(struct know_package *) packages; // in the order in which they are tried
+	VEC(struct know_row *) usuals;       // pattern of distributions -> a fact and the value that it usually has
 	VEC(struct know_parameter *) parameters;
 	VEC(struct know_kernel *) kernels;
 	VEC(struct know_instruction *) instructions;
@@ -382,6 +357,7 @@ struct know {
 	VEC(struct know_class *) classes;
 	VEC(struct know_context *) contexts;
 	VEC(struct know_source *) sources;
+	struct know_base base; // of cases
 	VEC(struct know_stage *) stages;
 	VEC(struct know_lead *) leads;      // in the order in which they are tried
 	VEC(struct know_row *) desktop;     // roles of programs that draw the desktop
@@ -405,8 +381,7 @@ struct know {
 	void *image; // knowledge/image.h: all of it lies in this memory; NULL: in pieces
 };
 
-/** The embedded files, the update that is installed, then the files of the machine and of the user. Problems in all but the first are
- * reported, not fatal. */
+/** The embedded files, the update that is installed, then the machine's and the user's. Problems of those are told, not fatal. */
 enum { KNOW_FILE_MOST = 8 << 20 };
 struct know *know_load(struct know_problems *problems);
 /** The embedded files, the update that is installed, and @text as one more file: what `knowledge check` wants. */
@@ -446,7 +421,10 @@ enum packet_language know_packet_language(struct str name);
 struct str know_name(const struct know *k, struct str id, int64_t number);
 /** Month 1 to 12 of a (localised, abbreviated) name, or 0. */
 int know_month(const struct know *k, struct str name);
-/** Whether a thread or program of this name submits graphics work. */
+/** Whether one of the patterns fits, whatever its letters are, small or capital. */
+bool know_lists(const struct know_list *patterns, struct str name);
+/** What a package of this name is to a GPU; NULL: nothing. */
+const struct know_package *know_package(const struct know *k, struct str name);
 /** The role that the name of a program or thread alone says; empty: none. */
 struct str know_program_role(const struct know *k, struct str name);
 /** Whether @work, a list of kinds of work, has @kind. What is not known to be another kind is not left out. */

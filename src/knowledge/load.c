@@ -252,8 +252,10 @@ static void know_resolve(struct know *k, struct know_problems *problems)
 	resolve_class(k, &own, S(KNOW_CLASS_RESET_LOOP), problems);
 	for (size_t i = 0; i < k->causes.len; i++)
 		resolve_cause(k, k->causes.data[i], problems);
+	cases_resolve(k, problems);
 	kinds_refer(k, problems);
 	resolve_findings(k, problems);
+	explanations_resolve(k, problems);
 	parameters_resolve(k, problems);
 	for (size_t i = k->packets.len; i-- > 0;)
 		resolve_packet(k, k->packets.data[i], problems);
@@ -317,6 +319,7 @@ void know_free(struct know *k)
 	for (size_t i = 0; i < KNOW_LETTERS; i++)
 		vec_free(&k->typed[i]);
 	kinds_free(k);
+	terms_free(&k->base.terms);
 	vec_free(&k->texts);
 	arena_free(&k->update_arena);
 	arena_free(&k->arena);

@@ -259,3 +259,20 @@ const struct know_instruction *know_instruction(const struct know *k, struct str
 	}
 	return best;
 }
+
+/** Hundreds of patterns are asked for thousands of names: most differ in their first letter. */
+bool know_lists(const struct know_list *patterns, struct str name)
+{
+	const char first = name.n ? char_lower(name.p[0]) : 0;
+	for (; patterns; patterns = patterns->next) {
+		const char begins = char_lower(patterns->text.p[0]);
+		if ((begins == first || begins == '*' || begins == '?') && str_like(patterns->text, name))
+			return true;
+	}
+	return false;
+}
+
+const struct know_package *know_package(const struct know *k, struct str name)
+{
+	return list_find_of(k->packages.data, k->packages.len, p, know_lists(p->names, name) && !know_lists(p->not, name));
+}

@@ -1,8 +1,10 @@
 // The JSON of a diagnosis; docs/diagnosis.schema.json describes it. Fields are added, never renamed or dropped: programs of operators
 // read them (docs/COMPATIBILITY.md).
 #include "base/cleanup.h"
+#include "report/cases.h"
 #include "report/report.h"
 #include "report/sheet.h"
+#include "report/text/prose.h"
 
 static struct sheet_value v_stamp(struct stamp time) { return v_if(time.clock != TIME_NONE, v_decimal(time.seconds, 6)); }
 
@@ -120,9 +122,8 @@ static void json_on_machine(void *ctx, const struct machine_observation *m) { re
 
 static void json_on_open(void *ctx, enum report_list list, const struct incident *i)
 {
-	static const char *const keys[] = {
-		"sources", "incidents", "timeline", "known", "remedies", "settings", "next", "notes"
-	};
+	static const char *const keys[] = { "sources", "incidents", "timeline", "changes", "like",
+					    "known",   "remedies",  "settings", "next",    "notes" };
 	(void)i;
 	sheet_open(ctx, keys[list], '[');
 }
@@ -145,6 +146,44 @@ static void json_on_source(void *ctx, const struct evidence *e)
 	sheet_close(s, '}');
 }
 
+/** Seconds since 1970; null where there is no time. */
+static struct sheet_value v_since_1970(double seconds) { return v_if(seconds > 0, v_decimal(seconds, 3)); }
+
+static void json_on_change(void *ctx, const struct incident *i, const struct diag_change *c)
+{
+	struct sheet *s = ctx;
+	const struct transaction *t = c->transaction;
+	(void)i;
+	sheet_open(s, NULL, '{');
+	sheet_fields(s, { "role", v_word(change_role_name(c->role)) }, { "time", v_since_1970(t->when) },
+		     { "effect", v_since_1970(c->effect) }, { "manager", v_text(t->manager) },
+		     { "transaction", v_known(t->id) });
+	sheet_each (n, s, "packages", t->changes.len) {
+		const struct change *one = &t->changes.data[n];
+		sheet_fields(s, { "name", v_text(one->package) }, { "from", v_known(one->from) }, { "to", v_known(one->to) },
+			     { "part", v_text(one->kind->head.id) });
+	}
+	sheet_fields(s, { "others", v_int((int64_t)t->others) }, { "where", v_known(t->where) });
+	sheet_close(s, '}');
+}
+
+/** What the list of changes means as a whole. */
+static void write_changed(struct sheet *s, const struct incident *i)
+{
+	const struct diag_changes *c = &i->changes;
+	const bool blamed = c->list.len && c->list.data[0].role == CHANGE_TO_BLAME;
+	_cleanup_text_ struct text text = { 0 };
+	prose_changed(i, &text);
+	sheet_record(
+		s, "changed", { "read", v_bool(c->read) }, { "text", v_known(text_str(&text)) },
+		{ "first_seen", v_since_1970(c->first) }, { "boots", v_int(c->seen) }, { "counted", v_int(c->counted) },
+		{ "tried", v_int(c->tried) }, { "seen_before", v_bool(c->earlier) },
+		{ "chance", v_if(blamed, v_decimal(c->chance, 6)) }, { "hours_after", v_if(blamed, v_decimal(c->after, 2)) },
+		{ "hours_since", v_if(blamed, v_decimal(c->since, 2)) }, { "hours", v_if(blamed, v_decimal(c->all, 2)) },
+		{ "boots_before", v_if(blamed, v_int((int64_t)c->boots)) },
+		{ "boots_unknown", v_if(blamed, v_int((int64_t)c->unknown)) }, { "undone", v_if(blamed, v_bool(c->undone)) });
+}
+
 /** All of an incident but its lists of events, remedies and steps, which the walk hands over one by one. */
 static void json_on_incident(void *ctx, const struct incident *i)
 {
@@ -164,6 +203,7 @@ static void json_on_incident(void *ctx, const struct incident *i)
 		     { "confidence", v_decimal(i->confidence / 100.0, 2) }, { "explanation", v_text(i->explanation) },
 		     { "evidence", v_known(i->sure) }, { "last_work", v_known(i->last_work) },
 		     { "before_log", v_bool(i->before_log) });
+	write_changed(s, i);
 	sheet_texts(s, "also", i->also.data, i->also.len);
 	sheet_put(s, "work", v_known(i->work));
 	sheet_record(s, "action", { "do", v_text(i->action->action) }, { "fault", v_text(i->fault) },
@@ -230,6 +270,12 @@ static void json_on_event(void *ctx, const struct diag_event *e, size_t id)
 	sheet_close(s, '}');
 }
 
+static void json_on_like(void *ctx, const struct incident *i, const struct diag_like *l)
+{
+	(void)i;
+	like_write(ctx, l);
+}
+
 static void json_on_known(void *ctx, const struct know_bad *b)
 {
 	sheet_record(ctx, NULL, { "id", v_text(b->head.id) }, { "title", v_text(b->title) }, { "good", v_known(b->good) },
@@ -265,6 +311,47 @@ static void json_on_next(void *ctx, const struct diag_next *n)
 	sheet_record(ctx, NULL, { "why", v_text(n->why) }, { "run", v_command(n->run) });
 }
 
+static void write_reply(struct sheet *s, const struct diag_question *q, const struct diag_reply *r)
+{
+	_cleanup_text_ struct text answer = { 0 };
+	text_printf(&answer, STR_FMT "=" STR_FMT, STR_ARG(q->question->head.id), STR_ARG(r->reply));
+	const struct know_remedy *first = r->first ? r->first->remedy : NULL;
+	const struct str none = { 0 };
+	sheet_fields(s, { "reply", v_text(r->reply) }, { "answer", v_text(text_str(&answer)) },
+		     { "likely", v_decimal(r->likely, 2) }, { "changes", v_bool(r->changes) },
+		     { "explanation", v_known(r->leads ? r->leads->head.id : none) }, { "do", v_text(r->action->action) },
+		     { "text", v_text(r->action_text) }, { "fault", v_text(r->fault) },
+		     { "fault_confidence", v_decimal(r->fault_confidence / 100.0, 2) },
+		     { "remedy", v_known(first ? first->head.id : none) },
+		     { "remedy_title", v_known(first ? first->title : none) });
+}
+
+static void json_on_question(void *ctx, const struct diag_question *q)
+{
+	struct sheet *s = ctx;
+	sheet_open(s, "question", '{');
+	sheet_fields(s, { "id", v_text(q->question->head.id) }, { "ask", v_text(q->question->ask) },
+		     { "why", v_text(q->question->why) }, { "fact", v_text(q->question->fact) });
+	sheet_each (n, s, "replies", q->n)
+		write_reply(s, q, &q->replies[n]);
+	sheet_close(s, '}');
+}
+
+/** What may be behind it, and what the user said. */
+static void write_explanations(struct sheet *s, const struct incident *i)
+{
+	sheet_each (n, s, "explanations", i->explanations.len) {
+		const struct know_explanation *e = i->explanations.data[n].explanation;
+		sheet_fields(s, { "id", v_text(e->head.id) }, { "title", v_text(e->title) }, { "fault", v_text(e->fault) },
+			     { "weight", v_decimal(i->explanations.data[n].weight, 2) }, { "leads", v_bool(e == i->leads) });
+	}
+	sheet_each (n, s, "answers", i->answers.len) {
+		const struct know_question *q = i->answers.data[n].question;
+		sheet_fields(s, { "question", v_text(q->head.id) }, { "ask", v_text(q->ask) }, { "fact", v_text(q->fact) },
+			     { "reply", v_text(i->answers.data[n].reply) });
+	}
+}
+
 static void json_on_note(void *ctx, const struct note *n)
 {
 	struct sheet *s = ctx;
@@ -276,7 +363,9 @@ static void json_on_note(void *ctx, const struct note *n)
 
 static void json_on_incident_end(void *ctx, const struct incident *i)
 {
-	(void)i;
+	write_explanations(ctx, i);
+	if (!i->question)
+		sheet_put(ctx, "question", v_null());
 	sheet_close(ctx, '}');
 }
 
@@ -297,10 +386,13 @@ void report_json(const struct diagnosis *d, FILE *out)
 		.source = json_on_source,
 		.incident = json_on_incident,
 		.event = json_on_event,
+		.change = json_on_change,
+		.like = json_on_like,
 		.known = json_on_known,
 		.remedy = json_on_remedy,
 		.setting = json_on_setting,
 		.next = json_on_next,
+		.question = json_on_question,
 		.note = json_on_note,
 		.close = json_on_close,
 		.incident_end = json_on_incident_end,

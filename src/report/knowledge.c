@@ -169,7 +169,7 @@ struct change_kind {
 	size_t n;
 };
 
-struct changes {
+struct changed_blocks {
 	struct arena arena;
 	VEC(struct change_kind) of[DIFFERENCE_GONE + 1];
 	bool any;
@@ -177,7 +177,7 @@ struct changes {
 
 static void note_change(void *ctx, enum know_difference change, struct str kind, struct str id)
 {
-	struct changes *c = ctx;
+	struct changed_blocks *c = ctx;
 	size_t i = 0;
 	while (i < c->of[change].len && !str_eq(c->of[change].data[i].kind, kind))
 		i++;
@@ -208,7 +208,7 @@ static void count_kind(void *ctx, struct str kind)
 
 void report_update(const struct container *c, const struct container *before, struct str key_file, FILE *out)
 {
-	struct changes changes = { 0 };
+	struct changed_blocks changes = { 0 };
 	// What is about to be installed, before anything is asked.
 	struct counts counts = { 0 };
 	know_update_blocks(c, count_kind, &counts);

@@ -26,17 +26,20 @@ struct diagnosis {
 	const struct note *notes;
 	size_t nnotes;
 	enum uh_verdict verdict;
-	struct str unread;         // what could not be read for it; empty
-	unsigned expected;         // GPUs; 0: nobody said
-	struct str host;           // this machine, where it was looked at; else empty
-	size_t earlier;            // incidents that were left out because they are older than asked for
-	const struct lines *lines; // of the evidence; NULL: nobody asked
+	struct str unread;           // what could not be read for it; empty
+	unsigned expected;           // GPUs; 0: nobody said
+	struct str host;             // this machine, where it was looked at; else empty
+	size_t earlier;              // incidents that were left out because they are older than asked for
+	const struct lines *lines;   // of the evidence; NULL: nobody asked
+	const struct command *again; // the command that was given; NULL: it cannot be repeated
 };
 
 enum report_list {
 	LIST_SOURCES,
 	LIST_INCIDENTS,
 	LIST_TIMELINE,
+	LIST_CHANGES,
+	LIST_LIKE,
 	LIST_KNOWN,
 	LIST_REMEDIES,
 	LIST_SETTINGS,
@@ -53,10 +56,13 @@ struct report_writer {
 	void (*source)(void *ctx, const struct evidence *e);
 	void (*incident)(void *ctx, const struct incident *i);
 	void (*event)(void *ctx, const struct diag_event *e, size_t id);
+	void (*change)(void *ctx, const struct incident *i, const struct diag_change *c);
+	void (*like)(void *ctx, const struct incident *i, const struct diag_like *l);
 	void (*known)(void *ctx, const struct know_bad *b);
 	void (*remedy)(void *ctx, const struct diag_remedy *r, size_t number);
 	void (*setting)(void *ctx, const struct diag_setting *s);
 	void (*next)(void *ctx, const struct diag_next *n);
+	void (*question)(void *ctx, const struct diag_question *q); // only where one is asked
 	void (*note)(void *ctx, const struct note *n);
 	void (*close)(void *ctx, enum report_list list, const struct incident *i);
 	void (*incident_end)(void *ctx, const struct incident *i);
@@ -64,6 +70,9 @@ struct report_writer {
 };
 
 void report_walk(const struct diagnosis *d, const struct report_writer *w, void *ctx);
+/** How a question is answered: `unhang explain log.txt -a one-game=yes|no`, or of one reply (NULL: of all). Where the command
+ * cannot be repeated, or @d is NULL, only what is added to it. */
+void question_command(const struct diagnosis *d, const struct diag_question *q, const struct diag_reply *r, struct text *to);
 void report_text(const struct diagnosis *d, FILE *out, const struct uh_report_options *options);
 void report_json(const struct diagnosis *d, FILE *out);
 /** A line for each incident; docs/OPERATORS.md names the fields. */

@@ -20,6 +20,16 @@ const char *clock_name(enum time_clock clock)
 	return names[clock];
 }
 
+void question_command(const struct diagnosis *d, const struct diag_question *q, const struct diag_reply *r, struct text *to)
+{
+	if (d && d->again)
+		text_printf(to, STR_FMT " ", STR_ARG(command_str(d->again)));
+	text_printf(to, "-a " STR_FMT "=", STR_ARG(q->question->head.id));
+	for (size_t n = 0; n < q->n; n++)
+		if (!r || r == &q->replies[n])
+			text_printf(to, "%s" STR_FMT, n && !r ? "|" : "", STR_ARG(q->replies[n].reply));
+}
+
 /** What a writer has no use for it leaves out of its table. */
 #define TELL(what, ...) (w->what ? w->what(ctx, __VA_ARGS__) : (void)0)
 /** A list: it is opened and closed also where it is empty. The rest says what the writer is told of number n. */
@@ -31,14 +41,27 @@ const char *clock_name(enum time_clock clock)
 		TELL(close, list, of);                                                                                         \
 	} while (0)
 
+/** How many of the nearest are told: those that share enough stand first. */
+static size_t like_shown(const struct incident *i)
+{
+	size_t n = 0;
+	while (n < i->like.len && i->like.data[n].shown)
+		n++;
+	return n;
+}
+
 static void walk_incident(const struct incident *i, const struct report_writer *w, void *ctx)
 {
 	TELL(incident, i);
 	TELL_LIST(LIST_TIMELINE, i, i->events.len, event, i->events.data[n], n + 1);
+	TELL_LIST(LIST_CHANGES, i, i->changes.list.len, change, i, &i->changes.list.data[n]);
+	TELL_LIST(LIST_LIKE, i, like_shown(i), like, i, &i->like.data[n]);
 	TELL_LIST(LIST_KNOWN, i, i->known.len, known, i->known.data[n]);
 	TELL_LIST(LIST_REMEDIES, i, i->remedies.len, remedy, &i->remedies.data[n], n + 1);
 	TELL_LIST(LIST_SETTINGS, i, i->settings.len, setting, &i->settings.data[n]);
 	TELL_LIST(LIST_NEXT, i, i->next.len, next, &i->next.data[n]);
+	if (i->question)
+		TELL(question, i->question);
 	TELL(incident_end, i);
 }
 

@@ -250,7 +250,7 @@ static void core_explained(const struct core_found *f, const char *directory, st
 
 static struct stored core_stored(const struct core_job *j, struct str program, struct arena *a)
 {
-	char host[HOST_NAME_MAX + 1] = "", boot[64];
+	char host[SOURCE_HOST_MAX], boot[64];
 	struct timespec now;
 	struct stored i = { .state = STORED_CLOSED,
 			    .origin = S(STORE_ORIGIN_CORE),
@@ -263,7 +263,7 @@ static struct stored core_stored(const struct core_job *j, struct str program, s
 			    .job = program };
 	clock_gettime(CLOCK_REALTIME, &now);
 	i.changed = i.ended = i.began;
-	i.host = gethostname(host, sizeof(host) - 1) ? (struct str){ 0 } : arena_str(a, str_z(host));
+	i.host = arena_str(a, str_z(source_host(host)));
 	i.boot_id = arena_str(a, str_trim(small_file("/proc/sys/kernel/random/boot_id", boot, sizeof(boot))));
 	i.title = arena_printf(a, STR_FMT " (pid %lld) failed on the GPU; its core is not explained yet", STR_ARG(program),
 			       (long long)j->pid);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "diagnose/ask/question.h"
 #include "host/host.h"
 #include "session/session.h"
 
@@ -81,9 +82,14 @@ void session_advise(struct uh_session *s)
 					    when + DRIVER_KEEPS < (double)s->told.now);
 		i->evidence = s->kinds.data;
 		i->nevidence = s->kinds.len;
+		i->cases = &s->cases;
 		if (s->log_wanted)
 			incident_weigh_log(i, s->log_read);
+		for (size_t a = 0; a < s->answers.len; a++)
+			vec_push(&i->answers, s->answers.data[a]);
 		incident_advise(i, s->know, look ? &host : NULL);
+		if (s->asks)
+			incident_ask(i, &(struct asking){ s->know, look ? &host : NULL, s->of_machine || s->asked || s->seen });
 	}
 }
 

@@ -1,5 +1,6 @@
 // A session ties the way of the data together: source, evidence, events, incidents, report. Sources are read one after another, each by
 // itself; what several say of one failure is joined when all have been read (uh_session_end).
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 #include "session/session.h"
 #include "source/process.h"
 
-enum { BOOTS_BACK = 5, NOTES_MAX = 16, REFUSED_TOLD = 8 };
+enum { BOOTS_BACK = 5, NOTES_MAX = 16, NAMES_MAX = 4096, REFUSED_TOLD = 8 };
 
 /** Leaves out what tells of a failure that was over when what is to be explained began, and so cannot be joined to it. What is said of the
  * machine itself still holds. */
@@ -26,6 +27,7 @@ static void session_event(void *ctx, const struct event *e)
 	}
 	if (s->lines)
 		lines_want(s->lines, e->at);
+	session_take_boot(s, e);
 	engine_event(s->engine, e);
 }
 
@@ -54,6 +56,14 @@ static struct str session_boot(struct uh_session *s)
 		s->boot = str_cut(str_split(&text, '"'), sizeof(room));
 	}
 	return s->boot;
+}
+
+static void session_named(void *ctx, uint32_t term, struct place at)
+{
+	struct uh_session *s = ctx;
+	const struct case_named one = { term, at };
+	if (s->cases.names.len < NAMES_MAX)
+		vec_push(&s->cases.names, one);
 }
 
 static void session_look(void *ctx, const struct machine_observation *m) { ((struct uh_session *)ctx)->seen = m; }
@@ -143,6 +153,8 @@ static void session_record(void *ctx, const char *name, const struct source_reco
 	evidence_record(s->evidence, name, record);
 	if (s->lines && record)
 		lines_take_record(s->lines, record->text);
+	if (record && s->of_machine)
+		past_add_boot(&s->past, record->boot_id);
 }
 
 /** Two machines in one answer would be taken for one. */
@@ -170,7 +182,7 @@ struct uh_session *uh_session_new(uh_problem_fn *problem, void *ctx)
 	s->problem = problem;
 	s->ctx = ctx;
 	s->know = look_knowledge((struct teller){ problem, ctx });
-	s->evidence = evidence_reader_new(s->know, (struct event_sink){ session_event, s, session_look });
+	s->evidence = evidence_reader_new(s->know, (struct event_sink){ session_event, s, session_look, session_named });
 	s->engine = engine_new(s->know,
 			       (struct incident_sink){ session_incident, session_machine, session_note, s, session_process });
 	return s;
@@ -189,14 +201,18 @@ void uh_session_free(struct uh_session *s)
 	ledger_free(&s->ledger);
 	machine_clear(&s->machine);
 	job_seen_free(&s->job);
+	cases_asked_free(&s->cases);
 	vec_free(&s->kinds);
 	vec_free(&s->notes);
+	vec_free(&s->answers);
 	arena_free(&s->arena);
 	text_free(&s->unread);
 	lines_free(s->lines);
 	evidence_reader_free(s->evidence);
 	know_free(s->know);
 	uh_machine_free(s->opened);
+	past_free(&s->past);
+	changes_free(&s->changes);
 	free(s);
 }
 
@@ -219,8 +235,14 @@ void uh_session_add_journal(struct uh_session *s, const char *root, int boot)
 {
 	struct source_visitor v = session_visitor(s);
 	engine_end(s->engine);
+	s->of_machine = true;
 	s->this_boot = !root && !boot;
+	s->machine_root = root;
 	struct uh_error *err = source_journal(root, boot, &v);
+	if (err && s->this_boot && err->errnum == ENODATA) { // journald has not stored it: the kernel still has it
+		uh_error_free(err);
+		err = source_kmsg("/dev/kmsg", &v);
+	}
 	if (err)
 		session_error(s, err);
 	engine_end(s->engine);
@@ -241,8 +263,13 @@ void uh_session_add_newest(struct uh_session *s, const char *root)
 		return;
 	}
 	unsigned before = s->problems;
+	s->of_machine = true;
 	s->log_wanted |= !root;
-	int boots = source_journal_boots(root);
+	s->machine_root = root;
+	int boots;
+	struct uh_error *damaged = source_journal_boots(root, &boots);
+	if (damaged)
+		session_error(s, damaged);
 	// Without a journal, the running kernel's own buffer is what this machine has.
 	s->this_boot = !boots && !root;
 	if (s->this_boot) {
@@ -256,6 +283,7 @@ void uh_session_add_newest(struct uh_session *s, const char *root)
 	for (int back = 0; back < boots && back < BOOTS_BACK && !s->ledger.incidents.len; back++) {
 		uh_session_add_journal(s, root, -back);
 		engine_end(s->engine);
+		s->boots_read = back + 1;
 	}
 	if (!s->ledger.incidents.len)
 		uh_session_add_crash_files(s, root);
@@ -272,10 +300,8 @@ struct uh_error *uh_session_add_machine(struct uh_session *s, const char *gpu)
 				     .name = s->asked ? s->asked->path : NULL,
 				     .devices = s->asked ? s->asked->devices : NULL,
 				     .lacks = s->lost };
-	char host[HOST_NAME_MAX + 1] = "";
-	if (gethostname(host, sizeof(host) - 1))
-		host[0] = 0;
-	s->host = arena_str(&s->arena, tape_said(o.tape, &s->arena, "host", str_z(host)));
+	char host[SOURCE_HOST_MAX];
+	s->host = arena_str(&s->arena, tape_said(o.tape, &s->arena, "host", str_z(source_host(host))));
 	const int64_t job_began = tape_number(o.tape, "job began", s->asked ? s->asked->job_began : 0);
 	if (job_began > 0 && tape_plays(o.tape)) {
 		s->job_ended = true;
@@ -356,6 +382,51 @@ void session_since_job(struct uh_session *s, double began)
 	s->told.limited = s->told.lines = true;
 }
 
+void uh_session_ask(struct uh_session *s, char *const *words, size_t n)
+{
+	struct command_maker *m = command_begin(&s->arena);
+	s->asks = true;
+	command_add(m, "unhang");
+	for (size_t i = 0; words && i < n; i++) {
+		command_add(m, " ");
+		// An option keeps its minus; what a shell would not take as it stands is quoted.
+		const bool option = words[i][0] == '-';
+		command_add_value(m, option ? PIECE_PARAMETER : PIECE_PATH, str_z(words[i]));
+	}
+	const struct command *again = command_end(m);
+	s->again = words ? again : NULL;
+}
+
+struct uh_error *uh_session_answer(struct uh_session *s, const char *text)
+{
+	struct str reply = str_z(text), id = str_split(&reply, '=');
+	const struct know_question *q = NULL;
+	_cleanup_text_ struct text valid = { 0 };
+	for (size_t n = 0; n < s->know->questions.len; n++) {
+		const struct know_question *one = s->know->questions.data[n];
+		if (str_eq(one->head.id, id))
+			q = one;
+		text_printf(&valid, "%s" STR_FMT, n ? ", " : "", STR_ARG(one->head.id));
+	}
+	if (!q)
+		return uh_error_new("there is no question '" STR_FMT "'; there are: " STR_FMT, STR_ARG(id),
+				    STR_ARG(text_str(&valid)));
+	for (size_t n = 0; n < s->answers.len; n++)
+		if (s->answers.data[n].question == q)
+			return uh_error_new("'" STR_FMT "' was answered twice; give one reply", STR_ARG(id));
+	text_clear(&valid);
+	for (const struct know_list *r = q->replies; r; r = r->next) {
+		const struct diag_answer answer = { q, r->text };
+		if (str_eq(r->text, reply)) {
+			vec_push(&s->answers, answer);
+			return NULL;
+		}
+		text_printf(&valid, "%s" STR_FMT, valid.n ? ", " : "", STR_ARG(r->text));
+	}
+	return uh_error_new("'" STR_FMT "' is no reply to '" STR_FMT "'; it takes: " STR_FMT, STR_ARG(reply), STR_ARG(id),
+			    STR_ARG(text_str(&valid)));
+}
+
 void uh_session_newest(struct uh_session *s) { s->told.newest = true; }
 
 void uh_session_add_code(struct uh_session *s, const char *path) { evidence_add_code(s->evidence, path); }
@@ -379,11 +450,13 @@ void uh_session_end(struct uh_session *s)
 		for (size_t k = 0; k < evidence_at(s->evidence, n)->nkinds; k++)
 			vec_push(&s->kinds, str_z(evidence_at(s->evidence, n)->kinds[k]));
 	say_what_the_host_has(s);
+	session_note_past(s);
 	if (evidence_count(s->evidence) > 1 || s->ledger.incidents.len > 1)
 		ledger_join(&s->ledger, s->know, &s->machine);
 	ledger_sort(&s->ledger);
 	s->told.now = time(NULL);
 	s->earlier = told_leave_out(&s->ledger, s->evidence, &s->told);
+	session_changes(s);
 	session_advise(s);
 	session_judge(s);
 }
@@ -407,6 +480,7 @@ struct diagnosis session_diagnosis(const struct uh_session *s)
 		.host = s->host,
 		.earlier = s->earlier,
 		.lines = s->lines,
+		.again = s->again,
 	};
 }
 

@@ -4,6 +4,7 @@
 #include "diagnose/engine.h"
 #include "diagnose/job.h"
 #include "diagnose/machine.h"
+#include "diagnose/changes/past.h"
 #include "diagnose/told/told.h"
 #include "evidence/lines.h"
 #include "evidence/silicon/silicon.h"
@@ -37,10 +38,20 @@ struct uh_session {
 	struct text unread;  // what could not be read for it
 	struct lines *lines; // of the evidence; NULL: nobody asks
 	struct told_options told;
-	size_t earlier;  // incidents that were left out
-	struct str host; // this machine's name
-	struct str boot; // and the id of its boot; empty: not asked for yet
-	bool job_ended;  // the evidence is of a job that was ended when it was saved
+	struct cases_asked cases;
+	size_t earlier;              // incidents that were left out
+	struct str host;             // this machine's name
+	struct str boot;             // and the id of its boot; empty: not asked for yet
+	bool job_ended;              // the evidence is of a job that was ended when it was saved
+	bool of_machine;             // it was read on a machine, this one or one that is mounted, not given as a file
+	bool asks;                   // an answer may end with a question
+	const struct command *again; // the command that was given, for the question; NULL: it cannot be repeated
+	VEC(struct diag_answer) answers;
+	// What changed on the machine:
+	const char *machine_root; // of a tree; NULL
+	int boots_read;           // boots of the journal, from the newest on, that were read for their incidents
+	struct past past;
+	struct changes changes;
 };
 
 /** Reads a source: as source_visitor.visit(), with the session as its context. */
@@ -61,5 +72,11 @@ void session_since_job(struct uh_session *s, double began);
 struct diagnosis session_diagnosis(const struct uh_session *s);
 /** Actions, remedies and next steps of each incident. */
 void session_advise(struct uh_session *s);
+/** Notes what a line of a log without a machine says of the boot that it is of. */
+void session_take_boot(struct uh_session *s, const struct event *e);
+/** Keeps the fingerprints of the incidents, as long as each is by itself. */
+void session_note_past(struct uh_session *s);
+/** What changed on the machine before each incident, and whether that is to blame. */
+void session_changes(struct uh_session *s);
 /** The verdict, and what could not be read for it. */
 void session_judge(struct uh_session *s);

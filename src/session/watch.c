@@ -15,6 +15,8 @@
 #include "base/save.h"
 #include "diagnose/identity.h"
 #include "diagnose/take.h"
+#include "host/changes/changes.h"
+#include "host/host.h"
 #include "job/job.h"
 #include "session/run/run.h"
 #include "session/bundle/bundle.h"
@@ -229,6 +231,59 @@ static void look(void *ctx, FILE *to)
 	privileged_end();
 }
 
+static void note_item(FILE *to, struct str name, struct str value)
+{
+	_cleanup_text_ struct text safe = { 0 };
+	text_add_safe(&safe, value);
+	if (name.n && safe.n)
+		fprintf(to, "item " STR_FMT " " STR_FMT "\n", STR_ARG(name), STR_ARG(text_str(&safe)));
+}
+
+/** Packages by what their manager installed last: of each the newest version. */
+static void note_packages(const struct know *k, FILE *to)
+{
+	_cleanup_changes_ struct changes c = { 0 };
+	_cleanup_vec_ VEC(struct str) told = { 0 };
+	changes_read(k, (struct machine_at){ 0 }, &c);
+	for (size_t n = c.transactions.len; n-- > 0;)
+		for (size_t i = 0; i < c.transactions.data[n].changes.len; i++) {
+			const struct change *one = &c.transactions.data[n].changes.data[i];
+			const struct str kind = str_among(one->kind->head.id, STR_EQUALS, "firmware|driver|mesa|vulkan-driver");
+			if (!kind.n || list_find(told.data, told.len, it, str_eq(*it, one->package)))
+				continue;
+			note_item(to, one->package, one->to);
+			vec_push(&told, one->package);
+		}
+	if (c.boots.len)
+		note_item(to, S("bios"), c.boots.data[c.boots.len - 1].bios);
+}
+
+/** What people change, by the doctor's names for it; parameters by their own. */
+static void session_watch_note(void *ctx, FILE *to)
+{
+	static const char *const names[][2] = { { "kernel", "kernel" },
+						{ "driver", "amdgpu" },
+						{ "driver_package", "amdgpu-dkms" },
+						{ "rocm", "rocm" },
+						{ "torch", "torch" } };
+	struct host h;
+	prctl(PR_SET_NAME, "unhang-note");
+	note_packages(ctx, to);
+	if (!privileged_begin(LOWER_NOGROUP))
+		_exit(1);
+	host_look_beside(ctx, NULL, &h);
+	const struct host_item *m = host_machine(&h);
+	for (size_t n = 0; n < ARRAY_SIZE(names); n++)
+		note_item(to, str_z(names[n][1]), host_value(&h, m, names[n][0]));
+	for (size_t n = 0; n < m->facts.len; n++) {
+		struct str name;
+		if (str_behind(m->facts.data[n]->name, S("set."), &name) && !str_ends(name, S("@")))
+			note_item(to, name, m->facts.data[n]->value);
+	}
+	host_free(&h);
+	privileged_end();
+}
+
 /** Explains what nobody else will: its record says nothing of the bundle before that is done. */
 static void explain_late(const char *state_dir, const char *directory, struct stored *i)
 {
@@ -270,7 +325,7 @@ struct uh_error *uh_watch(const struct uh_watch_options *o, FILE *out, uh_proble
 	_cleanup_arena_ struct arena a = { 0 };
 	struct teller teller = { problem, ctx };
 	struct know *k = look_knowledge(teller);
-	const struct watch_helpers helpers = { capture, explain_stored, look, k };
+	const struct watch_helpers helpers = { capture, explain_stored, look, session_watch_note, k };
 	const struct watch_options options = { .config = o->config,
 					       .state_dir = absolute_path(&a, o->state_dir), // which hooks are told
 					       .run_dir = absolute_path(&a, o->run_dir),

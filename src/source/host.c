@@ -19,6 +19,20 @@ static bool file_says(const char *path, const char *const *words)
 	return false;
 }
 
+const char *source_host(char room[SOURCE_HOST_MAX])
+{
+	const char *said = getenv("UNHANG_HOST");
+	size_t n = 0;
+	while (said && n < SOURCE_HOST_MAX && (char_word(said[n]) || said[n] == '-' || said[n] == '.'))
+		n++;
+	memset(room, 0, SOURCE_HOST_MAX);
+	if (n && n < SOURCE_HOST_MAX && !said[n])
+		memcpy(room, said, n);
+	else if (gethostname(room, SOURCE_HOST_MAX - 1))
+		room[0] = 0;
+	return room;
+}
+
 double source_uptime(void)
 {
 	char text[64] = "";

@@ -1,4 +1,4 @@
-// The journal, through libsystemd, which is loaded only when needed: a machine without systemd does without it. The library maps files,
+// The journal, through journal/files.c, or through libsystemd where that does not know the form of a file. Both map files,
 // and a file that is truncated under a mapping kills its reader. So it works in a child.
 #include <errno.h>
 #include <signal.h>
@@ -6,41 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <systemd/sd-id128.h>
-#include <systemd/sd-journal.h>
+#include <sys/resource.h>
+#include <time.h>
 
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/door/door.h"
-#include "base/door/library.h"
-#include "source/feed.h"
-#include "source/source.h"
+#include "source/journal.h"
+#include "source/process.h"
 
-enum { BOOTS_MAX = 512, MESSAGE_MOST = 64 << 10 };
-
-// clang-format off
-#define JOURNAL_CALLS(call) \
-	call(sd_journal_open) call(sd_journal_close) call(sd_journal_open_directory_fd) call(sd_journal_open_files_fd) \
-	call(sd_journal_add_match) call(sd_journal_flush_matches) call(sd_journal_next) call(sd_journal_previous) \
-	call(sd_journal_seek_tail) call(sd_journal_seek_head) call(sd_journal_seek_monotonic_usec) \
-	call(sd_journal_seek_cursor) call(sd_journal_get_cursor) call(sd_journal_get_data) \
-	call(sd_journal_get_monotonic_usec) call(sd_journal_get_realtime_usec)
-// clang-format on
-
-struct journal_api {
-	LIBRARY_API(JOURNAL_CALLS)
-};
-
-static struct uh_error *journal_load(struct journal_api *api)
-{
-	api->library = NULL;
-	const char *lacks = LIBRARY_LOAD(api, JOURNAL_CALLS, "libsystemd.so.0");
-	if (!api->library)
-		return uh_error_new("the journal: libsystemd is not on this machine");
-	return lacks ? uh_error_new("the journal: libsystemd lacks %s", lacks) : NULL;
-}
-
-static struct str journal_journal_field(const struct journal_api *api, sd_journal *j, const char *field)
+struct str journal_field(const struct journal_api *api, sd_journal *j, const char *field)
 {
 	const void *data;
 	size_t n;
@@ -49,9 +24,13 @@ static struct str journal_journal_field(const struct journal_api *api, sd_journa
 	return str_from((struct str){ data, n }, strlen(field) + 1);
 }
 
-// --- in the child ---
+bool journal_by_kernel(const struct journal_api *api, sd_journal *j)
+{
+	int64_t facility;
+	return !str_number(journal_field(api, j, "SYSLOG_FACILITY"), &facility) || !facility;
+}
 
-enum { RECORDS = FEED_KINDS, RECORD, PROBLEM, BOOTS };
+// --- in the child ---
 
 /** What stands before the text of a record that is sent. */
 struct sent_record {
@@ -60,34 +39,60 @@ struct sent_record {
 	char boot_id[33], subsystem[32], device[80]; // the kernel's own bounds are 16 and 48
 };
 
-static struct str journal_bytes_of(const void *p, size_t n) { return (struct str){ p, n }; }
+/** How much of what was asked for could be read. */
+enum journal_read { READ_WHOLE, READ_DAMAGED, READ_LATE };
 
-static void journal_send_records(const struct journal_api *api, sd_journal *j, const char *name, int to)
+static enum journal_read journal_send_damage(int to, struct str text)
 {
+	const int why = EBADMSG;
+	feed_send(to, PROBLEM, journal_bytes_of(&why, sizeof(why)), text);
+	return READ_DAMAGED;
+}
+
+/** Tells where part of the journal of this time could not be read. */
+static enum journal_read journal_tell_damage(const struct journal_api *api, const sd_journal *j, uint64_t from, uint64_t until,
+					     int to)
+{
+	_cleanup_text_ struct text told = { 0 };
+	const bool own = api->sd_journal_next == journal_files.sd_journal_next;
+	return own && journal_files_unread(j, from, until, &told) ? journal_send_damage(to, text_str(&told)) : READ_WHOLE;
+}
+
+/** READ_LATE: this process has worked until @until (0: without end). */
+static enum journal_read journal_send_records(const struct journal_api *api, sd_journal *j, const char *name, clock_t until,
+					      int to)
+{
+	enum { BETWEEN = 64 }; // looks at the clock
+	uint64_t first = 0, last = UINT64_MAX;
 	feed_send(to, RECORDS, str_z(name), S(""));
-	while (api->sd_journal_next(j) > 0) {
+	for (unsigned n = 0; api->sd_journal_next(j) > 0; n++) {
 		struct sent_record out = { .boot_seconds = -1, .wall_seconds = -1 };
 		uint64_t usec;
-		int64_t source_usec, facility;
+		int64_t source_usec;
 		sd_id128_t boot;
-		if (api->sd_journal_get_realtime_usec(j, &usec) >= 0)
+		if (api->sd_journal_get_realtime_usec(j, &usec) >= 0) {
 			out.wall_seconds = (double)usec / 1e6;
+			first = n ? first : usec;
+			last = usec;
+		}
 		if (api->sd_journal_get_monotonic_usec(j, &usec, &boot) >= 0)
 			out.boot_seconds = (double)usec / 1e6;
 		// Each field is valid only until the next one is asked for, so what is kept is copied.
-		if (str_number(journal_journal_field(api, j, "_SOURCE_MONOTONIC_TIMESTAMP"), &source_usec))
+		if (str_number(journal_field(api, j, "_SOURCE_MONOTONIC_TIMESTAMP"), &source_usec))
 			out.boot_seconds = (double)source_usec / 1e6;
-		struct str id = journal_journal_field(api, j, "_BOOT_ID");
+		struct str id = journal_field(api, j, "_BOOT_ID");
 		if (id.n == sizeof(out.boot_id) - 1)
 			memcpy(out.boot_id, id.p, id.n);
-		str_copy(out.subsystem, sizeof(out.subsystem), journal_journal_field(api, j, "_KERNEL_SUBSYSTEM"));
-		str_copy(out.device, sizeof(out.device), journal_journal_field(api, j, "_KERNEL_DEVICE"));
-		// Programs can write into the kernel's log, but not as the kernel.
-		out.kernel = !str_number(journal_journal_field(api, j, "SYSLOG_FACILITY"), &facility) || !facility;
-		struct str text = journal_journal_field(api, j, "MESSAGE");
+		str_copy(out.subsystem, sizeof(out.subsystem), journal_field(api, j, "_KERNEL_SUBSYSTEM"));
+		str_copy(out.device, sizeof(out.device), journal_field(api, j, "_KERNEL_DEVICE"));
+		out.kernel = journal_by_kernel(api, j);
+		struct str text = journal_field(api, j, "MESSAGE");
 		if (text.n)
 			feed_send(to, RECORD, journal_bytes_of(&out, sizeof(out)), str_cut(text, MESSAGE_MOST));
+		if (until && n % BETWEEN == 0 && clock() > until)
+			return READ_LATE;
 	}
+	return journal_tell_damage(api, j, first, last, to);
 }
 
 /** The boots in the journal, newest last, by walking back from its end one boot at a time. */
@@ -118,20 +123,37 @@ static size_t boot_list(const struct journal_api *api, sd_journal *j, sd_id128_t
 	return n;
 }
 
-struct journal_wanted {
-	const char *root;          // of another machine; NULL: this one
-	const struct named *named; // one file
-	bool count;                // the boots only
-	int boot;
-	const char *from_boot, *or_boot; // from a time on, over all boots
-	int64_t from_us;
-};
+/** Where the journal of another machine's tree is: beside it may lie those of containers, and of machines that sent theirs. */
+static const char *journal_directory(const char *root, char room[static 96])
+{
+	char text[64] = "";
+	struct opened o;
+	const struct named of_id = { .path = "/etc/machine-id", .root = root };
+	snprintf(room, 96, "/var/log/journal");
+	if (!root)
+		return room;
+	_cleanup_error_ struct uh_error *err = named_open(&of_id, false, &o), *lacks = NULL;
+	const ssize_t n = err || o.fd < 0 ? 0 : read(o.fd, text, sizeof(text) - 1);
+	const struct str id = str_trim((struct str){ text, n > 0 ? (size_t)n : 0 });
+	if (!err)
+		cleanup_close(&o.fd);
+	if (id.n != 32 || str_run(id, char_hex) != id.n)
+		return room;
+	snprintf(room, 96, "/var/log/journal/" STR_FMT, STR_ARG(id));
+	lacks = named_open(&(struct named){ .path = room, .root = root }, false, &o);
+	if (!lacks)
+		cleanup_close(&o.fd);
+	else
+		snprintf(room, 96, "/var/log/journal");
+	return room;
+}
 
 /** As for every file that was named, what was opened is judged by its descriptor. */
-static struct uh_error *journal_open(const struct journal_api *api, const struct journal_wanted *w, sd_journal **ret)
+static struct uh_error *journal_open_with(const struct journal_api *api, const struct journal_wanted *w, sd_journal **ret)
 {
 	struct opened o;
-	const struct named directory = { .path = "/var/log/journal", .root = w->root };
+	char path[96];
+	const struct named directory = { .path = journal_directory(w->root, path), .root = w->root };
 	if (!w->named && !w->root) {
 		int r = api->sd_journal_open(ret, SD_JOURNAL_LOCAL_ONLY);
 		return r < 0 ? uh_error_os(-r, "the journal") : NULL;
@@ -148,32 +170,68 @@ static struct uh_error *journal_open(const struct journal_api *api, const struct
 			  uh_error_os(-r, "the journal in %s/var/log/journal%s", w->root, err ? " (not there)" : "");
 }
 
-static void match_boot(const struct journal_api *api, sd_journal *j, sd_id128_t id)
+/** libsystemd passes over damage in silence, and follows links out of another machine's tree; but it knows what the newest journald writes. */
+static struct uh_error *journal_open(struct journal_api *api, const struct journal_wanted *w, sd_journal **ret)
 {
-	_cleanup_text_ struct text match = { 0 };
-	text_printf(&match, "_BOOT_ID=");
-	for (size_t i = 0; i < sizeof(id.bytes); i++)
-		text_printf(&match, "%02x", id.bytes[i]);
-	api->sd_journal_flush_matches(j);
-	api->sd_journal_add_match(j, "_TRANSPORT=kernel", 0);
-	api->sd_journal_add_match(j, match.p, 0);
+	enum { LIBRARY_BYTES = 1 << 30, LIBRARY_SECONDS = 600 };
+	const struct str asked = str_z(secure_getenv("UNHANG_JOURNAL"));
+	*api = journal_files;
+	struct uh_error *err = journal_open_with(api, w, ret);
+	const bool foreign = err ? err->errnum == EPROTONOSUPPORT : journal_files_foreign(*ret);
+	if (!str_is(asked, "libsystemd") && (w->root || !foreign || str_is(asked, "files")))
+		return err;
+	struct journal_api library = { 0 };
+	if (LIBRARY_LOAD(&library, JOURNAL_CALLS, "libsystemd.so.0"))
+		return err;
+	if (!err)
+		api->sd_journal_close(*ret);
+	uh_error_free(err);
+	*api = library;
+	// What it unpacks has no bounds of its own.
+	setrlimit(RLIMIT_DATA, &(struct rlimit){ LIBRARY_BYTES, LIBRARY_BYTES });
+	setrlimit(RLIMIT_CPU, &(struct rlimit){ LIBRARY_SECONDS, LIBRARY_SECONDS });
+	return journal_open_with(api, w, ret);
 }
 
-static struct uh_error *one_boot(const struct journal_api *api, sd_journal *j, int boot, int to)
+struct str journal_boot_text(sd_id128_t id, char ret[static 33])
 {
-	_cleanup_free_ sd_id128_t *boots = mem_alloc(BOOTS_MAX * sizeof(*boots));
-	size_t n = boot_list(api, j, boots, BOOTS_MAX);
-	if (!n)
-		return uh_error_new("the journal has no kernel messages that this user can read; use sudo, or join the group "
-				    "systemd-journal");
-	if (boot > 0 || (size_t)-boot >= n)
-		return uh_error_new("the journal knows %zu boots; there is no boot %d", n, boot);
-	match_boot(api, j, boots[n - 1 - (size_t)-boot]);
+	for (size_t i = 0; i < sizeof(id.bytes); i++)
+		snprintf(ret + 2 * i, 3, "%02x", id.bytes[i]);
+	return (struct str){ ret, 32 };
+}
+
+void journal_match(const struct journal_api *api, sd_journal *j, sd_id128_t id, const char *const *others)
+{
+	char match[64] = "_BOOT_ID=";
+	journal_boot_text(id, match + strlen(match));
+	api->sd_journal_flush_matches(j);
+	api->sd_journal_add_match(j, match, 0);
+	for (; *others; others++)
+		api->sd_journal_add_match(j, *others, 0);
+}
+
+void journal_match_kernel(const struct journal_api *api, sd_journal *j, sd_id128_t id)
+{
+	static const char *const by_kernel[] = { "_TRANSPORT=kernel", NULL };
+	journal_match(api, j, id, by_kernel);
+}
+
+static bool boot_has_lines(const struct journal_api *api, sd_journal *j, sd_id128_t id)
+{
+	journal_match_kernel(api, j, id);
 	api->sd_journal_seek_head(j);
+	return api->sd_journal_next(j) > 0;
+}
+
+static enum journal_read send_boot(const struct journal_api *api, sd_journal *j, sd_id128_t id, int number, clock_t until,
+				   int to)
+{
 	char name[64];
-	snprintf(name, sizeof(name), "journal (boot %d)", boot);
-	journal_send_records(api, j, name, to);
-	return NULL;
+	if (!boot_has_lines(api, j, id)) // though the boot is known by a record of the kernel
+		return journal_send_damage(to, S("part of the journal is damaged, and was not read"));
+	api->sd_journal_seek_head(j);
+	snprintf(name, sizeof(name), "journal (boot %d)", number);
+	return journal_send_records(api, j, name, until, to);
 }
 
 /** Dashes may stand between its digits. */
@@ -192,6 +250,45 @@ static bool boot_of_text(const char *text, sd_id128_t *ret)
 	return n == 2 * sizeof(ret->bytes);
 }
 
+/** As boot_list(); of this machine the one that runs is the last, also where the journal has nothing of it. */
+static size_t boots_known(const struct journal_api *api, sd_journal *j, const struct journal_wanted *w,
+			  sd_id128_t boots[static JOURNAL_BOOTS])
+{
+	char room[64];
+	sd_id128_t runs;
+	const size_t n = boot_list(api, j, boots, JOURNAL_BOOTS - 1);
+	const struct str id = str_trim(small_file("/proc/sys/kernel/random/boot_id", room, sizeof(room) - 1));
+	room[id.n] = 0;
+	if (!n || w->root || !id.n || !boot_of_text(id.p, &runs) || list_find(boots, n, it, !memcmp(it, &runs, sizeof(runs))))
+		return n;
+	boots[n] = runs;
+	return n + 1;
+}
+
+static struct uh_error *send_boots(const struct journal_api *api, sd_journal *j, const struct journal_wanted *w, int to)
+{
+	int boot = w->boot;
+	const clock_t until = w->past_ms ? clock() + w->past_ms * (CLOCKS_PER_SEC / 1000) : 0;
+	_cleanup_free_ sd_id128_t *boots = mem_alloc(JOURNAL_BOOTS * sizeof(*boots));
+	const size_t n = boots_known(api, j, w, boots);
+	if (!n && journal_tell_damage(api, j, 0, UINT64_MAX, to))
+		return NULL;
+	if (!n)
+		return uh_error_new("the journal has no kernel messages that this user can read; use sudo, or join the group "
+				    "systemd-journal");
+	if (boot > 0 || (size_t)-boot >= n)
+		return uh_error_new("the journal knows %zu boots; there is no boot %d", n, boot);
+	if (!boot && !w->root && !boot_has_lines(api, j, boots[n - 1]))
+		return uh_error_os(ENODATA, "the journal of this boot");
+	for (; (size_t)-boot < n; boot--) {
+		const enum journal_read read = send_boot(api, j, boots[n - 1 - (size_t)-boot], boot, until, to);
+		if (!until || read == READ_LATE)
+			break;
+		feed_send(to, BOOT_READ, read == READ_WHOLE ? S("whole") : S("damaged"), S(""));
+	}
+	return NULL;
+}
+
 /** The next record is the first of that boot from @us on, or else its last one; behind it come all later boots. A file that does not know
  * the boot would begin at its own head, so that the place is looked up among the boot's own records. false: nobody knows it. */
 static bool journal_go_to(const struct journal_api *api, sd_journal *j, const char *boot, int64_t us)
@@ -200,7 +297,7 @@ static bool journal_go_to(const struct journal_api *api, sd_journal *j, const ch
 	_cleanup_free_ char *cursor = NULL;
 	if (!boot_of_text(boot, &id))
 		return false;
-	match_boot(api, j, id);
+	journal_match_kernel(api, j, id);
 	api->sd_journal_seek_monotonic_usec(j, id, us > 0 ? (uint64_t)us : 0);
 	if (api->sd_journal_next(j) <= 0) {
 		api->sd_journal_seek_tail(j);
@@ -218,30 +315,32 @@ static struct uh_error *journal_read_journal(const struct journal_wanted *w, int
 {
 	struct journal_api api;
 	sd_journal *j;
-	struct uh_error *err = journal_load(&api);
-	if (!err)
-		err = journal_open(&api, w, &j);
+	struct uh_error *err = journal_open(&api, w, &j);
 	if (err)
 		return err;
-	if (w->count) {
-		_cleanup_free_ sd_id128_t *boots = mem_alloc(BOOTS_MAX * sizeof(*boots));
-		uint32_t n = (uint32_t)boot_list(&api, j, boots, BOOTS_MAX);
+	if (w->told) {
+		journal_tell(&api, j, w->told, to);
+	} else if (w->count) {
+		_cleanup_free_ sd_id128_t *boots = mem_alloc(JOURNAL_BOOTS * sizeof(*boots));
+		uint32_t n = (uint32_t)boots_known(&api, j, w, boots);
+		if (!n)
+			journal_tell_damage(&api, j, 0, UINT64_MAX, to);
 		feed_send(to, BOOTS, journal_bytes_of(&n, sizeof(n)), S(""));
 	} else if (w->named) {
 		api.sd_journal_add_match(j, "_TRANSPORT=kernel", 0);
 		api.sd_journal_seek_head(j);
-		journal_send_records(&api, j, w->named->path, to);
+		journal_send_records(&api, j, w->named->path, 0, to);
 	} else if (w->from_boot) {
 		if (journal_go_to(&api, j, w->from_boot, w->from_us) || journal_go_to(&api, j, w->or_boot, 0))
-			journal_send_records(&api, j, "journal", to);
+			journal_send_records(&api, j, "journal", 0, to);
 	} else {
-		err = one_boot(&api, j, w->boot, to);
+		err = send_boots(&api, j, w, to);
 	}
 	api.sd_journal_close(j);
 	return err;
 }
 
-static void journal_child(int to, const void *ctx)
+void journal_child(int to, const void *ctx)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	child_keep_only(to);
@@ -253,10 +352,12 @@ static void journal_child(int to, const void *ctx)
 
 // --- in unhang ---
 
-#define SENT(room)                                                                                                             \
-	{                                                                                                                      \
-		(room), strnlen((room), sizeof(room))                                                                          \
-	}
+struct uh_error *journal_problem(struct str piece)
+{
+	struct uh_error *err = uh_error_new(STR_FMT, STR_ARG(str_from(piece, sizeof(err->errnum))));
+	memcpy(&err->errnum, piece.p, str_cut(piece, sizeof(err->errnum)).n);
+	return err;
+}
 
 static void journal_take_record(struct str piece, const char *name, const struct source_visitor *v)
 {
@@ -273,9 +374,22 @@ static void journal_take_record(struct str piece, const char *name, const struct
 	v->record(v->ctx, name, &out);
 }
 
-/** Records go to @v; the number of boots to *ret_boots, where that is asked for. @name: of the source; NULL: as the child says. */
+/** What is not records. */
+struct journal_told {
+	int boots;                             // how many there are
+	void (*read)(void *ctx, bool damaged); // one of several was read to its end; NULL
+};
+
+static void end_records(struct text *title, const struct source_visitor *v)
+{
+	if (title->n)
+		v->record(v->ctx, NULL, NULL);
+	text_clear(title);
+}
+
+/** Records go to @v, the rest to @ret (NULL: nowhere). @name: of the source; NULL: as the child says. */
 static struct uh_error *journal_run(const struct journal_wanted *w, const char *name, const struct source_visitor *v,
-				    int *ret_boots)
+				    struct journal_told *ret)
 {
 	struct feed feed;
 	struct str piece;
@@ -290,14 +404,15 @@ static struct uh_error *journal_run(const struct journal_wanted *w, const char *
 		} else if (kind == RECORD && title.n) {
 			journal_take_record(piece, title.p, v);
 		} else if (kind == PROBLEM && !told) {
-			told = uh_error_new(STR_FMT, STR_ARG(str_from(piece, sizeof(told->errnum))));
-			memcpy(&told->errnum, piece.p, str_cut(piece, sizeof(told->errnum)).n);
-		} else if (kind == BOOTS && ret_boots && piece.n == sizeof(uint32_t)) {
-			memcpy(ret_boots, piece.p, piece.n);
+			told = journal_problem(piece);
+		} else if (kind == BOOTS && ret && piece.n == sizeof(ret->boots)) {
+			memcpy(&ret->boots, piece.p, piece.n);
+		} else if (kind == BOOT_READ && ret && ret->read) {
+			end_records(&title, v);
+			ret->read(v->ctx, !str_is(piece, "whole"));
 		}
 	}
-	if (title.n)
-		v->record(v->ctx, NULL, NULL);
+	end_records(&title, v);
 	feed_end(&feed);
 	if (!told)
 		return err;
@@ -305,16 +420,28 @@ static struct uh_error *journal_run(const struct journal_wanted *w, const char *
 	return told;
 }
 
-int source_journal_boots(const char *root)
+struct uh_error *source_journal_boots(const char *root, int *ret)
 {
-	int boots = 0;
-	door_forget(journal_run(&(struct journal_wanted){ .root = root, .count = true }, NULL, NULL, &boots));
-	return boots;
+	struct journal_told told = { 0 };
+	struct uh_error *err = journal_run(&(struct journal_wanted){ .root = root, .count = true }, NULL, NULL, &told);
+	*ret = told.boots;
+	if (!err || err->errnum == EBADMSG)
+		return err;
+	door_forget(err); // a machine may have no journal
+	return NULL;
 }
 
 struct uh_error *source_journal(const char *root, int boot, const struct source_visitor *v)
 {
 	return journal_run(&(struct journal_wanted){ .root = root, .boot = boot }, NULL, v, NULL);
+}
+
+struct uh_error *source_journal_past(const char *root, int boot, int milliseconds, const struct source_visitor *v,
+				     void (*read)(void *ctx, bool damaged))
+{
+	const struct journal_wanted w = { .root = root, .boot = boot, .past_ms = milliseconds };
+	struct journal_told told = { .read = read };
+	return journal_run(&w, NULL, v, &told);
 }
 
 struct uh_error *source_journal_since(const char *boot, int64_t us, const char *or_boot, const struct source_visitor *v)

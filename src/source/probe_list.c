@@ -164,6 +164,9 @@ static const struct probe_row list[] = {
 	{ "", "/usr/lib/modules/*/modules.builtin /lib/modules/*/modules.builtin", READ },
 	{ "/sys/firmware/efi/efivars", "SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c", READ },
 	{ "/proc", "stat self/uid_map sys/kernel/numa_balancing", READ },
+	// versions of before
+	{ "", "/lib/modules /usr/lib/modules /var/cache/apt/archives /var/cache/pacman/pkg", LIST },
+	{ "/var/cache", "libdnf5 libdnf5/*/packages dnf dnf/*/packages", LIST },
 };
 
 /** Reading these makes the driver clear the hardware's counters, or may wait. So they are read only in a tree, where they are a record. */

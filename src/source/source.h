@@ -62,15 +62,45 @@ void source_path(const char *path, const struct source_visitor *v);
 /** What the caller has in memory, under a name that he chose. */
 void source_bytes(const char *name, struct str bytes, const struct source_visitor *v);
 
-/** The kernel's messages in the journal of the boot @boot (0: this one, -1: the one before). @root NULL: this machine. */
+/** The kernel's messages in the journal of the boot @boot (0: this one, -1: the one before). @root NULL: this machine. EBADMSG: part of it is
+ * damaged, and the rest was read. */
 struct uh_error *source_journal(const char *root, int boot, const struct source_visitor *v);
+/** The same of that boot and all before it, each as a source of its own, the newest first, for so long of a processor. @read: after each that was read to
+ * its end; it gets the visitor's context. */
+struct uh_error *source_journal_past(const char *root, int boot, int milliseconds, const struct source_visitor *v,
+				     void (*read)(void *ctx, bool damaged));
 /** The same of this machine from @us of the kernel's clock in the boot of this id on, of that boot and all later ones; where the journal does
  * not know it, from the beginning of @or_boot on. */
 struct uh_error *source_journal_since(const char *boot, int64_t us, const char *or_boot, const struct source_visitor *v);
 #define SOURCE_JOURNAL_MAGIC "LPKSHHRH" // with which a journal file begins
 struct uh_error *source_journal_file(const struct named *n, const char *path, const struct source_visitor *v);
-/** Number of boots the journal knows, newest last; 0 where there is no journal. */
-int source_journal_boots(const char *root);
+/** @ret: number of boots the journal knows, newest last; 0 where there is no journal, or with EBADMSG, where none of it can be read. */
+struct uh_error *source_journal_boots(const char *root, int *ret);
+/** A boot that the journal has. */
+struct source_boot {
+	struct str id;
+	double begin, end; // its first and last entry of any kind, in seconds since 1970
+	bool log;          // it has kernel lines
+	bool clean;        // its last entries tell of a shutdown
+};
+/** Entries of programs, oldest first: those of root and of the user who asks. */
+struct source_entries {
+	const char *message;   // MESSAGE_ID=...
+	const char *fields[4]; // of each, whose values are told; fewer: NULL
+	void (*take)(void *ctx, double when, const struct str values[static 4]);
+};
+/** What is asked of all boots at once. Each is looked up by the journal's own indexes, and only its first kernel lines are read. */
+struct source_boots {
+	const char *const *marks; // a kernel line that has one of these is told; NULL behind the last
+	int milliseconds;         // of a processor, after which older boots are left out
+	/** Newest first, each followed by its lines. */
+	void (*boot)(void *ctx, const struct source_boot *b);
+	void (*line)(void *ctx, struct str text);
+	const struct source_entries *entries; // NULL; behind the last one without a message
+	void *ctx;
+};
+/** @ret_cut: there are more boots than were told. */
+struct uh_error *source_journal_told(const char *root, const struct source_boots *w, bool *ret_cut);
 /** What a record of /dev/kmsg says: `priority,sequence,microseconds,flags;text`, and lines of notes. A time that is none is -1. */
 struct source_record source_kmsg_record(struct str record);
 /** The number of such a record in its boot; 0: it has none. */
@@ -85,6 +115,9 @@ void source_crash_files(const char *root, const struct source_visitor *v);
 /** Whether this is a container, so that the kernel's log and the driver's files are the host's. UNHANG_CONTAINER=yes or no
  * says it instead. */
 bool source_in_container(void);
+enum { SOURCE_HOST_MAX = 65 };
+/** This machine's name, into @room; empty: unknown. A container has a name of its own: UNHANG_HOST is that of its node. */
+const char *source_host(char room[SOURCE_HOST_MAX]);
 /** Seconds since the kernel started, as /proc/uptime has them; -1 where it cannot be read. */
 double source_uptime(void);
 /** Whether this machine has been running since the boot of this id. */

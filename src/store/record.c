@@ -46,3 +46,22 @@ void record_take(struct str text, struct arena *a, void *object, const struct re
 		}
 	}
 }
+
+void record_json(const void *object, const struct record_key *keys, struct json *j)
+{
+	jw_open(j, '{');
+	for (const struct record_key *k = keys; k->key; k++) {
+		const void *member = (const char *)object + k->offset;
+		const struct str value = k->number ? (struct str){ 0 } :
+					 k->words  ? str_of_list(k->words, *(const unsigned *)member) :
+						     *(const struct str *)member;
+		jw_key(j, k->key);
+		if (k->number)
+			jw_int(j, *(const int64_t *)member);
+		else if (value.n)
+			jw_str(j, str_cut(value, VALUE_MOST));
+		else
+			jw_null(j);
+	}
+	jw_close(j, '}');
+}

@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "base/arena.h"
+#include "base/json.h"
 
 /** One member. What it is called in the file is its name in the struct. */
 struct record_key {
@@ -31,3 +32,5 @@ void record_text(const void *object, const struct record_key *keys, struct text 
 /** Fills in what @text has; other members, and lines with other keys, are left alone. A word that is not in the list, as a newer unhang may
  * write it, becomes the number behind the last of the list: that something is said there is known. */
 void record_take(struct str text, struct arena *a, void *object, const struct record_key *keys);
+/** The same as an object of JSON: texts that are empty are null. */
+void record_json(const void *object, const struct record_key *keys, struct json *j);

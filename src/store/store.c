@@ -315,6 +315,8 @@ bool store_is_id(struct str id)
 
 void stored_text(const struct stored *i, struct text *to) { record_text(i, keys, to); }
 
+void stored_json(const struct stored *i, struct json *j) { record_json(i, keys, j); }
+
 void stored_add(struct str text, struct arena *a, struct stored *i) { record_take(text, a, i, keys); }
 
 /** A state that nobody here knows is one of a newer unhang: nothing says that it is closed, so it counts as open. */

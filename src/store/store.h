@@ -28,6 +28,9 @@ const char *store_path(struct arena *a, const char *directory, struct str id);
 void stored_text(const struct stored *i, struct text *to);
 /** The other way round; texts are copied to @a. false: it has no id or no state. Lines of a newer unhang are left out. */
 bool stored_parse(struct str text, struct arena *a, struct stored *ret);
+/** The same as an object of JSON. */
+struct json;
+void stored_json(const struct stored *i, struct json *j);
 /** Fills in what some lines of such a text say. */
 void stored_add(struct str text, struct arena *a, struct stored *i);
 

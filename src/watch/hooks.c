@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/door/account.h"
 #include "base/child.h"
 #include "base/cleanup.h"
 #include "base/door/door.h"
@@ -54,9 +54,11 @@ static bool leave_root(const char *user)
 {
 	if (!user || geteuid() != 0)
 		return true;
-	const struct passwd *p = getpwnam(user);
-	uid_t uid = p ? p->pw_uid : NOBODY;
-	gid_t gid = p ? p->pw_gid : NOBODY;
+	struct passwd p;
+	char room[ACCOUNT_LINE];
+	const bool known = account_find(user, 0, &p, room);
+	uid_t uid = known ? p.pw_uid : NOBODY;
+	gid_t gid = known ? p.pw_gid : NOBODY;
 	return !setgroups(0, NULL) && !setresgid(gid, gid, gid) && !setresuid(uid, uid, uid);
 }
 

@@ -238,6 +238,13 @@ void jobs_end(struct watcher *w, bool good)
 	case JOB_LOOK:
 		end_look(w, &j, good);
 		break;
+	case JOB_NOTE:
+		if (good)
+			diary_noted(w, text_str(&j.answer));
+		break;
+	case JOB_SHIP:
+		w->unshipped |= !good; // it is tried again
+		break;
 	case JOB_NONE:
 		break;
 	}
@@ -320,11 +327,19 @@ static bool start_next(struct watcher *w, bool of_node)
 /** What the node is at fault for comes first: programs of a user may fault all day. */
 void jobs_start(struct watcher *w)
 {
-	if (w->job.kind != JOB_NONE || !w->ready || start_next(w, true) || start_next(w, false) || !w->look_wanted)
+	if (w->job.kind != JOB_NONE || !w->ready || start_next(w, true) || start_next(w, false))
 		return;
-	w->look_wanted = false;
-	suspicions_look(w);
-	if (!job_start(w, JOB_LOOK, KEEPER_LOOK, NULL))
+	enum job_kind kind = w->look_wanted       ? JOB_LOOK :
+			     diary_note_wanted(w) ? JOB_NOTE :
+			     diary_ship_wanted(w) ? JOB_SHIP :
+						    JOB_NONE;
+	if (kind == JOB_NONE)
+		return;
+	if (kind == JOB_LOOK) {
+		w->look_wanted = false;
+		suspicions_look(w);
+	}
+	if (!job_start(w, kind, kind == JOB_LOOK ? KEEPER_LOOK : kind == JOB_NOTE ? KEEPER_NOTE : KEEPER_SHIP, NULL))
 		job_free(&w->job);
 }
 

@@ -21,6 +21,8 @@
 #include "base/save.h"
 #include "source/tape/stuck_reads.h"
 #include "evidence/documents/watch_event.h"
+#include "store/history/index.h"
+#include "store/history/line.h"
 #include "store/store.h"
 #include "watch/answer.h"
 #include "watch/kernel_log.h"
@@ -117,6 +119,64 @@ static struct str note_of(struct arena *a, const struct stored *i)
 	return watch_event_text(&e, a);
 }
 
+static const char *history_place(struct arena *a, const struct watch_settings *s)
+{
+	return arena_printf(a, "%s/" HISTORY_DIRECTORY, s->state_dir).p;
+}
+
+static struct uh_error *add_lines(const struct watch_settings *s, struct str lines)
+{
+	_cleanup_arena_ struct arena a = { 0 };
+	if (!str_starts(lines, S("{\"schema\":\"" HISTORY_SCHEMA "\",")) || lines.p[lines.n - 1] != '\n')
+		return uh_error_new("what the history was to get is none of its lines");
+	return spool_append(history_place(&a, s), lines);
+}
+
+static void problem_of(struct uh_error *err, struct text *to)
+{
+	if (err)
+		text_printf(to, "%s\n", uh_error_message(err));
+	uh_error_free(err);
+}
+
+/** Each change of an incident that hooks are told of is in the history before. */
+static void tell_history(const struct watch_settings *s, const struct stored *i, struct text *problems)
+{
+	_cleanup_arena_ struct arena a = { 0 };
+	_cleanup_text_ struct text line = { 0 };
+	const char *directory = store_path(&a, s->state_dir, i->id);
+	struct str diagnosis = { 0 };
+	const struct named file = { .path = arena_printf(&a, "%s/" STORE_DIAGNOSIS, directory).p };
+	uh_error_free(named_read(&file, HISTORY_DIAGNOSIS_MOST, &a, &diagnosis, NULL)); // there may be none
+	line_of_incident(&line, i, str_z(directory), diagnosis);
+	struct uh_error *err = spool_append(history_place(&a, s), text_str(&line));
+	// Where nothing can be stored at all, that was told; and what was stored, who reads the history finds.
+	if (err && (err->errnum == ENOSPC || err->errnum == EDQUOT || access(directory, F_OK)))
+		uh_error_free(err);
+	else
+		problem_of(err, problems);
+}
+
+/** The name of this machine's directory among others. */
+static const char *host_directory(struct arena *a, const char *spool)
+{
+	char host[SOURCE_HOST_MAX];
+	for (char *p = (char *)source_host(host); *p; p++)
+		*p = char_word(*p) || *p == '-' || (*p == '.' && p > host) ? *p : '_';
+	return arena_printf(a, "%s/%s", spool, host[0] ? host : "unknown").p;
+}
+
+static void ship_history(const struct watch_settings *s, struct text *problems)
+{
+	_cleanup_arena_ struct arena a = { 0 };
+	const char *history = history_place(&a, s), *to = s->spool_dir ? host_directory(&a, s->spool_dir) : NULL;
+	spool_vacuum(history, s->keep_history_days, (uint64_t)s->keep_history_megabytes << 20);
+	if (to)
+		problem_of(spool_ship(history, to), problems);
+	if (to && s->spool_bundles)
+		problem_of(spool_ship_bundles(s->state_dir, arena_printf(&a, "%s/bundles", to).p), problems);
+}
+
 /** In the job's child. Its last line says that it came to its end. */
 static void job_work(int fd, const void *ctx)
 {
@@ -147,8 +207,14 @@ static void job_work(int fd, const void *ctx)
 		helpers->look(helpers->ctx, to);
 	if (j->task == KEEPER_EXPLAIN)
 		helpers->explain(helpers->ctx, j->stored, directory, to);
-	if (j->task == KEEPER_HOOKS)
+	if (j->task == KEEPER_HOOKS) {
+		tell_history(s, j->stored, &problems);
 		hooks_tell(s, j->stored, &problems);
+	}
+	if (j->task == KEEPER_NOTE)
+		helpers->note(helpers->ctx, to);
+	if (j->task == KEEPER_SHIP)
+		ship_history(s, &problems);
 	for (struct str rest = text_str(&problems); rest.n;) {
 		struct str line = str_split(&rest, '\n');
 		fprintf(to, "problem " STR_FMT "\n", STR_ARG(line));
@@ -240,6 +306,8 @@ static bool keeper_do(struct keeper *h, enum keeper_task task, struct str text, 
 		good = child_handed_over(pulse_begin(h->know, &h->pulse), &h->pulse, why, ret_fd);
 		break;
 	case KEEPER_LOOK:
+	case KEEPER_NOTE:
+	case KEEPER_SHIP:
 		good = keeper_start_job(h, task, &stored, why, ret_fd);
 		break;
 	case KEEPER_CAPTURE:
@@ -269,6 +337,9 @@ static bool keeper_do(struct keeper *h, enum keeper_task task, struct str text, 
 		break;
 	case KEEPER_HOLD:
 		good = start_answerer(h, text);
+		break;
+	case KEEPER_LINES:
+		good = was_done(add_lines(&h->settings, text), why);
 		break;
 	case KEEPER_TASKS:
 		break;

@@ -19,6 +19,9 @@ enum keeper_task {
 	KEEPER_NOTIFY,  // tells systemd
 	KEEPER_CLOSES,  // whether an operator wants an incident closed: the text is its id; the answer says why
 	KEEPER_HOLD,    // has a word written into a recording (answer.h)
+	KEEPER_LINES,   // adds lines to the history
+	KEEPER_NOTE,    // starts a job: how the machine is set up
+	KEEPER_SHIP,    // the same: brings the history to where others collect it
 	KEEPER_TASKS
 };
 

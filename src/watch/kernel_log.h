@@ -21,6 +21,7 @@ enum notice_kind {
 	NOTICE_HOLD,   // from the pulse: how a hold stands (pulse/holds.h)
 	NOTICE_KFD,    // an event of KFD (source/kfd/events.h)
 	NOTICE_LIVES,  // nothing happened, and it looks
+	NOTICE_SAMPLE, // from the pulse: load, power, temperature and memory of a GPU (diary.c)
 	NOTICE_ASTRAY, // the place that was kept is none of this log's
 	NOTICE_KINDS
 };

@@ -33,6 +33,17 @@ static void case_free(struct watch_case *c)
 	free(c);
 }
 
+bool cases_busy(const struct watcher *w)
+{
+	bool busy = false;
+	for (size_t n = 0; n < w->cases.len; n++) {
+		const struct watch_case *c = w->cases.data[n];
+		const bool full = c->unsaved > SAVE_NOW; // it could not be written: nothing is to be waited for
+		busy |= !full && (case_is(c, AT(NEW) | CASES_BUSY) || (case_is(c, CASES_STORED) && c->unsaved));
+	}
+	return busy;
+}
+
 void cases_free(struct watcher *w)
 {
 	for (size_t n = 0; n < w->cases.len; n++)

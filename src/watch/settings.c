@@ -36,6 +36,10 @@ static const struct setting {
 	{ "quiet", SETTING_NUMBER, offsetof(struct watch_settings, quiet), 1, DAY, NULL },
 	{ "keep-incidents", SETTING_NUMBER, offsetof(struct watch_settings, keep_incidents), 1, 10000, NULL },
 	{ "keep-megabytes", SETTING_NUMBER, offsetof(struct watch_settings, keep_megabytes), 1, 1 << 30, NULL },
+	{ "keep-history-days", SETTING_NUMBER, offsetof(struct watch_settings, keep_history_days), 1, 36500, NULL },
+	{ "keep-history-megabytes", SETTING_NUMBER, offsetof(struct watch_settings, keep_history_megabytes), 1, 1 << 20, NULL },
+	{ "spool-dir", SETTING_PATH, offsetof(struct watch_settings, spool_dir), 0, 0, NULL },
+	{ "spool-bundles", SETTING_YES, offsetof(struct watch_settings, spool_bundles), 0, 0, NULL },
 };
 
 static const struct watch_settings usual = {
@@ -53,6 +57,8 @@ static const struct watch_settings usual = {
 	.bundles_per_hour = 12,
 	.keep_incidents = 500,
 	.keep_megabytes = 4096,
+	.keep_history_days = 730,
+	.keep_history_megabytes = 256,
 };
 
 static bool is_among(struct str word, const char *words)

@@ -13,6 +13,8 @@ struct watch_settings {
 	const char *hooks_dir;
 	const char *hook_user; // who runs them, where unhang is root
 	const char *user_data; // none, registers or all
+	const char *spool_dir; // where others collect the history; NULL: nowhere
+	bool spool_bundles;    // they get the bundles, too
 	bool capture;
 	int64_t capture_deadline; // seconds
 	int64_t hook_deadline;    // seconds, for each
@@ -26,6 +28,7 @@ struct watch_settings {
 	int64_t bundles_per_hour;
 	int64_t keep_incidents;
 	int64_t keep_megabytes;
+	int64_t keep_history_days, keep_history_megabytes;
 };
 
 /** Reads one file: a key and a value in a line, # begins a comment. Each mistake is told as FILE:LINE: ... Returns how many there were. */

@@ -132,6 +132,7 @@ void suspicions_follow(struct watcher *w)
 {
 	for (size_t i = 0; i < w->nprogress && w->settings.silent; i++) {
 		struct watched_progress *p = &w->progress[i];
+		diary_count(w, p);
 		const struct progress_answer a = progress_judge(&p->progress, w->now);
 		progress_note(w, p, &a);
 		suspicion_follow(w, p);

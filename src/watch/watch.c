@@ -148,6 +148,9 @@ static void take_notice(struct watcher *w, const struct notice *f)
 		votes_take(w, f->text, false);
 		suspicions_follow(w);
 		break;
+	case NOTICE_SAMPLE:
+		diary_sample(w, f->text);
+		break;
 	case NOTICE_BEAT:
 		w->pulse_due = w->now + PULSE_SILENT_MS;
 		set_unread(w, &w->uncounted, (struct str){ 0 });
@@ -161,7 +164,8 @@ static void take_notice(struct watcher *w, const struct notice *f)
 	case NOTICE_ASTRAY:
 		w->place = (struct store_place){ 0 };
 		w->read.sequence = 0;
-		voice_warn(&w->voice, "The place in the kernel's log that was kept is none of this log's: all of it is read again.");
+		voice_warn(&w->voice,
+			   "The place in the kernel's log that was kept is none of this log's: all of it is read again.");
 		break;
 	case NOTICE_LIVES:
 	case NOTICE_KINDS:
@@ -315,17 +319,6 @@ static void watch_reload(struct watcher *w)
 	voice_notify(&w->voice, "READY=1");
 }
 
-static bool watch_is_quiet(const struct watcher *w)
-{
-	bool busy = !w->ready || w->job.kind != JOB_NONE || w->look_wanted;
-	for (size_t n = 0; n < w->cases.len; n++) {
-		const struct watch_case *c = w->cases.data[n];
-		const bool full = c->unsaved > SAVE_NOW; // it could not be written: nothing is to be waited for
-		busy |= !full && (case_is(c, AT(NEW) | CASES_BUSY) || (case_is(c, CASES_STORED) && c->unsaved));
-	}
-	return !busy;
-}
-
 /** Everything that does not wait. */
 static void watch_step(struct watcher *w)
 {
@@ -334,6 +327,7 @@ static void watch_step(struct watcher *w)
 	if (w->ready) {
 		cases_follow(w, w->now);
 		cases_sweep(w);
+		diary_follow(w);
 	}
 	if (w->reload && w->job.kind == JOB_NONE)
 		watch_reload(w);
@@ -341,7 +335,7 @@ static void watch_step(struct watcher *w)
 	holds_follow(w);
 	if ((w->state_old || w->now >= w->state_due) && w->ready)
 		state_write(w);
-	w->stop |= w->options->until_quiet && watch_is_quiet(w);
+	w->stop |= w->options->until_quiet && w->ready && w->job.kind == JOB_NONE && !w->look_wanted && !cases_busy(w);
 	if (w->ready)
 		cases_keep_place(w);
 }
@@ -351,6 +345,7 @@ static int until_due(struct watcher *w)
 {
 	const int64_t due[] = { cases_next(w),
 				holds_next(w),
+				diary_next(w),
 				w->job.kind == JOB_NONE ? -1 : w->job.deadline,
 				w->reader < 0 ? w->reader_again : w->reader_due,
 				w->pulse_due ? w->pulse_due : -1,
@@ -415,6 +410,7 @@ static void watch_until_stop(struct watcher *w)
 	voice_notify(&w->voice, "STOPPING=1");
 	if (w->ready)
 		state_write(w); // which says that nobody watches any more
+	diary_end(w);
 	jobs_stop(w);
 	evidence_record(w->evidence, NULL, NULL);
 }
@@ -460,7 +456,7 @@ static void judge_main(int socket, const struct keeper *k)
 	if (!err && !mistakes) {
 		keeper_override(&w.settings, o);
 		w.disk = open(w.settings.state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		gethostname(w.host, sizeof(w.host) - 1);
+		source_host(w.host);
 		str_copy(w.boot_id, sizeof(w.boot_id),
 			 str_trim(small_file("/proc/sys/kernel/random/boot_id", boot, sizeof(boot))));
 		voice_open(&w.voice, socket);

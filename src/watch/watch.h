@@ -23,6 +23,8 @@ struct watch_helpers {
 	/** Looks at the GPUs. A line for each: gpu PCI UNIQUE-ID SERIAL WELL HEALTH SAYS..., where - is not known, and WELL is well, unwell or
 	 * unknown. Then, for each, its votes on progress: a line `votes`, its PCI address, lines of progress_take(), a line `end`. */
 	void (*look)(void *ctx, FILE *to);
+	/** How the machine is set up, without asking a GPU. Lines: item NAME VALUE. */
+	void (*note)(void *ctx, FILE *to);
 	void *ctx;
 };
 

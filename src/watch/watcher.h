@@ -5,6 +5,7 @@
 #include "diagnose/engine.h"
 #include "evidence/reader.h"
 #include "evidence/recording/hold.h"
+#include "store/history/line.h"
 #include "store/store.h"
 #include "watch/keeper.h"
 #include "watch/life.h"
@@ -20,7 +21,7 @@ enum {
 	CHECK_FIRST_MS = 30000, // before the second look at a GPU that is not well
 };
 
-enum job_kind { JOB_NONE, JOB_CAPTURE, JOB_LOOK, JOB_EXPLAIN, JOB_HOOKS };
+enum job_kind { JOB_NONE, JOB_CAPTURE, JOB_LOOK, JOB_EXPLAIN, JOB_HOOKS, JOB_NOTE, JOB_SHIP };
 
 struct watch_job {
 	enum job_kind kind;
@@ -65,7 +66,7 @@ struct watcher {
 	bool ready;                         // what the log had at the start was read
 	bool stop, reload;
 	bool root; // it began as root, and sees everything
-	char host[256], boot_id[64];
+	char host[SOURCE_HOST_MAX], boot_id[64];
 	int64_t clock_ms; // what to add to now_ms() for the kernel's clock
 	uint64_t lost;
 	struct text unread, uncounted; // why the log is not read, and progress not counted; empty: it is
@@ -90,7 +91,21 @@ struct watcher {
 	int64_t state_due;                         // when it is to be written anew, so that it stays valid
 	struct taken_bundle bundles[BUNDLES_MOST]; // in the last hour
 	size_t nbundles;
-	VEC(struct watch_hold) holds; // HOLDS_KEPT at most
+	VEC(struct watch_hold) holds;         // HOLDS_KEPT at most
+	int64_t work_due, note_due, ship_due; // of the diary; 0: not yet known
+	uint64_t noted;                       // hash of how the machine is set up, as it was told last
+	bool unshipped;                       // the history has lines that were not brought to others
+};
+
+enum { DIARY_SAMPLES = 60 }; // ten minutes
+
+/** What of a GPU goes into the history. */
+struct gpu_diary {
+	int64_t since;            // seconds since 1970: what follows is counted from then on
+	int64_t counted, busy_ms; // up to when, on the clock of the watch, and what it worked
+	struct history_sample samples[DIARY_SAMPLES];
+	size_t nsamples, sent; // the first of them were told
+	int64_t sampled;       // when that was
 };
 
 /** Whether a GPU makes progress, as far as is known. */
@@ -100,6 +115,7 @@ struct watched_progress {
 	enum pace pace;
 	int64_t seconds;          // for which nothing moved, by the votes
 	char says[PROGRESS_TOLD]; // what is told of it; empty
+	struct gpu_diary diary;
 };
 
 /** Now, on the kernel's clock. */
@@ -113,6 +129,8 @@ struct watch_case *case_add(struct watcher *w);
 /** Forgets what is over, told and stored. What the engine still has would come back: that stays. */
 void cases_forget(struct watcher *w);
 void cases_free(struct watcher *w);
+/** Whether something is still to be done for one of them. */
+bool cases_busy(const struct watcher *w);
 
 // cases.c: what the engine, looks, holds and uevents tell becomes an input of a case
 /** As incident_sink.incident() and incident_sink.joined(). */
@@ -164,6 +182,23 @@ void suspicions_look(struct watcher *w);
 void suspicions_name_job(struct watcher *w, struct watch_case *c);
 /** The id of the incident that the newest look found on a GPU; empty: it found none. */
 struct str suspicions_incident(const struct watcher *w, struct str pci);
+
+// diary.c: what goes into the history
+/** Counts the time since the last call: before what the GPU does becomes another. */
+void diary_count(struct watcher *w, struct watched_progress *p);
+/** Takes what the pulse read: the GPU's PCI address, then load, watts, thousandths of a degree and bytes in use; -1: not known. */
+void diary_sample(struct watcher *w, struct str text);
+/** Takes what a job noted of the machine: lines `item NAME VALUE`. */
+void diary_noted(struct watcher *w, struct str answer);
+/** Writes what is due. */
+void diary_follow(struct watcher *w);
+/** The watch ends: what was counted is written. */
+void diary_end(struct watcher *w);
+/** Whether the job is due; then it counts as begun. */
+bool diary_note_wanted(struct watcher *w);
+bool diary_ship_wanted(struct watcher *w);
+/** When something is due; -1: nothing is. */
+int64_t diary_next(const struct watcher *w);
 
 // holds.c: programs that stand still for the watch
 /** Takes what the pulse tells of one. */

@@ -1,6 +1,7 @@
 // What a page cannot have. absent.json tells its users.
 #include "code/disassemble/disassemble.h"
 #include "code/lines/lines.h"
+#include "host/changes/readers.h"
 #include "source/source.h"
 
 struct uh_error *code_lines_new(struct str name, struct str bytes, const uint64_t *addresses, size_t n, struct code_lines **ret)
@@ -65,6 +66,14 @@ struct uh_error *source_journal(const char *root, int boot, const struct source_
 	return uh_error_new("the page has no journal");
 }
 
+struct uh_error *source_journal_past(const char *root, int boot, int milliseconds, const struct source_visitor *v,
+				     void (*whole)(void *ctx))
+{
+	(void)milliseconds;
+	(void)whole;
+	return source_journal(root, boot, v);
+}
+
 int source_journal_boots(const char *root)
 {
 	(void)root;
@@ -76,3 +85,12 @@ struct uh_error *source_kmsg(const char *path, const struct source_visitor *v)
 	(void)v;
 	return uh_error_new("%s: the page has no kernel", path);
 }
+
+void changes_collect(struct changes *c, const struct know *k, const char *root)
+{
+	(void)c;
+	(void)k;
+	(void)root;
+}
+
+void changes_boots(struct changes *c, const struct know *k, const char *root) { changes_collect(c, k, root); }

@@ -279,6 +279,11 @@ class Unhang {
 		this.with([name, bytes], (at, from) => this.main.page_add_bytes(this.page, at, from, bytes.length));
 	}
 
+	/** The reply to the question that an earlier report ended with: `one-game=yes`; before end(). */
+	answer(text) {
+		this.with([text], at => this.main.page_answer(this.page, at));
+	}
+
 	end() {
 		this.main.page_end(this.page);
 	}

@@ -88,7 +88,10 @@ function withOwnNames(files) {
 	});
 }
 
-function explain(files, text) {
+let given = null; // what was explained last, for a reply
+
+function explain(files, text, answer) {
+	given = { files, text };
 	at("problem-list").replaceChildren();
 	at("problems").hidden = true;
 	if (files.length > FILES_MOST)
@@ -97,7 +100,7 @@ function explain(files, text) {
 	at("progress").removeAttribute("value");
 	document.body.dataset.state = "working";
 	show("work");
-	worker.postMessage({ type: "explain", files: withOwnNames(files.slice(0, FILES_MOST)), text });
+	worker.postMessage({ type: "explain", files: withOwnNames(files.slice(0, FILES_MOST)), text, answer });
 }
 
 async function takeDropped(transfer) {
@@ -123,7 +126,20 @@ function takeChosen(input) {
 
 // --- the answer ---
 
-function explained({ sources, html, milliseconds, memory }) {
+/** A button for each reply; it explains the same again, with the reply. */
+function ask(question) {
+	at("ask").hidden = !question;
+	at("ask-text").textContent = question?.ask ?? "";
+	at("ask-replies").replaceChildren(...(question?.replies ?? []).map(({ reply, answer }) => {
+		const button = document.createElement("button");
+		button.type = "button";
+		button.textContent = reply;
+		button.onclick = () => explain(given.files, given.text, answer);
+		return button;
+	}));
+}
+
+function explained({ sources, html, question, milliseconds, memory }) {
 	document.body.dataset.milliseconds = Math.round(milliseconds);
 	document.body.dataset.memory = memory;
 	document.body.dataset.state = "explained";
@@ -132,6 +148,7 @@ function explained({ sources, html, milliseconds, memory }) {
 		return;
 	}
 	show("answer");
+	ask(question);
 	at("report").srcdoc = new TextDecoder().decode(html);
 	at("again").focus();
 }

@@ -44,7 +44,13 @@ function warmUp() {
 	first.report(REPORT.html);
 }
 
-function explain({ files, text }) {
+/** What the first incident's answer ends with: the question with its replies, or null. */
+function questionOf(answered) {
+	const { incidents } = JSON.parse(new TextDecoder().decode(answered.report(REPORT.json)));
+	return incidents[0]?.question ?? null;
+}
+
+function explain({ files, text, answer }) {
 	const began = performance.now();
 	const next = prepared ?? prepare();
 	unhang = prepared = null; // the memory of the last one can go before more is needed
@@ -55,10 +61,14 @@ function explain({ files, text }) {
 	[...tops].sort(byBytes).forEach(name => next.addPath(name));
 	if (text)
 		next.addBytes("pasted text", new TextEncoder().encode(text));
+	if (answer)
+		next.answer(answer);
 	next.end();
 	unhang = next;
 	const sources = next.main.page_sources(next.page);
-	postMessage({ type: "explained", sources, html: sources ? next.report(REPORT.html) : null, milliseconds: performance.now() - began, memory: next.memory });
+	const html = sources ? next.report(REPORT.html) : null;
+	const milliseconds = performance.now() - began;
+	postMessage({ type: "explained", sources, html, question: sources ? questionOf(next) : null, milliseconds, memory: next.memory });
 	setTimeout(() => {
 		prepared ??= prepare();
 	});

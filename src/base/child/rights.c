@@ -26,6 +26,8 @@ const struct child_rights child_rights[CHILDREN] = {
 	[CHILD_PRIVILEGED_READER] = { "privileged reader", "reads what is on the list for one without rights",
 				      CHILD_AS_READING },
 	[CHILD_KERNEL_LOG] = { "kernel log", "reads /dev/kmsg", CHILD_AS_CALLER, .memory = GIGABYTE, .milliseconds = 1500 },
+	[CHILD_CHANGES] = { "changes", "reads the logs of package managers (SQLite, zlib), and times of files", CHILD_AS_NO_ONE,
+			    LOWER_READS_FILES, .memory = GIGABYTE, .milliseconds = 10000 },
 	[CHILD_SPACE] = { "free space", "asks how much room a file system has", CHILD_AS_CALLER, .memory = GIGABYTE,
 			  .milliseconds = 300 },
 	[CHILD_SMOKE] = { "smoke test", "computes on the GPU, when that was asked for", CHILD_AS_CALLER, .cores = true },
@@ -55,5 +57,8 @@ const struct child_rights child_rights[CHILDREN] = {
 	[CHILD_RUN_HELPER] = { "helper", "looks at a job that is silent", CHILD_AS_CALLER },
 	[CHILD_RUN_PROCESSES] = { "processes", "lists processes that a run left, or that hold a GPU", CHILD_AS_CALLER,
 				  .memory = GIGABYTE },
+	[CHILD_TRIAGE] = { "triage", "explains one file of a tree", CHILD_AS_CALLER },
+	[CHILD_SERVE_REPORT] = { "page of a report", "explains a bundle for a page", CHILD_AS_CALLER },
+	[CHILD_TRIAGE_WORKER] = { "triage worker", "has files explained, and stores what was said", CHILD_AS_CALLER },
 	[CHILD_RUN_CONTAINER] = { "container", "asks a container runtime for a name", CHILD_AS_CALLER, .memory = GIGABYTE },
 };

@@ -20,6 +20,7 @@ enum allow_form {
 	ALLOW_VARIABLES, // an environment
 	ALLOW_BOOT,      // parameters of the kernel, also in files of boot loaders
 	ALLOW_MODULES,   // modprobe.d
+	ALLOW_CHANGES,   // packages and their versions, as host/changes/ writes them
 	ALLOW_PROCESSES, // files of processes, each behind a line with its name
 };
 

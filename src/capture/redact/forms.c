@@ -44,6 +44,7 @@ enum allow_form allow_form_of(struct str path, bool list)
 		{ "/efi/*", ALLOW_BOOT },
 		{ "*/modprobe.d/*", ALLOW_MODULES },
 		{ "/*", ALLOW_WORDS },
+		{ BUNDLE_CHANGES, ALLOW_CHANGES },
 		{ NULL, ALLOW_VALUES }, // what the machine says without a file
 	};
 	static const struct named_form lists[] = {
@@ -366,6 +367,16 @@ static void module_line(struct allowed *a, struct str line, struct text *to)
 static void values_line(struct allowed *a, struct str line, struct text *to) { allow_words(a, line, NUMBERS_LONG, to); }
 static void words_line(struct allowed *a, struct str line, struct text *to) { allow_words(a, line, NUMBERS_SHORT, to); }
 
+/** `change NAME FROM TO`, with tabs: a package that knowledge names stays. A setting is the name of a file, which is somebody's. */
+static void change_line(struct allowed *a, struct str line, struct text *to)
+{
+	struct str rest = line, what = str_split(&rest, '\t'), name = str_split(&rest, '\t');
+	const bool known = str_is(what, "change") && !str_starts(name, S("/")) && know_package(a->know, name);
+	const size_t stays = known ? what.n + 1 + name.n : 0;
+	text_add(to, str_cut(line, stays));
+	values_line(a, str_from(line, stays), to);
+}
+
 /** processes.txt: `--- NAME` stands before each file. */
 static void put_processes(struct allowed *a, struct str text, struct text *to)
 {
@@ -388,9 +399,10 @@ typedef void allow_line_fn(struct allowed *a, struct str line, struct text *to);
 void allow_text(struct allowed *a, enum allow_form form, struct str text, char end, struct text *to)
 {
 	static allow_line_fn *const lines[] = {
-		[ALLOW_WORDS] = words_line, [ALLOW_VALUES] = values_line, [ALLOW_FIELDS] = field_line,
-		[ALLOW_LOG] = log_line,     [ALLOW_DUMP] = put_dump_line, [ALLOW_PATHS] = allow_path,
-		[ALLOW_MAPS] = maps_line,   [ALLOW_BOOT] = boot_line,     [ALLOW_MODULES] = module_line,
+		[ALLOW_WORDS] = words_line,    [ALLOW_VALUES] = values_line, [ALLOW_FIELDS] = field_line,
+		[ALLOW_LOG] = log_line,        [ALLOW_DUMP] = put_dump_line, [ALLOW_PATHS] = allow_path,
+		[ALLOW_MAPS] = maps_line,      [ALLOW_BOOT] = boot_line,     [ALLOW_MODULES] = module_line,
+		[ALLOW_CHANGES] = change_line,
 	};
 	if (form == ALLOW_ALL)
 		text_add(to, text);

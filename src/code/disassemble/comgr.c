@@ -1,10 +1,10 @@
 // AMD's code object manager. Its few functions are declared here, so that unhang is built without ROCm.
-#include <dlfcn.h>
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/arena.h"
+#include "base/door/library.h"
 #include "code/disassemble/disassembler.h"
 
 enum { STATUS_SUCCESS = 0 };
@@ -85,7 +85,7 @@ static bool comgr_describe(void *library, const char *path, char *ret_by, size_t
 {
 	(void)path;
 	size_t major, minor;
-	version_fn *version = dlsym(library, "amd_comgr_get_version");
+	version_fn *version = library_find(library, "amd_comgr_get_version");
 	if (!version)
 		return false;
 	version(&major, &minor);
@@ -118,8 +118,8 @@ static void print_address(uint64_t address, void *ctx)
 static void *comgr_open(void *library, const char *target_id)
 {
 	struct comgr_opened *o = mem_alloc(sizeof(*o));
-	create_fn *create = dlsym(library, "amd_comgr_create_disassembly_info");
-	o->instruction = dlsym(library, "amd_comgr_disassemble_instruction");
+	create_fn *create = library_find(library, "amd_comgr_create_disassembly_info");
+	o->instruction = library_find(library, "amd_comgr_disassemble_instruction");
 	if (!create || !o->instruction)
 		return NULL;
 	// A feature that this version does not know of must not hide a processor that it knows.

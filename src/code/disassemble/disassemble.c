@@ -14,6 +14,7 @@
 #include "base/child.h"
 #include "base/save.h"
 #include "base/cleanup.h"
+#include "base/door/library.h"
 #include "base/door/trust.h"
 #include "code/disassemble/disassembler.h"
 
@@ -94,8 +95,7 @@ static void *disassemble_load(const struct disasm_work *w)
 	return NULL;
 }
 
-/** One space between words, no comment. Returns the length. */
-static size_t normalise(char *text)
+size_t disasm_normalise(char *text)
 {
 	size_t n = 0;
 	for (const char *p = text; *p && *p != ';' && !(p[0] == '/' && p[1] == '/'); p++) {
@@ -107,8 +107,7 @@ static size_t normalise(char *text)
 	return n && text[n - 1] == ' ' ? n - 1 : n;
 }
 
-/** What is no instruction, as llvm-objdump writes it. */
-static size_t write_data(struct str bytes, char text[static INSTRUCTION_TEXT])
+size_t disasm_data(struct str bytes, char text[static INSTRUCTION_TEXT])
 {
 	const unsigned char *p = (const unsigned char *)bytes.p;
 	if (bytes.n >= WORD) {
@@ -119,6 +118,13 @@ static size_t write_data(struct str bytes, char text[static INSTRUCTION_TEXT])
 	for (size_t i = 1; i < bytes.n; i++)
 		n += snprintf(text + n, INSTRUCTION_TEXT - (size_t)n, ", 0x%02x", p[i]);
 	return bytes.n;
+}
+
+void disasm_record(struct text *out, size_t size, struct str text)
+{
+	const struct record r = { (uint16_t)size, (uint16_t)text.n };
+	text_add(out, (struct str){ (const char *)&r, sizeof(r) });
+	text_add(out, text);
 }
 
 /** The child's work: all ranges, as records to the parent. The place that it is at is written down first, since the next instruction
@@ -152,14 +158,12 @@ static void disassemble_all(int fd, const void *ctx)
 			const struct code_place at = { i, range->bytes.n - code.bytes.n };
 			w->progress->place = at;
 			const bool fatal = list_find(w->fatal, w->nfatal, it, it->range == at.range && it->offset == at.offset);
-			size_t size = fatal ? 0 : way->instruction(opened, &code, text), length = normalise(text);
+			size_t size = fatal ? 0 : way->instruction(opened, &code, text), length = disasm_normalise(text);
 			if (!size || size > code.bytes.n || size > UINT16_MAX || !length) {
-				size = write_data(code.bytes, text);
+				size = disasm_data(code.bytes, text);
 				length = strlen(text);
 			}
-			const struct record r = { (uint16_t)size, (uint16_t)length };
-			text_add(&out, (struct str){ (const char *)&r, sizeof(r) });
-			text_add(&out, (struct str){ text, length });
+			disasm_record(&out, size, (struct str){ text, length });
 			if (out.n >= WRITE_AT) {
 				if (!write_all(fd, text_str(&out)))
 					leave();
@@ -296,7 +300,7 @@ static struct uh_error *why_not(const char *target_id, struct text *unknown, str
 	if (died->n)
 		return uh_error_new("%.*s: " STR_FMT " did not finish with this code", gfx, target_id, STR_ARG(text_str(died)));
 	if (!unknown->n)
-		return uh_error_new("no disassembler: install libllvm19 (Debian) or ROCm's comgr");
+		return uh_error_new("no disassembler: install the package llvm, or ROCm's comgr");
 	return uh_error_new("%.*s is not known to " STR_FMT "; a newer LLVM or the comgr of a newer ROCm may know it", gfx,
 			    target_id, STR_ARG(text_str(unknown)));
 }
@@ -332,14 +336,25 @@ static struct uh_error *disassemble_by_any(struct arena *a, struct disasm_work *
 	}
 }
 
+static struct uh_error *disassemble_by_program(struct arena *a, const struct disasm_work *w, struct disassembly *ret)
+{
+	_cleanup_text_ struct text records = { 0 };
+	char by[LIBRARY_PATH];
+	struct uh_error *err = objdump_disassemble(w->target_id, w->ranges, w->n, w->deadline, &records, by);
+	if (err || read_records(a, w, text_str(&records), by, ret))
+		return err;
+	return uh_error_new("%s: %s did not finish with this code", w->target_id, by);
+}
+
 struct uh_error *disassemble(struct arena *a, struct str target_id, const struct code_range *ranges, size_t n,
 			     struct disassembly *ret)
 {
 	const struct str only = str_z(secure_getenv("UNHANG_DISASSEMBLER"));
 	if (str_is(only, "none"))
 		return uh_error_new("no disassembler: UNHANG_DISASSEMBLER is none");
-	if (only.n && !str_is(only, "llvm") && !str_is(only, "comgr"))
-		return uh_error_new("UNHANG_DISASSEMBLER is llvm, comgr or none, not " STR_FMT, STR_ARG(only));
+	const bool program = str_is(only, "objdump");
+	if (only.n && !str_is(only, "llvm") && !str_is(only, "comgr") && !program)
+		return uh_error_new("UNHANG_DISASSEMBLER is llvm, comgr, objdump or none, not " STR_FMT, STR_ARG(only));
 	if (!valid_target(target_id))
 		return uh_error_new("no processor has the name \"" STR_FMT "\"", STR_ARG(str_cut(target_id, 64)));
 	size_t bytes = 0;
@@ -353,7 +368,8 @@ struct uh_error *disassemble(struct arena *a, struct str target_id, const struct
 		return uh_error_os(errno, "no disassembler: no shared memory for it");
 	struct disasm_work w = { .only = only, .target_id = arena_z(a, target_id), .ranges = ranges, .n = n, .progress = p };
 	w.deadline = now_ms() + CHILD_MS + (int64_t)bytes / CHILD_BYTES_PER_MS;
-	struct uh_error *err = disassemble_by_any(a, &w, bytes, ret);
+	struct uh_error *err =
+		program || !library_loads ? disassemble_by_program(a, &w, ret) : disassemble_by_any(a, &w, bytes, ret);
 	if (p->refused[0])
 		ret->refused = arena_z(a, (struct str){ p->refused, strnlen(p->refused, sizeof(p->refused)) });
 	munmap(p, sizeof(*p));

@@ -1,6 +1,6 @@
 // Instructions as text, through an installed ROCm's comgr or through LLVM. The library is loaded when first needed, in a child process,
-// because both libraries end the process when they do not know a processor. The variable UNHANG_DISASSEMBLER chooses: llvm, comgr or
-// none.
+// because both libraries end the process when they do not know a processor. The static file, which loads none, runs llvm-objdump. The
+// variable UNHANG_DISASSEMBLER chooses: llvm, comgr, objdump or none.
 #pragma once
 
 #include "base/arena.h"

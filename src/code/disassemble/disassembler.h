@@ -1,7 +1,9 @@
 // One way to disassemble: a library that is loaded by name. All of it runs in a child process, which may die of it.
 #pragma once
 
-#include "base/str.h"
+#include "base/arena.h"
+#include "base/error.h"
+#include "code/disassemble/disassemble.h"
 
 enum { INSTRUCTION_TEXT = 512, LIBRARY_PATH = 256 };
 
@@ -22,6 +24,17 @@ struct disassembler {
 	/** The size of the instruction at the front of @code, and its text; 0: it is no instruction. */
 	size_t (*instruction)(void *opened, const struct machine_code *code, char text[static INSTRUCTION_TEXT]);
 };
+
+/** One space between words, no comment. Returns the length. */
+size_t disasm_normalise(char *text);
+/** What is no instruction, as llvm-objdump writes it. Returns how many bytes it is. */
+size_t disasm_data(struct str bytes, char text[static INSTRUCTION_TEXT]);
+/** One instruction of a range, behind those before it. */
+void disasm_record(struct text *out, size_t size, struct str text);
+
+/** The records of all ranges by the program llvm-objdump. */
+struct uh_error *objdump_disassemble(const char *target_id, const struct code_range *ranges, size_t n, int64_t deadline,
+				     struct text *ret, char ret_by[static LIBRARY_PATH]);
 
 extern const struct disassembler disasm_rocm;      // comgr of an installed ROCm
 extern const struct disassembler disasm_comgr;     // comgr 3 in the loader's path

@@ -1,10 +1,10 @@
 // LLVM's C interface. Its few functions are declared here, so that unhang is built without LLVM.
-#include <dlfcn.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/door/library.h"
 #include "code/disassemble/disassembler.h"
 
 // 13 is the first that knows gfx90a. Those after today's newest will keep its names.
@@ -45,7 +45,7 @@ static bool llvm_path(size_t at, char ret[static LIBRARY_PATH])
 
 static bool llvm_describe(void *library, const char *path, char *ret_by, size_t size)
 {
-	version_fn *version = dlsym(library, "LLVMGetVersion"); // since 16
+	version_fn *version = library_find(library, "LLVMGetVersion"); // since 16
 	if (version) {
 		unsigned major, minor, patch;
 		version(&major, &minor, &patch);
@@ -54,7 +54,7 @@ static bool llvm_describe(void *library, const char *path, char *ret_by, size_t 
 		snprintf(ret_by, size, "LLVM %.2s", path + strcspn(path, "123"));
 	}
 	// A distribution may build it without AMD GPUs.
-	return dlsym(library, "LLVMInitializeAMDGPUDisassembler");
+	return library_find(library, "LLVMInitializeAMDGPUDisassembler");
 }
 
 /** A context, or NULL where making it gave LLVM something to complain about: it goes on with a processor that it does not know, or
@@ -77,14 +77,14 @@ static void *llvm_open(void *library, const char *target_id)
 	static const char *const initialisers[] = { "LLVMInitializeAMDGPUTargetInfo", "LLVMInitializeAMDGPUTargetMC",
 						    "LLVMInitializeAMDGPUDisassembler" };
 	for (size_t i = 0; i < ARRAY_SIZE(initialisers); i++) {
-		initialise_fn *initialise = dlsym(library, initialisers[i]);
+		initialise_fn *initialise = library_find(library, initialisers[i]);
 		if (!initialise)
 			return NULL;
 		initialise();
 	}
 	struct llvm_opened *o = mem_alloc(sizeof(*o));
-	o->create = dlsym(library, "LLVMCreateDisasmCPUFeatures");
-	o->instruction = dlsym(library, "LLVMDisasmInstruction");
+	o->create = library_find(library, "LLVMCreateDisasmCPUFeatures");
+	o->instruction = library_find(library, "LLVMDisasmInstruction");
 	// xnack and sramecc make no difference to an encoding.
 	str_copy(o->cpu, sizeof(o->cpu), (struct str){ target_id, strcspn(target_id, ":") });
 	o->context = o->create && o->instruction ? create_quietly(o, "") : NULL;

@@ -213,7 +213,7 @@ static void doctor_log_read_journal(struct evidence_reader *r, struct host *h, c
 		return;
 	}
 	struct uh_error *err = source_journal(h->root, 0, &v);
-	if (err && !h->root) {
+	if (err && !h->root && err->errnum != EBADMSG) {
 		uh_error_free(err);
 		err = source_kmsg("/dev/kmsg", &v);
 	}

@@ -2,10 +2,15 @@
 
 bool incident_when(const struct incident *i, const struct evidence_reader *r, time_t now, double *ret)
 {
+	return i->events.len && told_when(r, i->events.data[0]->at.source, i->begin, now, ret);
+}
+
+bool told_when(const struct evidence_reader *r, size_t source, struct stamp time, time_t now, double *ret)
+{
 	enum { DAY = 86400, LEAP_YEAR = 730 }; // days from 1970 to 1972, in which dates without a year are counted
-	if (!i->events.len || i->events.data[0]->at.source >= evidence_count(r))
+	if (source >= evidence_count(r))
 		return false;
-	const struct stamp t = evidence_wall(evidence_at(r, i->events.data[0]->at.source), i->begin);
+	const struct stamp t = evidence_wall(evidence_at(r, source), time);
 	const bool yearless = t.clock == TIME_YEARLESS;
 	if (!(t.seconds >= DAY) || t.seconds > 4e11)
 		return false;

@@ -11,8 +11,9 @@ struct uh_error;
 /** A time as people write it: 2026-11-16, 2026-11-16T04:00:00Z, 11-16 without a zone in this machine's; 2h, 30 min, 3 days ago, yesterday,
  * today. Seconds since 1970. The error is that it is none of these. */
 struct uh_error *since_parse(const struct know *k, struct str text, time_t now, double *ret);
-/** When an incident began, in seconds since 1970. What has no zone is taken as this machine's, and what has no year as the newest that it
+/** When something in a source was, and when an incident began, in seconds since 1970. What has no zone is taken as this machine's, and what has no year as the newest that it
  * can be. false: its clock does not tell the day. */
+bool told_when(const struct evidence_reader *r, size_t source, struct stamp time, time_t now, double *ret);
 bool incident_when(const struct incident *i, const struct evidence_reader *r, time_t now, double *ret);
 
 /** Processes of a job, as far as they are known. */

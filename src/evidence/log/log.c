@@ -21,6 +21,7 @@ struct log_reader *log_reader_new(const struct know *k, unsigned source, struct 
 	r->code = code;
 	r->context = context_finder_new(k, words, source);
 	r->parts = part_finder_new(k, words, source);
+	r->names = name_finder_new(k, source);
 	r->order = (struct log_order){ .know = k, .sink = sink };
 	return r;
 }
@@ -66,6 +67,7 @@ void log_reader_free(struct log_reader *r)
 	log_order_free(&r->order);
 	context_finder_free(r->context);
 	part_finder_free(r->parts);
+	name_finder_free(r->names);
 	free(r);
 }
 
@@ -267,6 +269,9 @@ static void read_text(struct log_reader *r, struct logline *line, const struct l
 		return;
 	log_settle_time(r, &line->stamps);
 	bool known = line_recognise(r->know, line, &alone);
+	// What an export says a program wrote is not the kernel's word, whatever it looks like.
+	if (line->by.writer == WRITER_PROGRAM && !(known && match_signature(&alone)->program))
+		return;
 	// Programs print whole lines: what follows one of theirs is another's, unless a terminal has broken it.
 	const bool whole =
 		known && match_signature(&alone)->program && !(r->wrap_width && c && c->end - c->begin == r->wrap_width);
@@ -443,6 +448,7 @@ static void look_around(struct log_reader *r, struct str text, bool eventful)
 	const struct event_sink sink = { emit_context, r };
 	context_find(r->context, text, r->lines + 1, eventful, &sink);
 	part_find(r->parts, text, r->lines + 1, &sink);
+	name_find(r->names, text, r->lines + 1, eventful, &r->order.sink);
 }
 
 void log_reader_window(struct log_reader *r, const struct window *lent, uint64_t offset)

@@ -80,6 +80,7 @@ struct log_reader {
 	struct code_shelf *code;
 	struct context_finder *context;
 	struct part_finder *parts;
+	struct name_finder *names;
 	struct log_order order;
 	bool stamped;                         // this log has times, so a line without one continues another
 	bool have_base;                       // dmesg -H has named a minute

@@ -55,6 +55,15 @@ struct context_finder *context_finder_new(const struct know *k, const struct log
 void context_find(struct context_finder *f, struct str text, uint64_t line, bool eventful, const struct event_sink *sink);
 void context_finder_free(struct context_finder *f);
 
+// Names that cases have: of kernels, functions, libraries, games, as a log prints them.
+
+struct name_finder; // of one source
+
+struct name_finder *name_finder_new(const struct know *k, unsigned source);
+/** As context_find(). One that stands there again is told again only many lines later. */
+void name_find(struct name_finder *f, struct str text, uint64_t line, bool eventful, const struct event_sink *sink);
+void name_finder_free(struct name_finder *f);
+
 // Which GPU a text names: the output of lspci, inxi, glxinfo, vulkaninfo, neofetch, and the words of a bug report.
 
 struct part_finder; // of one source

@@ -220,6 +220,29 @@ void kind_add(struct know *k, struct know_head *object)
 	v->data[at] = object;
 }
 
+void kind_keep_last(struct know *k, const struct know_kind *kind, enum know_term_kind ids, struct know_problems *problems)
+{
+	struct heads *v = heads_of(k, kind);
+	size_t kept = 0;
+	for (size_t n = 0; n < v->len; n++) {
+		const struct know_head *again = v->data[n], *first;
+		const uint32_t at = term_intern(&k->base.terms, ids, again->id);
+		struct know_term *id = &k->base.terms.list.data[at];
+		if (!id->defects) {
+			v->data[kept++] = v->data[n];
+			id->defects = (uint32_t)kept & 0xffffff;
+			continue;
+		}
+		// A file that has it twice does not mean to correct itself.
+		first = v->data[id->defects - 1];
+		if (!again->user || !strcmp(first->file, again->file))
+			know_problem(problems, again->file, again->line, "'" STR_FMT "' is there already, in line %u of %s",
+				     STR_ARG(again->id), first->line, first->file);
+		v->data[id->defects - 1] = v->data[n];
+	}
+	v->len = kept;
+}
+
 bool know_retract(struct know *k, struct str name, struct str id)
 {
 	const struct know_kind *kind = kind_named(name);

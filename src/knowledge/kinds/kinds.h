@@ -69,7 +69,9 @@ struct know_kind {
 /** Ends with a row without a name. */
 extern const struct know_kind know_kinds[];
 extern const char know_subsystems[], know_levels[];
-extern const struct kind_key work_kind_keys[], blame_keys[];
+extern const struct kind_key work_kind_keys[], blame_keys[], question_keys[], explanation_keys[];
+extern const struct kind_key way_keys[], sign_keys[], package_keys[];
+extern const struct kind_key defect_keys[], case_keys[], source_keys[];
 const struct know_kind *kind_named(struct str name);
 
 // --- from blocks to structs ---
@@ -90,9 +92,10 @@ bool packet_parse(struct arena *a, const struct know_block *b, struct know_probl
 
 // load_pair: NAME VALUE. load_rows: NAMES... :: VALUE, a row for each name. load_words: words, a row for each.
 kind_load_fn load_pair, load_rows, load_words, load_anchor, load_class, load_message, load_month, load_names, load_packet;
-kind_load_fn load_part, load_register;
+kind_load_fn load_part, load_register, load_case;
 kind_check_fn check_bad, check_calibration, check_context, check_fact, check_opening, check_frame, check_instruction;
-kind_check_fn check_parameter, check_remedy, check_ring, check_signature, check_sign, check_way, check_vendor;
+kind_check_fn check_parameter, check_question, check_remedy, check_ring, check_signature, check_sign, check_way, check_vendor;
+kind_check_fn check_defect;
 
 // --- the vectors of struct know ---
 /** The first block of a vector that is called so; NULL: there is none. */
@@ -111,7 +114,12 @@ kind_check_fn check_parameter, check_remedy, check_ring, check_signature, check_
 			_end = &(*_end)->next;                                                                                 \
 		_end;                                                                                                          \
 	})
+/** Tells where explanations and their questions do not fit together. */
+void explanations_resolve(const struct know *k, struct know_problems *problems);
 /** Tells what blocks refer to that does not exist. */
 void kinds_refer(const struct know *k, struct know_problems *problems);
 void kind_add(struct know *k, struct know_head *object);
+/** Of several blocks of this kind with one id the last counts, in the place of the first: for kinds with too many blocks for
+ * SAME_REPLACES. Each id becomes a term of the kind @ids, which has the place of its block. */
+void kind_keep_last(struct know *k, const struct know_kind *kind, enum know_term_kind ids, struct know_problems *problems);
 void kinds_free(struct know *k);

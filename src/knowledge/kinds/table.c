@@ -32,8 +32,7 @@ static const struct kind_key event_keys[] = {
 	{ "tells", KEY_CHOICE, AT(know_event, tells),
 	  .choices = "nothing notice boot command-line gpu-found gpu-ready identity rank-gpu process sleep wake reset-begins "
 		     "ring-reset-begins inside-reset reset-ends reset-fails frame frame-process packet packet-kernel in-flight "
-		     "context "
-		     "faulted elsewhere unread unknown" },
+		     "context faulted elsewhere unread unknown" },
 	{ "bus", KEY_CHOICE, AT(know_event, bus), .choices = "none pcie slot iommu guest" },
 	{ "fails-by", KEY_CHOICE, AT(know_event, fails_by), .choices = "unsaid assert hang" },
 	{ "as-hang", KEY_FLAG, AT(know_event, as_hang) },
@@ -78,11 +77,6 @@ static const struct kind_key class_keys[] = {
 	{ "reset-artefact", KEY_FLAG, AT(know_class, reset_artefact) },
 	{ "compute-stuck", KEY_FLAG, AT(know_class, compute_stuck) },
 	{ "picture", KEY_CHOICE, AT(know_class, picture), .choices = "timeline addresses waits lanes ranks queues" },
-	{ 0 },
-};
-static const struct kind_key source_keys[] = {
-	{ "says", KEY_TEXT, AT(know_source, says), .required = true },
-	{ "confirms", KEY_TEXT, AT(know_source, confirms), .required = true, .choices = "yes partly no" },
 	{ 0 },
 };
 static const struct kind_key stage_keys[] = {
@@ -148,6 +142,7 @@ static const struct kind_key remedy_keys[] = {
 	{ "obsolete", KEY_WHEN, AT(know_remedy, obsolete) },
 	{ "applied", KEY_WHEN, AT(know_remedy, applied) },
 	{ "verify", KEY_TEXT, AT(know_remedy, verify) },
+	{ "first", KEY_FLAG, AT(know_remedy, first) },
 	{ "last", KEY_FLAG, AT(know_remedy, last) },
 	{ "general", KEY_FLAG, AT(know_remedy, general) },
 	{ "takes", KEY_CHOICE, AT(know_remedy, takes), .choices = "nothing restart reboot install hardware" },
@@ -174,24 +169,6 @@ static const struct kind_key check_keys[] = {
 	{ "hides", KEY_WORDS, AT(know_check, hides) },
 	{ "without-gpu", KEY_FLAG, AT(know_check, without_gpu) },
 	CHANGE_FIELDS(know_check),
-	{ 0 },
-};
-static const struct kind_key way_keys[] = {
-	{ "when", KEY_WHEN, AT(know_way, when) },
-	{ "run", KEY_TEXT, AT(know_way, run) },
-	{ "say", KEY_TEXT, AT(know_way, say) },
-	{ "undo", KEY_TEXT, AT(know_way, undo) },
-	{ "writes", KEY_CHOICE, AT(know_way, writes),
-	  .choices = "nothing grub-file grub-line entry-lines entry-words record options" },
-	{ "source", KEY_TEXT, AT(know_way, source), .required = true },
-	{ 0 },
-};
-static const struct kind_key sign_keys[] = {
-	{ "says", KEY_SET, AT(know_sign, says), .required = true },
-	{ "path", KEY_WORDS, AT(know_sign, paths) },
-	{ "text", KEY_TEXT, AT(know_sign, text) },
-	{ "when", KEY_WHEN, AT(know_sign, when) },
-	{ "unless", KEY_WHEN, AT(know_sign, unless) },
 	{ 0 },
 };
 static const struct kind_key bad_keys[] = {
@@ -436,6 +413,10 @@ const struct know_kind know_kinds[] = {
 	  .same = SAME_BESIDE },
 	{ "blame", OF(know_blame, blames), .keys = blame_keys, LABEL(KEY_TEXT, AT(know_blame, fault)),
 	  .same = SAME_USERS_FIRST },
+	{ "question", OF(know_question, questions), .keys = question_keys, LABEL(KEY_TEXT, AT(know_question, ask)),
+	  .check = check_question },
+	{ "explanation", OF(know_explanation, explanations), .keys = explanation_keys,
+	  LABEL(KEY_TEXT, AT(know_explanation, title)) },
 	{ "escalation", OF(know_escalation, escalations), .keys = escalation_keys, LABEL(KEY_TEXT, AT(know_escalation, reason)),
 	  .same = SAME_USERS_FIRST },
 	{ "last-words", OF(know_last_words, last_words), .keys = last_words_keys, LABEL(KEY_TEXT, AT(know_last_words, means)),
@@ -443,6 +424,8 @@ const struct know_kind know_kinds[] = {
 	{ "way", OF(know_way, ways), .keys = way_keys, LABEL(KEY_TEXT, AT(know_way, source)), .same = SAME_USERS_FIRST,
 	  .check = check_way },
 	{ "sign", OF(know_sign, signs), .keys = sign_keys, LABEL(KEY_SET, AT(know_sign, says)), .check = check_sign },
+	{ "package", OF(know_package, packages), .keys = package_keys, LABEL(KEY_TEXT, AT(know_package, title)),
+	  .same = SAME_USERS_FIRST },
 	{ "parameter", OF(know_parameter, parameters), .keys = parameter_keys, LABEL(KEY_TEXT, AT(know_parameter, meaning)),
 	  .check = check_parameter },
 	{ "kernel", OF(know_kernel, kernels), .keys = kernel_keys, LABEL(KEY_TEXT, AT(know_kernel, operation)) },
@@ -465,6 +448,10 @@ const struct know_kind know_kinds[] = {
 	{ "class", OF(know_class, classes), .keys = class_keys, LABEL(KEY_TEXT, AT(know_class, meaning)), .fixed = true,
 	  .load = load_class },
 	{ "source", OF(know_source, sources), .keys = source_keys, LABEL(KEY_TEXT, AT(know_source, says)), .bulk = true },
+	{ "defect", OF(know_defect, base.defects), .keys = defect_keys, LABEL(KEY_TEXT, AT(know_defect, title)),
+	  .same = SAME_BESIDE, .bulk = true, .check = check_defect },
+	{ "case", OF(know_case, base.cases), .keys = case_keys, LABEL(KEY_TEXT, AT(know_case, defect_id)), .same = SAME_BESIDE,
+	  .bulk = true, .load = load_case },
 	{ "stage", OF(know_stage, stages), .keys = stage_keys, LABEL(KEY_TEXT, AT(know_stage, title)) },
 	{ "lead", OF(know_lead, leads), .keys = lead_keys, LABEL(KEY_TEXT, AT(know_lead, why)) },
 	{ "context", OF(know_context, contexts), .keys = context_keys, LABEL(KEY_LIST, AT(know_context, words)),
@@ -476,6 +463,8 @@ const struct know_kind know_kinds[] = {
 	{ "bridge", ROWS(bridges), .load = load_pair },
 	{ "desktop", ROWS(desktop), .load = load_words },
 	{ "fact", ROWS(facts), .load = load_rows, .check = check_fact },
+	{ "common", ROWS(base.commons), .load = load_words },
+	{ "renamed", ROWS(base.renamed), .load = load_rows },
 	{ "calibration", ROWS(calibration), .load = load_pair, .check = check_calibration },
 	{ "reason", ROWS(reasons), .load = load_rows },
 	{ "foreign", ROWS(foreign), .load = load_rows },

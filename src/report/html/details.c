@@ -1,4 +1,5 @@
 // What is folded below the first screen: why, each remedy with its steps, every event with its facts.
+#include "report/cases.h"
 #include "report/html/html.h"
 
 // Tables of what a core or a dump holds: the code where the waves are, and every wave.
@@ -163,6 +164,28 @@ void html_fold(struct html_report *h, const char *id, const char *title, size_t 
 
 void html_fold_end(struct html_report *h) { page_put(&h->page, "</details>\n"); }
 
+/** What changed before it, in full. */
+static void put_changed(struct html *p, const struct incident *i)
+{
+	const struct diag_changes *c = &i->changes;
+	_cleanup_text_ struct text line = { 0 };
+	prose_changed(i, &line);
+	if (!line.n)
+		return;
+	page_fill(p, "<p>Changed: @.</p>\n<ul>\n", text_str(&line));
+	for (size_t n = 0; n < c->list.len; n++) {
+		text_clear(&line);
+		prose_change_line(&c->list.data[n], &line);
+		page_fill(p, "<li>@</li>\n", text_str(&line));
+	}
+	page_put(p, "</ul>\n");
+	if (c->list.data[0].role != CHANGE_TO_BLAME)
+		return;
+	text_clear(&line);
+	prose_why_blamed(i, &line);
+	page_fill(p, "<p class=\"quiet\">@.</p>\n", text_str(&line));
+}
+
 /** The one part that is unfolded from the beginning, since an answer without a reason convinces nobody. */
 static void put_why(struct html_report *h, const struct incident *i)
 {
@@ -174,6 +197,12 @@ static void put_why(struct html_report *h, const struct incident *i)
 	page_fill(p, "@.</p>\n<p class=\"quiet\">", i->sure);
 	prose_summary(&h->words, i, &summary);
 	page_fill(p, "@. Class <code>@</code>, incident <code>@</code>.</p>\n", text_str(&summary), i->cause->head.id, i->id);
+	for (size_t n = 0; n < i->like.len && i->like.data[n].shown; n++) {
+		const struct diag_like *l = &i->like.data[n];
+		_cleanup_text_ struct text row = { 0 };
+		like_row(&row, l);
+		page_fill(p, "<p>Like @ <span class=\"quiet\">@</span></p>\n", text_str(&row), l->defect->title);
+	}
 	for (size_t n = 0; n < i->known.len; n++) {
 		page_put(p, "<p>Known: ");
 		page_known(p, i->known.data[n]->title);
@@ -183,6 +212,7 @@ static void put_why(struct html_report *h, const struct incident *i)
 		}
 		page_fill(p, " <span class=\"quiet\">@</span></p>\n", i->known.data[n]->source);
 	}
+	put_changed(p, i);
 	html_fold_end(h);
 }
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/print.h"
+#include "report/cases.h"
 #include "report/html/page.h"
 #include "report/html/html.h"
 #include "report/html/tag.h"
@@ -178,6 +179,11 @@ static void markdown_put_row(struct md_report *r, const char *label, struct str 
 static void markdown_put_remedies(struct md_report *r, const struct incident *i)
 {
 	size_t told = 0;
+	for (size_t n = 0; n < i->like.len && i->like.data[n].shown; n++) {
+		_cleanup_text_ struct text row = { 0 };
+		like_row(&row, &i->like.data[n]);
+		markdown_put_between(r, "**Like** ", text_str(&row), "\n\n");
+	}
 	for (size_t n = 0; n < i->remedies.len && told < REMEDIES; n++) {
 		const struct diag_remedy *remedy = &i->remedies.data[n];
 		if (remedy->verdict.state != REMEDY_TRY || !remedy->shown)
@@ -194,11 +200,18 @@ static void markdown_put_remedies(struct md_report *r, const struct incident *i)
 	}
 	if (told)
 		fputc('\n', r->page.out);
-	if (!i->next.len)
-		return;
-	markdown_put_between(r, "**Next**: ", i->next.data[0].why, ":\n\n```sh\n");
-	markdown_put_code(r, command_str(i->next.data[0].run), SIZE_MAX);
-	fputs("```\n\n", r->page.out);
+	if (i->next.len) {
+		markdown_put_between(r, "**Next**: ", i->next.data[0].why, ":\n\n```sh\n");
+		markdown_put_code(r, command_str(i->next.data[0].run), SIZE_MAX);
+		fputs("```\n\n", r->page.out);
+	}
+	if (i->question) {
+		_cleanup_text_ struct text command = { 0 };
+		question_command(r->d, i->question, NULL, &command);
+		markdown_put_between(r, "**Ask**: ", i->question->question->ask, "\n\n```sh\n");
+		markdown_put_code(r, text_str(&command), SIZE_MAX);
+		fputs("```\n\n", r->page.out);
+	}
 }
 
 static void put_events(struct md_report *r, const struct incident *i)
@@ -253,13 +266,22 @@ void report_markdown(const struct diagnosis *d, FILE *out, const struct page_opt
 		markdown_put_row(&r, "GPU", text_str(&line));
 		markdown_put_row(&r, "Now", i->action_text);
 		text_clear(&line);
-		prose_fault(i, &line);
+		prose_fault(i, false, &line);
 		markdown_put_row(&r, "Whose fault", text_str(&line));
 		markdown_put_row(&r, "Machine", str_z(prose_fitness(i)));
 		text_clear(&line);
 		text_printf(&line, "%s: " STR_FMT ".", prose_confidence(i->confidence), STR_ARG(i->sure));
 		markdown_put_row(&r, "Confidence", text_str(&line));
 		markdown_put_row(&r, "Why", i->explanation);
+		for (size_t k = 0; k < i->answers.len; k++) {
+			text_clear(&line);
+			text_printf(&line, STR_FMT " " STR_FMT, STR_ARG(i->answers.data[k].question->ask),
+				    STR_ARG(i->answers.data[k].reply));
+			markdown_put_row(&r, "Reply", text_str(&line));
+		}
+		text_clear(&line);
+		prose_changed(i, &line);
+		markdown_put_row(&r, "Changed", text_str(&line));
 		fputc('\n', r.page.out);
 		markdown_put_remedies(&r, i);
 		put_events(&r, i);

@@ -82,7 +82,7 @@ static void put_answer(struct html_report *h, const struct incident *i)
 		  "<div class=\"fault\"><dt>Whose fault</dt>",
 		  i->action_text);
 	page_markup(p, str_is(i->fault, "unknown") ? S("<dd class=\"unknown\">") : S("<dd>"));
-	prose_fault(i, &line);
+	prose_fault(i, false, &line);
 	page_fill(p, "@</dd></div>\n<div class=\"fit\"><dt>Machine</dt><dd>", text_str(&line));
 	static const char *const looks[] = { [FIT_UNKNOWN] = "unknown", [FIT_YES] = "good", [FIT_NO] = "bad" };
 	page_fill(p, "<span class=\"@\">@</span></dd></div>\n", str_z(looks[i->fit]),
@@ -91,6 +91,9 @@ static void put_answer(struct html_report *h, const struct incident *i)
 	text_printf(&line, "%s: " STR_FMT ".", prose_confidence(i->confidence), STR_ARG(i->sure));
 	page_fill(p, "<div class=\"sure\"><dt>Confidence</dt><dd>@", text_str(&line));
 	page_numbers(p, " <a href=\"#why%zu\">why</a></dd></div>\n", h->index);
+	for (size_t n = 0; n < i->answers.len; n++)
+		page_fill(p, "<div class=\"replied\"><dt>Reply</dt><dd>@ You replied: @.</dd></div>\n",
+			  i->answers.data[n].question->ask, i->answers.data[n].reply);
 }
 
 /** Beside another lead picture, when it was: the events on a line. */
@@ -104,6 +107,31 @@ static void put_when(struct html_report *h, const struct incident *i)
 	page_text(&h->page, p.says);
 	page_numbers(&h->page, " <a href=\"#pictures%zu\">more</a></dd></div>\n", h->index);
 	picture_free(&p);
+}
+
+/** The question, and what would be said behind each reply: a file cannot be asked again. */
+static void put_question(struct html_report *h, const struct diag_question *q)
+{
+	struct html *p = &h->page;
+	_cleanup_text_ struct text command = { 0 }, then = { 0 };
+	question_command(h->d, q, NULL, &command);
+	page_fill(p, "<div class=\"ask\"><dt>Ask</dt><dd>@ <span class=\"quiet\">@</span><pre class=\"copied\">@</pre>\n",
+		  q->question->ask, q->question->why, text_str(&command));
+	for (size_t n = 0; n < q->n; n++) {
+		const struct diag_reply *r = &q->replies[n];
+		text_clear(&then);
+		prose_reply(r, &then);
+		page_fill(p, "<details class=\"reply\"><summary>If @</summary><p>@</p>\n", r->reply, text_str(&then));
+		if (r->first && r->changes) {
+			for (size_t k = 0; k < r->first->steps.n; k++) {
+				page_put(p, "<p>");
+				page_step(p, r->first->steps.list[k]);
+				page_put(p, "</p>\n");
+			}
+		}
+		page_put(p, "</details>\n");
+	}
+	page_put(p, "</dd></div>\n");
 }
 
 static void first_put_remedies(struct html_report *h, const struct incident *i, enum know_picture lead)
@@ -136,6 +164,8 @@ static void first_put_remedies(struct html_report *h, const struct incident *i, 
 		page_fill(p, "<div class=\"next\"><dt>Next</dt><dd>@:<pre class=\"copied\">@</pre></dd></div>\n",
 			  i->next.data[0].why, command_str(i->next.data[0].run));
 	}
+	if (i->question)
+		put_question(h, i->question);
 	page_put(p, "</dl>\n");
 }
 

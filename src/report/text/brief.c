@@ -3,7 +3,9 @@
 #include <stdlib.h>
 
 #include "base/print.h"
+#include "report/cases.h"
 #include "report/text/prose.h"
+#include "report/text/wrap.h"
 
 // The few events that matter: the cause first, each kind of event once, and at most ROWS_BRIEF of them.
 
@@ -166,7 +168,7 @@ static void brief_add_row(struct text_report *t, const struct brief_row *r, cons
 
 // --- callbacks of the walk ---
 
-enum { LINES = 24, COLUMNS_USUAL = 80, REMEDIES = 3, OTHERS = 3 };
+enum { LINES = 24, COLUMNS_USUAL = 80, REMEDIES = 3, OTHERS = 3, COMMAND_LINES = 2 };
 
 static struct block *add_label(struct text_report *t, const char *label, size_t least, size_t most)
 {
@@ -185,6 +187,7 @@ void brief_incident(void *ctx, const struct incident *i)
 	t->tried = 0;
 	t->nexts = 0;
 	t->knowns = 0;
+	t->likes = 0;
 	if (t->index)
 		add_gap(t);
 	_cleanup_text_ struct text line = { 0 };
@@ -196,15 +199,14 @@ void brief_incident(void *ctx, const struct incident *i)
 	screen_text(&t->screen, add_label(t, "GPU", 2, 2), text_str(&line));
 	screen_text(&t->screen, add_label(t, "Now", 2, 3), i->action_text);
 	text_clear(&line);
-	prose_fault(i, &line);
-	screen_text(&t->screen, add_label(t, "Fault", 1, 2), text_str(&line));
+	prose_fault(i, true, &line);
+	screen_text(&t->screen, add_label(t, "Fault", 3, 3), text_str(&line));
 	add_gap(t);
 }
 
 /** Behind the timeline. */
 static void add_why(struct text_report *t, const struct incident *i)
 {
-	_cleanup_text_ struct text line = { 0 };
 	// The few rows that matter, as blocks of the screen.
 	struct row_columns wide = { 0 };
 	_cleanup_text_ struct text time = { 0 };
@@ -243,9 +245,29 @@ static void add_why(struct text_report *t, const struct incident *i)
 		text_free(&t->rows.data[n].who);
 	vec_free(&t->rows);
 	add_gap(t);
-	screen_text(&t->screen, add_label(t, "Why", 3, 4), i->explanation);
-	text_printf(&line, "%s: " STR_FMT ".", prose_confidence(i->confidence), STR_ARG(i->sure));
-	screen_text(&t->screen, add_label(t, "Confidence", 1, 2), text_str(&line));
+	screen_text(&t->screen, add_label(t, "Why", 2, 4), i->explanation);
+}
+
+/** The nearest in two lines; the others by their names, where there is room. */
+void brief_like(void *ctx, const struct incident *i, const struct diag_like *l)
+{
+	enum { ROWS = 2 };
+	struct text_report *t = ctx;
+	_cleanup_text_ struct text line = { 0 };
+	(void)i;
+	if (!t->full)
+		return;
+	if (!t->likes++) {
+		struct block *p = add_label(t, "Like", 1, ROWS);
+		like_row(&line, l);
+		p->advice = true;
+		p->kept = l->nearest->head.id.n + 1; // a thread alone tells nobody what to do
+		screen_text(&t->screen, p, text_str(&line));
+		return;
+	}
+	struct block *p = &t->screen.blocks.data[t->screen.blocks.len - 1];
+	text_printf(&line, "%s" STR_FMT ".", t->likes == 2 ? "Also: " : "", STR_ARG(l->nearest->head.id));
+	screen_text(&t->screen, p, text_str(&line));
 }
 
 void brief_known(void *ctx, const struct know_bad *b)
@@ -272,23 +294,57 @@ void brief_remedy(void *ctx, const struct diag_remedy *r, size_t number)
 	text_printf(&line, "%zu. ", t->tried);
 	if (!r->certain && r->steps.condition)
 		text_printf(&line, "If " STR_FMT ": ", STR_ARG(command_str(r->steps.condition)));
+	p->kept = line.n;
+	p->advice = true;
 	text_add(&line, r->remedy->title);
 	text_printf(&p->behind, " [" STR_FMT "]", STR_ARG(r->remedy->head.id));
 	p->column = LABEL;
 	p->indent = LABEL + 3;
 	screen_text(&t->screen, p, text_str(&line));
+	// The way back from a change is known to the letter.
+	const struct str run = r->remedy->first && r->steps.n ? command_run(r->steps.list[0], 0) : (struct str){ 0 };
+	if (run.n && wrap_command(NULL, run, LABEL + 3, t->width) <= COMMAND_LINES) {
+		p = screen_add(&t->screen, (struct block){ .form = FORM_COMMAND, .indent = LABEL + 3 });
+		text_add(&p->text, run);
+	}
 }
 
+/** What would tell more makes room for what solved the same elsewhere. */
 void brief_next(void *ctx, const struct diag_next *n)
 {
 	struct text_report *t = ctx;
 	if (!t->full || t->nexts++)
 		return;
 	struct block *p = add_label(t, "Next", 1, 2);
+	p->yields = t->likes;
 	screen_text(&t->screen, p, n->why);
 	text_add(&p->behind, S(":"));
-	p = screen_add(&t->screen, (struct block){ .form = FORM_COMMAND, .indent = LABEL });
+	p = screen_add(&t->screen, (struct block){ .form = FORM_COMMAND, .indent = LABEL, .yields = t->likes });
 	text_add(&p->text, command_str(n->run));
+}
+
+/** The question and how to answer it: in one line, or with the command below it. Where there is no room for that, or the command is long,
+ * the line says what to add to it. */
+void brief_question(void *ctx, const struct diag_question *q)
+{
+	struct text_report *t = ctx;
+	_cleanup_text_ struct text command = { 0 }, added = { 0 };
+	if (!t->full)
+		return;
+	question_command(t->diagnosis, q, NULL, &command);
+	question_command(NULL, q, NULL, &added);
+	const size_t line = LABEL + print_columns(q->question->ask) + 2, wide = print_columns(text_str(&command));
+	const bool below = line + wide > t->width && LABEL + wide <= t->width && wide > added.n;
+	struct block *p = add_label(t, "Ask", 1, 2);
+	p->yields = true;
+	text_add(&p->text, q->question->ask);
+	if (!below) {
+		text_printf(&p->text, "  " STR_FMT, STR_ARG(text_str(line + wide <= t->width ? &command : &added)));
+		return;
+	}
+	p = screen_add(&t->screen, (struct block){ .form = FORM_COMMAND, .indent = LABEL, .spare = true });
+	text_add(&p->text, text_str(&command));
+	text_printf(&p->behind, "  " STR_FMT, STR_ARG(text_str(&added)));
 }
 
 void brief_close(void *ctx, enum report_list list, const struct incident *i)
@@ -361,7 +417,9 @@ void brief_end(void *ctx, const struct incident *i)
 		put_other(t, i, total);
 		return;
 	}
-	screen_text(&t->screen, add_label(t, "More", 1, 2),
+	struct block *more = add_label(t, "More", 1, 2);
+	more->spare = true;
+	screen_text(&t->screen, more,
 		    t->diagnosis->observed ? S("unhang -v: every event; unhang remedy ID: steps, cost and source") :
 					     S("unhang explain -v: every event; unhang remedy ID: steps, cost and source"));
 	const size_t lines = LINES - others - notes_lines(t);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/print.h"
+#include "report/cases.h"
 #include "report/picture/picture.h"
 #include "report/text/prose.h"
 #include "report/text/wrap.h"
@@ -90,15 +91,21 @@ void prose_summary(const struct text_report *t, const struct incident *i, struct
 	}
 }
 
-void prose_fault(const struct incident *i, struct text *to)
+void prose_fault(const struct incident *i, bool with_cause, struct text *to)
 {
+	const char *fault = prose_confidence(i->fault_confidence), *cause = prose_confidence(i->confidence);
+	const bool known = !str_is(i->fault, "unknown"), same = with_cause && known && !strcmp(fault, cause);
+	// Two figures in one line confuse: a word tells how sure it is whose fault it was.
+	const bool guess = with_cause && known && !same && i->fault_confidence < CONFIDENCE_HIGH;
+	if (guess)
+		text_add(to, i->fault_confidence < CONFIDENCE_MEDIUM ? S("perhaps ") : S("probably "));
 	text_add(to, i->fault_say.n             ? i->fault_say :
 		     str_is(i->fault, "job")    ? S("the program") :
 		     str_is(i->fault, "node")   ? S("the node (hardware or setup)") :
 		     str_is(i->fault, "driver") ? S("the driver or firmware") :
 						  S("unknown"));
-	if (!str_is(i->fault, "unknown"))
-		text_printf(to, " (confidence: %s)", prose_confidence(i->fault_confidence));
+	if (known && !same && !guess)
+		text_printf(to, " (confidence: %s)", fault);
 	for (size_t n = 0; n < i->processes.len; n++) {
 		const struct diag_process *p = &i->processes.data[n];
 		if (!str_is(str_z(p->role), "bystander"))
@@ -108,6 +115,12 @@ void prose_fault(const struct incident *i, struct text *to)
 			text_printf(to, " (" STR_FMT ")", STR_ARG(p->pid));
 		text_add(to, S(" is named but probably not to blame"));
 	}
+	if (!with_cause)
+		return;
+	// Of the reasons the first, which matters most.
+	struct str reasons = i->sure;
+	const struct str first = str_split(&reasons, ';');
+	text_printf(to, ". %s: %s; " STR_FMT ".", same ? "Confidence" : "Confidence in the cause", cause, STR_ARG(first));
 }
 
 void prose_title(const struct incident *i, struct text *to)
@@ -137,8 +150,9 @@ void prose_incident(void *ctx, const struct incident *i)
 	prose_label(t, "GPU", text_str(&line));
 	prose_label(t, "Now", i->action_text);
 	text_clear(&line);
-	prose_fault(i, &line);
+	prose_fault(i, false, &line);
 	prose_label(t, "Fault", text_str(&line));
+	prose_answers(t, i);
 	fputc('\n', t->out);
 }
 
@@ -264,6 +278,30 @@ void prose_setting(void *ctx, const struct diag_setting *s)
 	prose_label(t, "Set", text_str(&line));
 }
 
+void prose_like(void *ctx, const struct incident *i, const struct diag_like *l)
+{
+	struct text_report *t = ctx;
+	_cleanup_text_ struct text line = { 0 };
+	(void)i;
+	text_printf(&line, STR_FMT ": " STR_FMT " [" STR_FMT "]", STR_ARG(l->nearest->head.id), STR_ARG(l->defect->title),
+		    STR_ARG(l->defect->head.id));
+	prose_label(t, "Like", text_str(&line));
+	text_clear(&line);
+	like_solved(&line, l->defect);
+	text_incident_put_extra(t, "state", text_str(&line));
+	text_incident_put_extra(t, "fix", l->defect->fix);
+	text_clear(&line);
+	like_facts_text(&line, l->same, l->nsame);
+	text_incident_put_extra(t, "same", text_str(&line));
+	text_clear(&line);
+	like_facts_text(&line, l->differs, l->ndiffers);
+	text_incident_put_extra(t, "differs", text_str(&line));
+	text_clear(&line);
+	for (size_t n = 1; n < l->ncases; n++)
+		text_printf(&line, "%s" STR_FMT, n > 1 ? ", " : "", STR_ARG(l->cases[n]->head.id));
+	text_incident_put_extra(t, "other threads", text_str(&line));
+}
+
 void prose_known(void *ctx, const struct know_bad *b)
 {
 	struct text_report *t = ctx;
@@ -282,6 +320,57 @@ void prose_next(void *ctx, const struct diag_next *n)
 	text_printf(&why, STR_FMT ":", STR_ARG(n->why));
 	prose_label(t, "Next", text_str(&why));
 	wrap_command(t->out, command_str(n->run), LABEL + 3, t->width);
+}
+
+// What is asked, and what was answered.
+
+void prose_reply(const struct diag_reply *r, struct text *to)
+{
+	if (r->acts)
+		text_printf(to, STR_FMT " ", STR_ARG(r->action_text));
+	if (r->leads)
+		text_printf(to, "Fault: " STR_FMT " (confidence: %s). ", STR_ARG(r->leads->title),
+			    prose_confidence(r->fault_confidence));
+	if (r->first && (r->leads || r->changes))
+		text_printf(to, "Try first: " STR_FMT " [" STR_FMT "].", STR_ARG(r->first->remedy->title),
+			    STR_ARG(r->first->remedy->head.id));
+	if (!to->n)
+		text_add(to, S("This changes nothing."));
+}
+
+void prose_question(void *ctx, const struct diag_question *q)
+{
+	struct text_report *t = ctx;
+	_cleanup_text_ struct text line = { 0 };
+	text_printf(&line, STR_FMT " " STR_FMT, STR_ARG(q->question->ask), STR_ARG(q->question->why));
+	prose_label(t, "Ask", text_str(&line));
+	text_clear(&line);
+	question_command(t->diagnosis, q, NULL, &line);
+	wrap_command(t->out, text_str(&line), LABEL + 3, t->width);
+	for (size_t n = 0; n < q->n; n++) {
+		text_clear(&line);
+		prose_reply(&q->replies[n], &line);
+		_cleanup_text_ struct text label = { 0 };
+		text_printf(&label, STR_FMT, STR_ARG(q->replies[n].reply));
+		text_incident_put_extra(t, label.p, text_str(&line));
+	}
+}
+
+void prose_answers(const struct text_report *t, const struct incident *i)
+{
+	_cleanup_text_ struct text line = { 0 };
+	for (size_t n = 0; n < i->answers.len; n++) {
+		text_clear(&line);
+		text_printf(&line, STR_FMT " You replied: " STR_FMT ".", STR_ARG(i->answers.data[n].question->ask),
+			    STR_ARG(i->answers.data[n].reply));
+		prose_label(t, "Reply", text_str(&line));
+	}
+	text_clear(&line);
+	for (size_t n = 0; n < i->explanations.len; n++)
+		text_printf(&line, "%s" STR_FMT " %.0f %%", line.n ? "; " : "",
+			    STR_ARG(i->explanations.data[n].explanation->title), 100 * i->explanations.data[n].weight);
+	if (i->answers.len && line.n)
+		prose_label(t, "Likely", text_str(&line));
 }
 
 // The lines of the evidence behind what a report says, in the form of grep: FILE:LINE:TEXT.

@@ -21,8 +21,12 @@ struct block {
 	size_t column;             // at which the text begins; 0: behind the label
 	bool stacked;              // the label stands on a line of its own
 	bool whole;                // a line without a label is painted
+	bool yields;               // it is left out before another block gets less than it needs
+	bool spare;                // only where everything else has room; else the block before says what is behind its text
 	struct text lead;          // before the label: a time
 	struct text text, behind;  // what stands behind is never cut
+	size_t kept;               // bytes at the front of the text that say nothing alone: a condition
+	bool advice;               // what stands behind a colon is what helps, so that it is not cut off there
 	size_t least, most;        // lines
 	size_t given;              // concluded
 };
@@ -65,7 +69,7 @@ struct text_report {
 	// of the first screen
 	struct screen screen;
 	VEC(struct brief_row) rows;
-	size_t tried, nexts, knowns; // that it has
+	size_t tried, nexts, knowns, likes; // that it has
 };
 
 // --- words, lines, colours ---
@@ -100,7 +104,8 @@ int by_place(const void *a, const void *b);
 void prose_title(const struct incident *i, struct text *to);
 /** Which GPU of which host, which kernel, when, how long, and how it ended. */
 void prose_summary(const struct text_report *t, const struct incident *i, struct text *to);
-void prose_fault(const struct incident *i, struct text *to);
+/** Whose fault it was and how sure that is; @with_cause: how sure the cause is, too. */
+void prose_fault(const struct incident *i, bool with_cause, struct text *to);
 /** `fit for the next job` */
 const char *prose_fitness(const struct incident *i);
 
@@ -109,12 +114,22 @@ void prose_picture(const struct text_report *t, const struct incident *i);
 /** The lines behind what was said of it, where they were asked for. */
 void evidence_lines(const struct text_report *t, const struct incident *i);
 
+/** What changed before it, and whether that is to blame; nothing where nothing did. */
+void prose_changed(const struct incident *i, struct text *to);
+/** One transaction with its packages; and why one is to blame. */
+void prose_change_line(const struct diag_change *c, struct text *to);
+void prose_why_blamed(const struct incident *i, struct text *to);
+const char *change_role_name(enum change_role role);
+
 // --- callbacks of the first screen ---
+void brief_change(void *ctx, const struct incident *i, const struct diag_change *c);
 void brief_incident(void *ctx, const struct incident *i);
 void rows_event(void *ctx, const struct diag_event *e, size_t id);
+void brief_like(void *ctx, const struct incident *i, const struct diag_like *l);
 void brief_known(void *ctx, const struct know_bad *b);
 void brief_remedy(void *ctx, const struct diag_remedy *r, size_t number);
 void brief_next(void *ctx, const struct diag_next *n);
+void brief_question(void *ctx, const struct diag_question *q);
 void brief_close(void *ctx, enum report_list list, const struct incident *i);
 void brief_end(void *ctx, const struct incident *i);
 
@@ -123,5 +138,12 @@ void prose_incident(void *ctx, const struct incident *i);
 void prose_event(void *ctx, const struct diag_event *e, size_t id);
 void prose_remedy(void *ctx, const struct diag_remedy *r, size_t number);
 void prose_setting(void *ctx, const struct diag_setting *s);
+void prose_change(void *ctx, const struct incident *i, const struct diag_change *c);
+void prose_like(void *ctx, const struct incident *i, const struct diag_like *l);
 void prose_known(void *ctx, const struct know_bad *b);
 void prose_next(void *ctx, const struct diag_next *n);
+void prose_question(void *ctx, const struct diag_question *q);
+/** What the user said, and what that makes of the explanations. */
+void prose_answers(const struct text_report *t, const struct incident *i);
+/** `Now: Reboot. Fault: the new kernel. First: Boot the older kernel` */
+void prose_reply(const struct diag_reply *r, struct text *to);

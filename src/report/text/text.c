@@ -245,7 +245,8 @@ static void put_nothing_found(const struct text_report *t)
 	else if (!events && kernel_log)
 		text_add(&line, S(" The hang may be in the log of the boot before; on that machine: unhang explain --boot -1"));
 	else if (!events && lines)
-		text_add(&line, S(" If a program failed on a GPU there, the kernel log tells more; on that machine: sudo unhang"));
+		text_add(&line,
+			 S(" If a program failed on a GPU there, the kernel log tells more; on that machine: sudo unhang"));
 	prose_wrap(t, text_str(&line), 0, 0);
 }
 
@@ -318,9 +319,12 @@ void report_text(const struct diagnosis *d, FILE *out, const struct uh_report_op
 		.open = text_on_open,
 		.incident = brief_incident,
 		.event = rows_event,
+		.change = brief_change,
+		.like = brief_like,
 		.known = brief_known,
 		.remedy = brief_remedy,
 		.next = brief_next,
+		.question = brief_question,
 		.note = text_on_note,
 		.close = brief_close,
 		.incident_end = brief_end,
@@ -331,10 +335,13 @@ void report_text(const struct diagnosis *d, FILE *out, const struct uh_report_op
 		.open = text_on_open,
 		.incident = prose_incident,
 		.event = prose_event,
+		.change = prose_change,
+		.like = prose_like,
 		.known = prose_known,
 		.remedy = prose_remedy,
 		.setting = prose_setting,
 		.next = prose_next,
+		.question = prose_question,
 		.note = text_on_note,
 		.close = text_on_close,
 		.incident_end = text_on_incident_end,

@@ -198,7 +198,7 @@ void screen_text(const struct screen *s, struct block *p, struct str text)
 /** Where the text begins. */
 static size_t first_column(const struct block *p)
 {
-	const size_t label = p->label ? strlen(p->label) + 2 : 0;
+	const size_t label = p->label ? strlen(p->label) + 1 : 0;
 	if (p->stacked)
 		return p->indent;
 	return p->column ? p->column : label > p->indent ? label : p->label ? p->indent : 0;
@@ -220,8 +220,9 @@ static size_t natural(const struct screen *s, const struct block *p)
 /** What is shown of a block in so many lines. */
 static struct str clip_block(const struct screen *s, const struct block *p, size_t given, bool *ret_torn)
 {
-	const struct print_room room = { p->indent, first_column(p), s->width, given - p->stacked,
-					 print_columns(text_str(&p->behind)) };
+	const struct print_room room = {
+		p->indent, first_column(p), s->width, given - p->stacked, print_columns(text_str(&p->behind)), p->kept, p->advice
+	};
 	return print_clip(text_str(&p->text), &room, ret_torn);
 }
 
@@ -251,6 +252,37 @@ static bool wrap_take_line(struct screen *s, bool whole)
 	return from;
 }
 
+/** Leaves a block out; what stands behind it is said by the one before. Returns the lines that this saves. */
+static size_t spare_block(struct screen *s, size_t n)
+{
+	struct block *p = &s->blocks.data[n], *before = n ? p - 1 : NULL;
+	size_t saved = p->given;
+	p->given = p->most = 0;
+	if (before && p->behind.n) {
+		saved += before->given;
+		text_add(&before->text, text_str(&p->behind));
+		before->given = before->most = natural(s, before);
+		saved -= before->given;
+	}
+	return saved;
+}
+
+/** Takes a line from what others can say instead, or what is left out first. */
+static bool take_yielding(struct screen *s)
+{
+	size_t found = s->blocks.len;
+	for (size_t n = 0; n < s->blocks.len; n++) {
+		const struct block *p = &s->blocks.data[n];
+		if (p->given && (p->yields || (p->spare && p->behind.n)))
+			found = n;
+	}
+	if (found == s->blocks.len)
+		return false;
+	// A command goes with the sentence that announces it.
+	const bool announced = found && s->blocks.data[found].form == FORM_COMMAND && s->blocks.data[found - 1].yields;
+	return spare_block(s, found) + (announced ? spare_block(s, found - 1) : 0);
+}
+
 /** Gives a line to each block whose sentence breaks off, as long as there are lines, or others can do without one. */
 static size_t mend_torn(struct screen *s, size_t used, size_t lines)
 {
@@ -260,7 +292,7 @@ static size_t mend_torn(struct screen *s, size_t used, size_t lines)
 			p->given++;
 			if (used < lines)
 				used++;
-			else if (!wrap_take_line(s, true)) {
+			else if (!take_yielding(s) && !wrap_take_line(s, true)) {
 				p->given--;
 				break;
 			}
@@ -307,15 +339,19 @@ static void write_block(const struct screen *s, const struct block *p)
 void screen_write(struct screen *s, size_t lines)
 {
 	// Each block gets what it needs, then, in their order, what it may have of what is left, a line at a time.
-	size_t used = 0;
+	size_t used = 0, wanted = 0;
 	for (size_t n = 0; n < s->blocks.len; n++) {
 		struct block *p = &s->blocks.data[n];
 		const size_t all = natural(s, p);
 		p->most = p->form == FORM_TEXT && p->most + p->stacked < all ? p->most + p->stacked : all;
 		p->given = p->form == FORM_TEXT && p->least + p->stacked < p->most ? p->least + p->stacked : p->most;
 		used += p->given;
+		wanted += p->most;
 	}
-	while (used > lines && (wrap_take_line(s, true) || wrap_take_line(s, false)))
+	for (size_t n = 0; n < s->blocks.len && wanted > lines; n++)
+		if (s->blocks.data[n].spare && !s->blocks.data[n].behind.n)
+			used -= spare_block(s, n);
+	while (used > lines && (take_yielding(s) || wrap_take_line(s, true) || wrap_take_line(s, false)))
 		used--;
 	used = mend_torn(s, used, lines);
 	for (bool more = true; more && used < lines;) {
@@ -331,7 +367,8 @@ void screen_write(struct screen *s, size_t lines)
 	}
 	for (size_t n = 0; n < s->blocks.len; n++) {
 		struct block *p = &s->blocks.data[n];
-		write_block(s, p);
+		if (p->given)
+			write_block(s, p);
 		text_free(&p->lead);
 		text_free(&p->text);
 		text_free(&p->behind);

@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -202,17 +201,16 @@ bool uh_user_data_named(const char *word, enum uh_user_data *ret)
  * told. */
 static const char *file_of(struct arena *a, const struct uh_capture_options *o)
 {
-	struct utsname host = { 0 };
+	char host[SOURCE_HOST_MAX];
 	char stamp[32] = "", name[65] = "";
 	const time_t now = time(NULL);
 	struct tm tm;
 	struct stat st;
 	if (o->file && (stat(o->file, &st) || !S_ISDIR(st.st_mode)))
 		return o->file;
-	uname(&host);
-	for (size_t i = 0; !o->redact && !o->bug_report && i + 1 < sizeof(name) && host.nodename[i] && host.nodename[i] != '.';
-	     i++)
-		name[i] = char_word(host.nodename[i]) || host.nodename[i] == '-' ? host.nodename[i] : '-';
+	source_host(host);
+	for (size_t i = 0; !o->redact && !o->bug_report && i + 1 < sizeof(name) && host[i] && host[i] != '.'; i++)
+		name[i] = char_word(host[i]) || host[i] == '-' ? host[i] : '-';
 	if (gmtime_r(&now, &tm))
 		strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", &tm);
 	return arena_printf(a, "%s%sunhang-%s-%s.tar.zst", o->file ? o->file : "",

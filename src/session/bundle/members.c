@@ -65,7 +65,7 @@ void session_add_taped_logs(struct uh_session *s)
 {
 	struct source_visitor v = session_visitor(s);
 	struct tape *tape = s->asked->tape;
-	s->log_wanted = s->this_boot = true;
+	s->log_wanted = s->this_boot = s->of_machine = true;
 	const bool played = tape_play_log(tape, TAPE_LOG_BOOT, &v) || tape_play_log(tape, TAPE_LOG_BUFFER, &v);
 	s->log_read = played && machine_whole(s->asked, BUNDLE_LOG);
 	engine_end(s->engine);

@@ -1,5 +1,4 @@
 // libarchive, and what a file is by its first bytes.
-#include <dlfcn.h>
 #include <string.h>
 
 #include "base/str.h"
@@ -10,39 +9,34 @@
 
 const char *archive_load(struct archive_api *api)
 {
-	const char *lacks = LIBRARY_LOAD(api, ARCHIVE_CALLS, "libarchive.so.13");
+	const char *lacks = LIBRARY_TAKE(api, ARCHIVE_CALLS, "libarchive.so.13");
 	if (!api->library)
 		return "an archive or a compressed file, and libarchive is not on this machine";
 	return lacks ? "an archive, and this libarchive is too old" : NULL;
 }
 
-/** What the library lacks is one kind of file less. */
-static struct archive *new_with(const struct archive_api *api, const char *const *names)
-{
-	struct archive *a = api->archive_read_new();
-	for (; *names; names++) {
-		int (*support)(struct archive *);
-		void *symbol = dlsym(api->library, *names);
-		memcpy(&support, &symbol, sizeof(symbol));
-		if (symbol)
-			support(a);
-	}
-	return a;
-}
-
 struct archive *archive_new_bundle(const struct archive_api *api)
 {
-	static const char *const names[] = { "archive_read_support_filter_zstd", "archive_read_support_format_tar", NULL };
-	return new_with(api, names);
+	struct archive *a = api->archive_read_new();
+	api->archive_read_support_filter_zstd(a);
+	api->archive_read_support_format_tar(a);
+	return a;
 }
 
 struct archive *archive_new(const struct archive_api *api, bool container)
 {
-	static const char *const containers[] = { "archive_read_support_format_tar", "archive_read_support_format_zip", NULL };
-	static const char *const filters[] = { "archive_read_support_filter_xz",    "archive_read_support_filter_zstd",
-					       "archive_read_support_filter_bzip2", "archive_read_support_filter_lz4",
-					       "archive_read_support_format_raw",   NULL };
-	return new_with(api, container ? containers : filters);
+	struct archive *a = api->archive_read_new();
+	if (container) {
+		api->archive_read_support_format_tar(a);
+		api->archive_read_support_format_zip(a);
+		return a;
+	}
+	api->archive_read_support_filter_xz(a);
+	api->archive_read_support_filter_zstd(a);
+	api->archive_read_support_filter_bzip2(a);
+	api->archive_read_support_filter_lz4(a);
+	api->archive_read_support_format_raw(a);
+	return a;
 }
 
 // === What a file is, by its first bytes. ===

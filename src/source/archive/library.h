@@ -12,7 +12,9 @@
 	call(archive_read_new) call(archive_read_free) call(archive_read_open) call(archive_read_open_fd) \
 	call(archive_read_next_header) call(archive_read_data_block) call(archive_error_string) call(archive_errno) \
 	call(archive_set_error) call(archive_entry_filetype) call(archive_entry_pathname) call(archive_entry_hardlink) \
-	call(archive_entry_symlink) call(archive_entry_size)
+	call(archive_entry_symlink) call(archive_entry_size) call(archive_read_support_filter_bzip2) \
+	call(archive_read_support_filter_lz4) call(archive_read_support_filter_xz) call(archive_read_support_filter_zstd) \
+	call(archive_read_support_format_raw) call(archive_read_support_format_tar) call(archive_read_support_format_zip)
 // clang-format on
 
 struct archive_api {

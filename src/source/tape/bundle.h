@@ -10,6 +10,7 @@
 #define BUNDLE_SCHEMA "unhang/capture/1"
 #define BUNDLE_TRACKS "answers/" // the tracks of a tape
 #define BUNDLE_LOG "log"         // the track with the kernel's logs
+#define BUNDLE_CHANGES "changes" // the track with what was updated or set, and the boots
 #define BUNDLE_DUMPS "devcoredump/"
 #define BUNDLE_CRASH "crash/" // what a crash left: pstore
 #define BUNDLE_RECORDINGS "recordings/"

@@ -17,11 +17,11 @@
 #include "watch/kernel_log.h"
 #include "watch/progress.h"
 
-enum { INTERRUPTS_ROOM = 256 << 10, BEAT_MS = 1000, NOBODY_MS = 2000, TEXT_ROOM = 512 };
+enum { INTERRUPTS_ROOM = 256 << 10, BEAT_MS = 1000, NOBODY_MS = 2000, SAMPLE_MS = 10000, TEXT_ROOM = 512 };
 
 /** Files of a GPU. */
 struct pulse_paths {
-	char busy[256], awake[256], power[2][320];
+	char busy[256], awake[256], power[2][320], temperature[320], memory[256];
 };
 
 static bool counts(struct str irqs, struct str number)
@@ -58,6 +58,7 @@ static void find_power(struct str sysfs, struct pulse_paths *p)
 			continue;
 		snprintf(p->power[0], sizeof(p->power[0]), "%s/%.30s/power1_average", path, e->d_name);
 		snprintf(p->power[1], sizeof(p->power[1]), "%s/%.30s/power1_input", path, e->d_name);
+		snprintf(p->temperature, sizeof(p->temperature), "%s/%.30s/temp1_input", path, e->d_name);
 	}
 }
 
@@ -66,6 +67,7 @@ static void find_paths(const struct device *d, struct pulse_paths *p)
 	*p = (struct pulse_paths){ 0 };
 	snprintf(p->busy, sizeof(p->busy), STR_FMT "/gpu_busy_percent", STR_ARG(d->sysfs));
 	snprintf(p->awake, sizeof(p->awake), STR_FMT "/power/runtime_status", STR_ARG(d->sysfs));
+	snprintf(p->memory, sizeof(p->memory), STR_FMT "/mem_info_vram_used", STR_ARG(d->sysfs));
 	find_power(d->sysfs, p);
 }
 
@@ -79,6 +81,18 @@ static void read_gpu(const struct pulse_paths *p, struct pulse_gpu *g)
 	int64_t power = awake && p->power[0][0] ? signs_number(p->power[0]) : -1;
 	power = power < 0 && awake && p->power[1][0] ? signs_number(p->power[1]) : power;
 	g->power = power < 0 ? -1 : power / WATT;
+}
+
+/** What the history keeps of a GPU that works, around a failure. */
+static void send_sample(int to, const struct pulse_paths *p, const struct pulse_gpu *g, struct str pci)
+{
+	_cleanup_text_ struct text t = { 0 };
+	const int64_t temperature = g->busy >= 0 && p->temperature[0] ? signs_number(p->temperature) : -1;
+	if (g->busy < 0)
+		return;
+	text_printf(&t, STR_FMT "\n%lld %lld %lld %lld", STR_ARG(pci), (long long)g->busy, (long long)g->power,
+		    (long long)temperature, (long long)signs_number(p->memory));
+	notice_send(to, NOTICE_SAMPLE, text_str(&t));
 }
 
 static void pulse_work(int to, const void *ctx)
@@ -106,7 +120,7 @@ static void pulse_work(int to, const void *ctx)
 		gpus[i].interrupts = -1;
 	}
 	door_end();
-	for (int64_t told = -PULSE_BEAT_MS;;) {
+	for (int64_t told = -PULSE_BEAT_MS, sampled = 0;;) {
 		bool works = signs_take(signs, now_ms());
 		if (now_ms() - told >= PULSE_BEAT_MS) {
 			notice_send(to, NOTICE_BEAT, (struct str){ 0 });
@@ -118,6 +132,11 @@ static void pulse_work(int to, const void *ctx)
 			if (works)
 				read_gpu(&paths[i], &gpus[i]);
 			pulse_vote(&gpus[i], signs, i, pulse_interrupts(interrupts, devices.list[i].irqs));
+		}
+		if (works && now_ms() - sampled >= SAMPLE_MS) {
+			sampled = now_ms();
+			for (size_t i = 0; i < n; i++)
+				send_sample(to, &paths[i], &gpus[i], devices.list[i].pci);
 		}
 		for (size_t i = 0; i < n; i++) {
 			text_clear(&text);
