@@ -1,0 +1,55 @@
+// unhang history: what happened over time, and whether changes helped.
+#include <getopt.h>
+
+#include "cmd/cmd.h"
+
+static const struct help_text history_help = {
+	.name = "history",
+	.usage = "unhang history [OPTION...]",
+	.about = "Shows what happened on this machine, or in a store of many: each fault once, how often it came this week and "
+		 "last week, and on "
+		 "how many nodes. With --remedies, it tells for each change of a setting or version whether it helped. unhang "
+		 "watch and unhang "
+		 "run add to the history, and so does unhang explain --store. docs/HISTORY.md tells more.",
+	.status = "exit status: 0 it was shown, 2 there is no history, or it cannot be read",
+};
+
+int cmd_history(int argc, char **argv)
+{
+	struct uh_history_options o = { .width = terminal_width() };
+	enum { MOST = 100000000 };
+	unsigned skip = 0;
+	const struct option_row rows[] = {
+		{ 0, "store", "WHERE", "a directory, a file, or postgresql://...; without it, this machine's",
+		  TO_TEXT(&o.store) },
+		{ 0, "since", "TIME", "from then on: 2026-11-01, 3d, yesterday; without it, the last 8 weeks",
+		  TO_TEXT(&o.since) },
+		{ 0, "until", "TIME", "before that", TO_TEXT(&o.until) },
+		{ 0, "class", "CLASS", "only this cause; unhang knowledge list class lists them", TO_TEXT(&o.cause) },
+		{ 0, "node", "HOST", "only this machine; * stands for any letters: rack7-*", TO_TEXT(&o.node) },
+		{ 0, "gpu", "PCI", "only the GPU at this address", TO_TEXT(&o.gpu) },
+		{ 0, "serial", "NUMBER", "only the GPU with this serial number", TO_TEXT(&o.serial) },
+		{ 0, "part", "GFX", "only this part: gfx942, gfx11*", TO_TEXT(&o.part) },
+		{ 0, "program", "NAME", "only incidents of this program", TO_TEXT(&o.program) },
+		{ 0, "job", "TEXT", "only incidents of this job: '*job 4711*'", TO_TEXT(&o.job) },
+		{ 0, "fingerprint", "ID", "only this fault", TO_TEXT(&o.fingerprint) },
+		{ 0, "open", NULL, "only incidents that are not over", TO_FLAG(&o.open) },
+		{ 0, "list", NULL, "each incident, the newest first", TO_FLAG(&o.list) },
+		{ 0, "remedies", NULL, "whether changes of settings and versions helped", TO_FLAG(&o.remedies) },
+		{ 0, "limit", "N", "so many incidents or changes", TO_COUNT(&o.most, MOST) },
+		{ 'a', "all", NULL, "all of them", TO_FLAG(&o.all) },
+		{ 0, "skip", "N", "leave out the newest N incidents", TO_COUNT(&skip, MOST) },
+		{ 0, "html", "DIR", "all of it as pages in DIR, for any web server", TO_TEXT(&o.html) },
+		{ 0, "csv", NULL, "incidents as a table with commas", TO_FLAG(&o.csv) },
+		JSON_ROW(&o.json, "history"),
+	};
+	options_parse(&history_help, ROWS(rows), NO_ROWS, argc, argv);
+	if (!operands_end(argc, argv, 0, "unhang history takes no arguments"))
+		return EXIT_CANNOT;
+	if (o.csv && (o.json || o.remedies))
+		return refuse("--csv is the list of incidents; give --json for the rest");
+	o.skip = skip;
+	o.filtered = o.until || o.cause || o.node || o.gpu || o.serial || o.part || o.program || o.job || o.fingerprint ||
+		     o.open || o.since;
+	return done(uh_history(&o, stdout, complain_line, NULL));
+}

@@ -1,0 +1,388 @@
+#include "report/history/history.h"
+
+#include <math.h>
+#include <time.h>
+
+#include "base/print.h"
+#include "report/report.h"
+#include "report/sheet.h"
+
+enum { LINES = 24, DAY = 86400, WEEK = 7 * DAY };
+
+const char *const helped_verdicts[] = { "unknown", "no-evidence", "helped", "worse" };
+
+static size_t history_width(const struct history_told *t)
+{
+	return report_width(&(struct uh_report_options){ .width = t->options->width });
+}
+
+/** 17 Nov, with the year where it is not this one. */
+static void short_day(struct text *to, int64_t when, int64_t now)
+{
+	static const char months[][4] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" };
+	struct tm tm, today;
+	gmtime_r(&(time_t){ (time_t)when }, &tm);
+	gmtime_r(&(time_t){ (time_t)now }, &today);
+	text_printf(to, "%2d %s", tm.tm_mday, months[tm.tm_mon]);
+	if (tm.tm_year != today.tm_year)
+		text_printf(to, " %d", tm.tm_year + 1900);
+}
+
+static void plural(struct text *to, int64_t n, const char *what)
+{
+	text_printf(to, "%lld %s%s", (long long)n, what, n == 1 ? "" : "s");
+}
+
+/** `8 weeks`, `26 hours`: as long as it is. */
+static void span_of(struct text *to, int64_t seconds)
+{
+	if (seconds >= 2 * WEEK && seconds % WEEK < DAY)
+		plural(to, (seconds + DAY / 2) / WEEK, "week");
+	else if (seconds >= 2 * DAY)
+		plural(to, (seconds + DAY / 2) / DAY, "day");
+	else
+		plural(to, (seconds + 1800) / 3600, "hour");
+}
+
+/** Hours of work as people say them: with one decimal where there are few. */
+static void history_hours_said(struct text *to, double hours)
+{
+	text_printf(to, hours < 10 && hours != floor(hours) ? "%.1f h" : "%.0f h", hours);
+}
+
+// --- whether it helped ---
+
+static void rate_said(struct text *to, struct rate r)
+{
+	text_printf(to, "%.0f in ", r.events);
+	history_hours_said(to, r.hours);
+}
+
+void helped_sentence(struct text *to, const struct helped *h)
+{
+	if (h->verdict == HELPED_UNKNOWN) {
+		text_printf(to, "Cannot tell: no work was counted %s it.", h->before.hours <= 0 ? "before" : "after");
+		return;
+	}
+	// Chance, or that people change something when it is worst, may still be behind it.
+	const bool fewer = h->verdict == HELPED_NOTHING && h->ratio.high < 1;
+	const bool more = h->verdict == HELPED_NOTHING && h->ratio.low > 1;
+	text_add(to, h->verdict == HELPED_YES   ? S("Helped: ") :
+		     h->verdict == HELPED_WORSE ? S("Made it worse: ") :
+		     fewer                      ? S("Fewer, but not certain: ") :
+		     more                       ? S("More, but not certain: ") :
+						  S("No evidence yet: "));
+	rate_said(to, h->after);
+	text_add(to, S(" after, "));
+	rate_said(to, h->before);
+	text_add(to, S(" before"));
+	if ((fewer || more) && h->next > 0) {
+		text_printf(to, "; the next verdict is due in %.0f h of work", ceil(h->next));
+	} else if (fewer || more) {
+		text_printf(to, " (rate x %.2f)", h->ratio.ratio);
+	} else if (h->verdict == HELPED_NOTHING && isfinite(h->to_tell)) {
+		text_add(to, S("; it would take "));
+		text_printf(to, "%.0f h without one to tell", ceil(h->to_tell > 1 ? h->to_tell : 1));
+	} else if (h->verdict == HELPED_NOTHING) {
+		text_add(to, h->before.events > 0 ? S("") : S("; without one before, nothing can tell"));
+	} else {
+		text_printf(to, " (rate x %.2f, 95 %%: %.2f to ", h->ratio.ratio, h->ratio.low);
+		text_printf(to, isfinite(h->ratio.high) ? "%.2f)" : "no limit)", h->ratio.high);
+	}
+	text_add(to, S("."));
+}
+
+static void put_rate(struct sheet *s, const char *key, struct rate r)
+{
+	sheet_record(s, key, { "incidents", v_decimal(r.events, 0) }, { "hours", v_decimal(r.hours, 1) });
+}
+
+static void put_helped(struct sheet *s, const struct helped *h)
+{
+	sheet_put(s, "verdict", v_word(helped_verdicts[h->verdict]));
+	put_rate(s, "before", h->before);
+	put_rate(s, "after", h->after);
+	sheet_fields(
+		s, { "ratio", v_decimal(h->ratio.ratio, 4) }, { "low", v_decimal(h->ratio.low, 4) },
+		{ "high", v_decimal(h->ratio.high, 4) }, { "judged_at_hours", v_if(h->looked > 0, v_decimal(h->looked, 0)) },
+		{ "hours_to_tell", v_decimal(h->to_tell, 1) },
+		{ "next_verdict_in_hours", v_if(h->next > 0, v_decimal(h->next, 1)) }, { "spread", v_decimal(h->spread, 2) });
+}
+
+static void put_change(struct sheet *s, const struct history_helped *c)
+{
+	sheet_fields(s, { "name", v_text(c->name) }, { "from", v_known(c->from) }, { "to", v_known(c->to) },
+		     { "when", v_date(c->when) }, { "host", v_known(c->host) }, { "hosts", v_int(c->hosts) },
+		     { "with", v_known(c->beside) });
+	put_helped(s, &c->all);
+	sheet_each (n, s, "classes", s->as_json ? c->nkinds : 0) {
+		sheet_put(s, "class", v_text(c->kinds[n].class));
+		put_helped(s, &c->kinds[n].helped);
+	}
+}
+
+static void say_change(const struct history_told *t, const struct history_helped *c, FILE *out)
+{
+	enum { INDENT = 12 };
+	char room[DATE_ROOM];
+	_cleanup_text_ struct text line = { 0 };
+	text_printf(&line, STR_FMT "  " STR_FMT " " STR_FMT " -> " STR_FMT, STR_ARG(str_cut(date_text(c->when, room), 10)),
+		    STR_ARG(c->name), STR_ARG(c->from.n ? c->from : S("not set")), STR_ARG(c->to.n ? c->to : S("not set")));
+	if (c->hosts > 1)
+		text_printf(&line, " on %lld nodes", (long long)c->hosts);
+	if (c->beside.n)
+		text_printf(&line, "; with " STR_FMT, STR_ARG(c->beside));
+	print_wrapped(out, text_str(&line), INDENT, 0, history_width(t));
+	text_clear(&line);
+	helped_sentence(&line, &c->all);
+	fprintf(out, "%*s", INDENT, "");
+	print_wrapped(out, text_str(&line), INDENT, INDENT, history_width(t));
+	for (size_t n = 0; n < c->nkinds; n++) {
+		const struct helped *h = &c->kinds[n].helped;
+		if (h->verdict != HELPED_YES && h->verdict != HELPED_WORSE)
+			continue;
+		text_clear(&line);
+		text_printf(&line, STR_FMT ": ", STR_ARG(c->kinds[n].class));
+		helped_sentence(&line, h);
+		fprintf(out, "%*s", INDENT, "");
+		print_wrapped(out, text_str(&line), INDENT, INDENT, history_width(t));
+	}
+}
+
+static void history_begin(struct sheet *s, const struct history_told *t)
+{
+	sheet_begin(s, "unhang/history/1", NULL);
+	sheet_fields(s, { "since", v_date(t->filter.since) }, { "until", v_date(t->filter.until) }, { "now", v_date(t->now) });
+	sheet_record(s, "totals", { "incidents", v_int(t->summary.totals.incidents) },
+		     { "nodes", v_int(t->summary.totals.hosts) }, { "open", v_int(t->summary.totals.open) },
+		     { "this_week", v_int(t->summary.totals.this_week) }, { "last_week", v_int(t->summary.totals.last_week) },
+		     { "first", v_date(t->summary.totals.first) }, { "last", v_date(t->summary.totals.last) },
+		     { "gpu_hours", v_decimal(t->summary.totals.hours, 1) });
+}
+
+void report_helped(const struct history_told *t, FILE *out)
+{
+	struct sheet s = sheet_on(t->options->json, out);
+	const size_t shown = t->options->json                                         ? t->helped.len :
+			     t->helped.len < 8 || t->options->most || t->options->all ? t->helped.len :
+											7;
+	history_begin(&s, t);
+	sheet_each (n, &s, "changes", t->options->json ? t->helped.len : 0)
+		put_change(&s, &t->helped.data[n]);
+	sheet_close(&s, '}');
+	if (t->options->json)
+		return;
+	if (!t->helped.len) {
+		print_wrapped(out,
+			      S("No change is known yet. unhang watch notes kernel, firmware, ROCm, Mesa and parameters when "
+				"they change, and "
+				"counts the hours of work."),
+			      0, 0, history_width(t));
+		return;
+	}
+	fputs("Did it help? Incidents and GPU-hours of work before and after each change.\n\n", out);
+	for (size_t n = 0; n < shown; n++)
+		say_change(t, &t->helped.data[n], out);
+	if (shown < t->helped.len)
+		fprintf(out, "and %zu older changes (--all)\n", t->helped.len - shown);
+}
+
+// --- what happened ---
+
+static void put_fault(struct sheet *s, const struct history_fault *f)
+{
+	sheet_fields(s, { "fingerprint", v_text(f->key) }, { "class", v_known(f->class) }, { "title", v_known(f->title) },
+		     { "fault", v_known(f->fault) }, { "part", v_known(f->part) }, { "count", v_int(f->count) },
+		     { "nodes", v_int(f->hosts) }, { "node", v_known(f->host) }, { "open", v_int(f->open) },
+		     { "this_week", v_int(f->this_week) }, { "last_week", v_int(f->last_week) }, { "first", v_date(f->first) },
+		     { "last", v_date(f->last) });
+}
+
+static void put_listed(struct sheet *s, const struct history_incident *i)
+{
+	sheet_fields(s, { "id", v_text(i->id) }, { "state", v_known(i->state) }, { "began", v_date(i->began) },
+		     { "ended", v_date(i->ended) }, { "node", v_known(i->host) }, { "gpu", v_known(i->gpu) },
+		     { "serial", v_known(i->serial) }, { "unique_id", v_known(i->unique_id) }, { "part", v_known(i->part) },
+		     { "gpu_name", v_known(i->gpu_name) }, { "class", v_known(i->class) }, { "title", v_known(i->title) },
+		     { "fault", v_known(i->fault) }, { "action", v_known(i->action) }, { "fit", v_known(i->fit) },
+		     { "program", v_known(i->program) }, { "job", v_known(i->job) }, { "fingerprint", v_known(i->fingerprint) },
+		     { "bundle", v_known(i->bundle) }, { "place", v_known(i->place) }, { "revision", v_int(i->revision) });
+}
+
+/** As many words as fit into what is left of a line, with a mark where that is not all. */
+static void history_add_fitting(struct text *to, struct str s, size_t columns)
+{
+	struct str shown = s;
+	const bool all = print_columns(s) <= columns;
+	while (!all && shown.n && (print_columns(shown) + 4 > columns || shown.p[shown.n] != ' '))
+		shown.n--;
+	text_add(to, shown);
+	text_add(to, all ? S("") : S(" ..."));
+}
+
+static void say_head(const struct history_told *t, FILE *out)
+{
+	_cleanup_text_ struct text line = { 0 };
+	const struct history_totals *n = &t->summary.totals;
+	plural(&line, n->incidents, "incident");
+	if (n->hosts > 1)
+		text_printf(&line, " on %lld nodes", (long long)n->hosts);
+	if (t->filter.since) {
+		text_add(&line, S(" in the last "));
+		span_of(&line, t->now - t->filter.since);
+	}
+	if (n->hours > 0) {
+		text_printf(&line, "; %.0f GPU-hours of work", n->hours);
+		if (n->incidents)
+			text_printf(&line, ", one incident in %.0f h", n->hours / (double)n->incidents);
+	}
+	text_printf(&line, ". This week %lld, last week %lld.", (long long)n->this_week, (long long)n->last_week);
+	if (n->open)
+		text_printf(&line, " %lld %s open.", (long long)n->open, n->open == 1 ? "is" : "are");
+	print_wrapped(out, text_str(&line), 0, 0, history_width(t));
+}
+
+static void say_faults(const struct history_told *t, FILE *out)
+{
+	const bool nodes = t->summary.totals.hosts > 1;
+	fprintf(out, "\n week  last    all%s  newest  fault\n", nodes ? "  nodes" : "");
+	for (size_t n = 0; n < t->summary.faults.len; n++) {
+		const struct history_fault *f = &t->summary.faults.data[n];
+		_cleanup_text_ struct text line = { 0 }, what = { 0 };
+		text_printf(&line, "%5lld %5lld %6lld", (long long)f->this_week, (long long)f->last_week, (long long)f->count);
+		if (nodes)
+			text_printf(&line, " %6lld", (long long)f->hosts);
+		text_add(&line, S("  "));
+		short_day(&line, f->last, t->now);
+		text_printf(&line, "%s ", f->open ? " *" : "  ");
+		text_add_safe(&what, f->title.n ? f->title : f->class.n ? f->class : S("not explained"));
+		history_add_fitting(&line, text_str(&what), history_width(t) - print_columns(text_str(&line)));
+		fprintf(out, STR_FMT "\n", STR_ARG(text_str(&line)));
+	}
+}
+
+static void say_list(const struct history_told *t, FILE *out)
+{
+	fputc('\n', out);
+	for (size_t n = 0; n < t->incidents.len; n++) {
+		const struct history_incident *i = &t->incidents.data[n];
+		char room[DATE_ROOM];
+		_cleanup_text_ struct text line = { 0 }, rest = { 0 };
+		text_printf(&line, STR_FMT "  " STR_FMT " %s ", STR_ARG(str_cut(date_text(i->began, room), 16)), STR_ARG(i->id),
+			    str_is(i->state, "closed") ? " " : "*");
+		if (t->summary.totals.hosts > 1)
+			text_printf(&rest, STR_FMT " ", STR_ARG(i->host));
+		text_add(&rest, i->title.n ? i->title : i->class);
+		_cleanup_text_ struct text safe = { 0 };
+		text_add_safe(&safe, text_str(&rest));
+		history_add_fitting(&line, text_str(&safe), history_width(t) - print_columns(text_str(&line)));
+		fprintf(out, STR_FMT "\n", STR_ARG(text_str(&line)));
+	}
+	if (t->more)
+		fprintf(out, "and more (--skip %llu)\n", t->options->skip + (unsigned long long)t->incidents.len);
+}
+
+static void say_history(const struct history_told *t, FILE *out)
+{
+	if (!t->summary.totals.incidents && !t->options->filtered) {
+		print_wrapped(
+			out, S("No incident is in the history. unhang watch, unhang run and unhang explain --store add to it."),
+			0, 0, history_width(t));
+		return;
+	}
+	say_head(t, out);
+	if (t->options->list)
+		say_list(t, out);
+	else if (t->summary.faults.len)
+		say_faults(t, out);
+	bool open = false;
+	for (size_t n = 0; n < t->summary.faults.len; n++)
+		open |= t->summary.faults.data[n].open > 0;
+	fprintf(out, "%s\nMore    unhang history --list: each incident; --remedies: did a change help\n",
+		open ? "* open\n" : "");
+}
+
+void report_history(const struct history_told *t, FILE *out)
+{
+	struct sheet s = sheet_on(true, out);
+	if (!t->options->json) {
+		say_history(t, out);
+		return;
+	}
+	history_begin(&s, t);
+	sheet_each (n, &s, "faults", t->summary.faults.len)
+		put_fault(&s, &t->summary.faults.data[n]);
+	sheet_each (n, &s, "incidents", t->incidents.len)
+		put_listed(&s, &t->incidents.data[n]);
+	sheet_put(&s, "next", v_if(t->more, v_number(t->options->skip + t->incidents.len)));
+	sheet_close(&s, '}');
+}
+
+void report_history_incident(const struct history_incident *i, const struct history_event_list *events, struct str diagnosis,
+			     FILE *out)
+{
+	struct sheet s = sheet_on(true, out);
+	sheet_begin(&s, "unhang/incident/1", NULL);
+	sheet_open(&s, "incident", '{');
+	put_listed(&s, i);
+	sheet_close(&s, '}');
+	sheet_each (n, &s, "events", events->len) {
+		const struct history_event *e = &events->data[n];
+		sheet_fields(&s, { "time", v_decimal(e->time, 6) }, { "event", v_known(e->event) },
+			     { "role", v_known(e->role) }, { "text", v_known(e->text) });
+	}
+	jw_key(&s.json, "diagnosis");
+	if (diagnosis.n) // our own document, as it was stored
+		jw_document(&s.json, diagnosis);
+	else
+		jw_null(&s.json);
+	sheet_close(&s, '}');
+}
+
+// --- a table for others ---
+
+static void csv_text(FILE *out, struct str s, bool first)
+{
+	_cleanup_text_ struct text safe = { 0 };
+	text_add_safe(&safe, s);
+	const struct str t = text_str(&safe);
+	// A table program takes what begins with one of these for a formula.
+	const bool formula = t.n && char_among(t.p[0], "=+-@");
+	fputs(first ? "\"" : ",\"", out);
+	if (formula)
+		fputc('\'', out);
+	for (size_t n = 0; n < t.n; n++) {
+		if (t.p[n] == '"')
+			fputc('"', out);
+		fputc(t.p[n], out);
+	}
+	fputc('"', out);
+}
+
+void report_history_csv(const struct history_told *t, FILE *out)
+{
+	fputs("id,state,began,ended,node,gpu,serial,part,class,fault,action,fit,program,job,fingerprint,title\r\n", out);
+	for (size_t n = 0; n < t->incidents.len; n++) {
+		const struct history_incident *i = &t->incidents.data[n];
+		char began[DATE_ROOM], ended[DATE_ROOM];
+		const struct str values[] = { i->id,
+					      i->state,
+					      date_text(i->began, began),
+					      date_text(i->ended, ended),
+					      i->host,
+					      i->gpu,
+					      i->serial,
+					      i->part,
+					      i->class,
+					      i->fault,
+					      i->action,
+					      i->fit,
+					      i->program,
+					      i->job,
+					      i->fingerprint,
+					      i->title };
+		for (size_t k = 0; k < ARRAY_SIZE(values); k++)
+			csv_text(out, values[k], !k);
+		fputs("\r\n", out);
+	}
+}

@@ -1,0 +1,160 @@
+// unhang collect: spools of many machines into one store. unhang store: looks after it.
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/print.h"
+#include "base/save.h"
+#include "session/history/history.h"
+#include "store/history/index.h"
+
+enum { AGAIN_FIRST_S = 1, AGAIN_MOST_S = 60, FOLLOW_S = 5 };
+
+/** Both end it; they are blocked, and asked for. */
+static sigset_t collect_signals(void)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	return set;
+}
+
+/** Whether it is to go on, after so many seconds. @ctx: a bool that says so. */
+static bool collect_pause(bool *goes_on, unsigned seconds)
+{
+	const sigset_t set = collect_signals();
+	if (*goes_on && sigtimedwait(&set, NULL, &(struct timespec){ .tv_sec = seconds }) > 0)
+		*goes_on = false;
+	return *goes_on;
+}
+
+static bool collect_goes_on(void *ctx) { return collect_pause(ctx, 0); }
+
+/** Once through all spools. The store is opened for it, so that one that was lost is found again. */
+static struct uh_error *collect_once(const struct uh_collect_options *o, bool *goes_on, struct index_counts *counts,
+				     bool *ret_lost)
+{
+	_cleanup_arena_ struct arena a = { 0 };
+	struct stat st;
+	struct db *db = NULL;
+	const bool directory = !db_is_server(o->store) && !stat(o->store, &st) && S_ISDIR(st.st_mode);
+	struct uh_error *err = index_open(directory ? arena_printf(&a, "%s/" INDEX_FILE, o->store).p : o->store, DB_MAKE, &db);
+	*ret_lost = err && db_is_server(o->store);
+	for (size_t n = 0; !err && n < o->nspools && *goes_on; n++) {
+		if (stat(o->spools[n], &st))
+			err = uh_error_os(errno, "%s", o->spools[n]);
+		else
+			err = index_collect(db, o->spools[n], collect_goes_on, goes_on, counts);
+	}
+	if (db)
+		*ret_lost |= db_lost(db);
+	db_close(db);
+	return err;
+}
+
+static void collect_report(const struct index_counts *c, FILE *out)
+{
+	fprintf(out, "%llu files: %llu new, %llu changed, %llu known, %llu not understood\n", (unsigned long long)c->files,
+		(unsigned long long)c->lines[TAKEN_NEW], (unsigned long long)c->lines[TAKEN_CHANGED],
+		(unsigned long long)c->lines[TAKEN_KNOWN], (unsigned long long)c->lines[TAKEN_REFUSED]);
+	fflush(out);
+}
+
+struct uh_error *uh_collect(const struct uh_collect_options *o, FILE *out, uh_problem_fn *problem, void *ctx)
+{
+	const sigset_t signals = collect_signals();
+	bool goes_on = true;
+	unsigned again = AGAIN_FIRST_S;
+	struct uh_error *err = NULL;
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	while (goes_on) {
+		struct index_counts counts = { 0 };
+		bool lost = false;
+		err = collect_once(o, &goes_on, &counts, &lost);
+		if (!err && (!o->follow || counts.lines[TAKEN_NEW] + counts.lines[TAKEN_CHANGED]))
+			collect_report(&counts, out);
+		if (!err && !o->follow)
+			break;
+		// A server that is restarted comes back; other errors are for who called it.
+		if (err && !lost)
+			break;
+		if (err) {
+			problem(ctx, uh_error_message(err));
+			uh_error_free(err);
+			err = NULL;
+		}
+		again = lost ? again : AGAIN_FIRST_S;
+		collect_pause(&goes_on, lost ? again : FOLLOW_S);
+		again = lost && 2 * again <= AGAIN_MOST_S ? 2 * again : again;
+	}
+	return err;
+}
+
+// --- unhang store ---
+
+/** The index of a directory, or the file or server that was named. */
+static const char *store_index_of(const char *store, struct arena *a)
+{
+	struct stat st;
+	return !db_is_server(store) && !stat(store, &st) && S_ISDIR(st.st_mode) ? arena_printf(a, "%s/" INDEX_FILE, store).p :
+										  store;
+}
+
+struct uh_error *uh_store_migrate(const char *store, FILE *out)
+{
+	_cleanup_arena_ struct arena a = { 0 };
+	_cleanup_db_ struct db *db = NULL;
+	int64_t from, to;
+	struct uh_error *err = db_open(store_index_of(store, &a), DB_MAKE, &db);
+	if (!err)
+		err = index_migrate(db, &from, &to);
+	if (!err && from == to)
+		fprintf(out, "The store has form %lld already.\n", (long long)to);
+	else if (!err)
+		fprintf(out, "The store has form %lld now; it had %lld.\n", (long long)to, (long long)from);
+	return err;
+}
+
+struct uh_error *uh_store_check(const char *store, FILE *out, bool *ret_good)
+{
+	_cleanup_arena_ struct arena a = { 0 };
+	_cleanup_text_ struct text problems = { 0 };
+	_cleanup_db_ struct db *db = NULL;
+	struct uh_error *err = index_open(store_index_of(store, &a), DB_READ, &db);
+	if (!err)
+		err = index_check(db, &problems);
+	*ret_good = !err && !problems.n;
+	if (*ret_good)
+		fputs("The store is sound.\n", out);
+	else if (!err)
+		print_str(out, text_str(&problems));
+	return err;
+}
+
+struct uh_error *uh_store_rebuild(const char *store, FILE *out)
+{
+	static const char *const files[] = { "", "-wal", "-shm" };
+	_cleanup_arena_ struct arena a = { 0 };
+	_cleanup_db_ struct db *db = NULL;
+	struct index_counts counts = { 0 };
+	struct stat st;
+	if (db_is_server(store) || stat(store, &st) || !S_ISDIR(st.st_mode))
+		return uh_error_new(
+			"only the index of a directory can be made anew; collect fills one on a server from the spools");
+	struct uh_error *err = NULL;
+	for (size_t n = 0; n < ARRAY_SIZE(files) && !err; n++)
+		err = save_remove(AT_FDCWD, arena_printf(&a, "%s%s", store_index_of(store, &a), files[n]).p);
+	if (!err)
+		err = index_open(store_index_of(store, &a), DB_MAKE, &db);
+	if (!err)
+		err = index_sync(db, store, &counts);
+	if (!err)
+		collect_report(&counts, out);
+	return err;
+}

@@ -1,0 +1,143 @@
+// unhang history --html DIR: every page as a file.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/save.h"
+#include "session/history/pages.h"
+
+/** A page while it is written. */
+struct page_file {
+	FILE *out;
+	char *bytes;
+	size_t n;
+};
+
+static struct uh_error *page_save(struct page_file *f, const char *directory, const char *kind, struct str name, bool found)
+{
+	_cleanup_text_ struct text path = { 0 };
+	_cleanup_arena_ struct arena a = { 0 };
+	fclose(f->out);
+	text_printf(&path, "%s/", directory);
+	site_file(&path, kind, name);
+	const char *z = arena_z(&a, text_str(&path));
+	struct uh_error *err = NULL;
+	if (found && !make_above(AT_FDCWD, z, 0755))
+		err = uh_error_os(errno, "%s", z);
+	else if (found)
+		err = save_soon(AT_FDCWD, z, (struct str){ f->bytes, f->n }, 0644);
+	_cleanup_free_ char *gone = f->bytes;
+	return err;
+}
+
+static struct page_file *page_open(struct page_file *f)
+{
+	*f = (struct page_file){ 0 };
+	f->out = open_memstream(&f->bytes, &f->n);
+	return f;
+}
+
+typedef struct uh_error *page_of_fn(struct site_pages *p, struct str name, FILE *out, bool *ret_found);
+
+/** One page of each name, in a directory below. */
+static struct uh_error *write_each(struct site_pages *p, const char *directory, const char *kind, const struct str *names,
+				   size_t n, page_of_fn *page)
+{
+	struct uh_error *err = NULL;
+	p->site.depth = 1;
+	for (size_t i = 0; i < n && !err; i++) {
+		struct page_file f;
+		bool found = false;
+		err = page(p, names[i], page_open(&f)->out, &found);
+		struct uh_error *unsaved = page_save(&f, directory, kind, names[i], !err && found);
+		if (err)
+			uh_error_free(unsaved);
+		else
+			err = unsaved;
+	}
+	p->site.depth = 0;
+	return err;
+}
+
+struct name_list {
+	struct arena *arena;
+	VEC(struct str) list;
+};
+
+static void pages_take_name(void *ctx, const struct db_value *row, size_t n)
+{
+	struct name_list *l = ctx;
+	if (n && row[0].type == DB_TEXT)
+		vec_push(&l->list, arena_str(l->arena, row[0].text));
+}
+
+static struct uh_error *write_names(struct site_pages *p, const char *directory, const char *kind, const char *sql,
+				    page_of_fn *page)
+{
+	_cleanup_arena_ struct arena a = { 0 };
+	struct name_list names = { .arena = &a };
+	struct uh_error *err = db_run(p->history.db, sql, NULL, 0, pages_take_name, &names);
+	if (!err)
+		err = write_each(p, directory, kind, names.list.data, names.list.len, page);
+	vec_free(&names.list);
+	return err;
+}
+
+/** incidents.html, incidents-2.html, ... until one is not full. */
+static struct uh_error *write_lists(struct site_pages *p, const char *directory, bool runs)
+{
+	enum { LISTS_MOST = 1000 };
+	const struct history_filter all = { 0 };
+	int64_t total = 0;
+	struct uh_error *err = history_count(&p->history, &all, &total);
+	for (int64_t n = 0; n < LISTS_MOST && !err && (!n || (!runs && n * PAGES_LIST < total)); n++) {
+		struct page_file f;
+		_cleanup_text_ struct text kind = { 0 };
+		text_printf(&kind, runs ? "runs" : "incidents");
+		if (n)
+			text_printf(&kind, "-%lld", (long long)n + 1);
+		text_add(&kind, (struct str){ "", 1 });
+		page_open(&f);
+		err = runs ? pages_runs(p, 0, f.out) : pages_incidents(p, &all, (struct str){ 0 }, n * PAGES_LIST, f.out);
+		struct uh_error *unsaved = page_save(&f, directory, kind.p, (struct str){ 0 }, !err);
+		if (err)
+			uh_error_free(unsaved);
+		else
+			err = unsaved;
+	}
+	return err;
+}
+
+static struct uh_error *write_plain(struct site_pages *p, const char *directory, const char *kind,
+				    struct uh_error *(*page)(struct site_pages *p, FILE *out))
+{
+	struct page_file f;
+	struct uh_error *err = page(p, page_open(&f)->out), *unsaved = page_save(&f, directory, kind, (struct str){ 0 }, !err);
+	if (!err)
+		return unsaved;
+	uh_error_free(unsaved);
+	return err;
+}
+
+struct uh_error *pages_write_all(struct site_pages *p, const char *directory)
+{
+	p->site.files = true;
+	struct uh_error *err = write_plain(p, directory, "", pages_overview);
+	if (!err)
+		err = write_plain(p, directory, "machines", pages_machines);
+	if (!err)
+		err = write_lists(p, directory, false);
+	if (!err)
+		err = write_lists(p, directory, true);
+	if (!err)
+		err = write_names(p, directory, "incident", "SELECT id FROM incidents ORDER BY began DESC LIMIT 20000",
+				  pages_incident);
+	if (!err)
+		err = write_names(p, directory, "run", "SELECT id FROM runs ORDER BY began DESC LIMIT 20000", pages_run);
+	if (!err)
+		err = write_names(p, directory, "machine",
+				  "SELECT DISTINCT host FROM incidents WHERE host IS NOT NULL LIMIT 20000", pages_machine);
+	return err;
+}

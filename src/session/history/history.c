@@ -1,0 +1,160 @@
+// unhang history: opens the store, brings its index up to date, and asks it.
+#include "session/history/history.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/save.h"
+#include "diagnose/told/told.h"
+#include "report/history/history.h"
+#include "session/look.h"
+#include "session/history/pages.h"
+#include "session/place.h"
+#include "session/session.h"
+#include "store/history/index.h"
+#include "watch/watch.h"
+
+enum { DAY = 86400, WEEKS = 8 };
+
+// --- the store ---
+
+static bool is_directory(const char *path)
+{
+	struct stat st;
+	return !stat(path, &st) && S_ISDIR(st.st_mode);
+}
+
+/** One that may not write the index of a directory makes one in memory of what it may read. */
+static struct uh_error *open_directory(const char *directory, struct db **ret)
+{
+	_cleanup_arena_ struct arena a = { 0 };
+	const char *file = arena_printf(&a, "%s/" INDEX_FILE, directory).p;
+	struct index_counts counts = { 0 };
+	const bool may_write = !access(directory, W_OK);
+	struct uh_error *err = index_open(may_write ? file : NULL, DB_MAKE, ret);
+	if (err && err->errnum == ELIBACC)
+		return err;
+	if (!err)
+		err = index_sync(*ret, directory, &counts);
+	if (!err)
+		return NULL;
+	// An index that is damaged is made anew: all that it has is elsewhere.
+	const bool damaged = may_write && err->errnum == EUCLEAN;
+	if (*ret)
+		db_close(*ret);
+	*ret = NULL;
+	if (!damaged)
+		return err;
+	uh_error_free(err);
+	uh_error_free(save_remove(AT_FDCWD, file));
+	uh_error_free(save_remove(AT_FDCWD, arena_printf(&a, "%s-wal", file).p));
+	uh_error_free(save_remove(AT_FDCWD, arena_printf(&a, "%s-shm", file).p));
+	err = index_open(file, DB_MAKE, ret);
+	return err ? err : index_sync(*ret, directory, &counts);
+}
+
+/** This machine's; of one who is not root with his own, where unhang run and unhang core store for him. */
+static struct uh_error *open_machine(struct db **ret)
+{
+	_cleanup_arena_ struct arena a = { 0 };
+	struct index_counts counts = { 0 };
+	const char *own = state_of_user(&a);
+	if (!geteuid() || !own)
+		return open_directory(STATE_DIR, ret);
+	struct uh_error *err = index_open(NULL, DB_MAKE, ret);
+	const char *const places[] = { STATE_DIR, own };
+	for (size_t n = 0; n < ARRAY_SIZE(places) && !err; n++)
+		if (is_directory(places[n]) && !access(places[n], R_OK | X_OK))
+			err = index_sync(*ret, places[n], &counts);
+	return err;
+}
+
+const char *history_state_directory(void) { return geteuid() ? NULL : STATE_DIR; }
+
+struct uh_error *history_store_open(const char *store, struct db **ret)
+{
+	*ret = NULL;
+	struct uh_error *err = !store              ? open_machine(ret) :
+			       is_directory(store) ? open_directory(store, ret) :
+						     index_open(store, DB_READ, ret);
+	if (err && *ret) {
+		db_close(*ret);
+		*ret = NULL;
+	}
+	return err;
+}
+
+// --- what is asked ---
+
+static struct str asked_text(const char *z) { return z ? str_z(z) : (struct str){ 0 }; }
+
+struct uh_error *history_filter_of(const struct uh_history_options *o, const struct know *k, int64_t now,
+				   struct history_filter *ret)
+{
+	double since = 0, until = 0;
+	struct uh_error *err = o->since ? since_parse(k, str_z(o->since), (time_t)now, &since) : NULL;
+	if (!err && o->until)
+		err = since_parse(k, str_z(o->until), (time_t)now, &until);
+	*ret = (struct history_filter){ .since = o->since    ? (int64_t)since :
+						 o->remedies ? 0 :
+							       now - WEEKS * 7 * DAY,
+					.until = (int64_t)until,
+					.class = asked_text(o->cause),
+					.host = asked_text(o->node),
+					.gpu = asked_text(o->gpu),
+					.serial = asked_text(o->serial),
+					.part = asked_text(o->part),
+					.program = asked_text(o->program),
+					.job = asked_text(o->job),
+					.fingerprint = asked_text(o->fingerprint),
+					.open = o->open };
+	return err;
+}
+
+static struct uh_error *ask(struct history *h, struct history_told *t)
+{
+	enum { FAULTS_SHOWN = 18, LIST_SHOWN = 20, MANY = 100000 };
+	const struct uh_history_options *o = t->options;
+	const int64_t most = o->all ? MANY : o->most ? o->most : o->csv ? MANY : o->json ? 100 : LIST_SHOWN;
+	const size_t faults = o->list || o->csv || o->remedies ? 0 : o->all || o->json ? MANY : FAULTS_SHOWN;
+	struct uh_error *err = history_summary(h, &t->filter, faults, &t->summary);
+	if (!err && o->remedies)
+		return history_helped(h, &t->filter, o->all || o->json ? MANY : o->most ? o->most : 50, &t->helped);
+	if (!err && (o->list || o->json || o->csv))
+		err = history_incidents(h, &t->filter, (int64_t)o->skip, most + 1, &t->incidents);
+	t->more = (int64_t)t->incidents.len > most;
+	t->incidents.len -= t->more;
+	return err;
+}
+
+struct uh_error *uh_history(const struct uh_history_options *o, FILE *out, uh_problem_fn *problem, void *ctx)
+{
+	struct teller teller = { problem, ctx };
+	_cleanup_know_ struct know *know = look_knowledge(teller);
+	_cleanup_db_ struct db *db = NULL;
+	struct history_told t = { .options = o, .now = time(NULL) };
+	struct uh_error *err = history_filter_of(o, know, t.now, &t.filter);
+	if (!err)
+		err = history_store_open(o->store, &db);
+	struct history h = { .db = db, .now = t.now };
+	if (!err)
+		err = ask(&h, &t);
+	if (!err && o->html) {
+		struct site_pages pages = { .history = h, .site = { .now = t.now } };
+		err = pages_write_all(&pages, o->html);
+		h.arena = pages.history.arena;
+		if (!err)
+			fprintf(out, "The pages are in %s: open %s/index.html\n", o->html, o->html);
+	} else if (!err)
+		(o->remedies ? report_helped : o->csv ? report_history_csv : report_history)(&t, out);
+	history_summary_free(&t.summary);
+	vec_free(&t.incidents);
+	vec_free(&t.helped);
+	arena_free(&h.arena);
+	return err;
+}

@@ -1,0 +1,21 @@
+// The store of the history, for the commands that ask it or write to it.
+#pragma once
+
+#include "knowledge/know.h"
+#include "session/session.h"
+#include "store/history/query.h"
+#include "unhang/unhang.h"
+
+/** @store: a directory, whose index is brought up to date; a file; a server; NULL: this machine's. */
+struct uh_error *history_store_open(const char *store, struct db **ret);
+/** The directory whose history this is where none is named; NULL: there are several. */
+const char *history_state_directory(void);
+/** Where a state directory has its lines. */
+const char *history_lines_of(struct arena *a, const char *state);
+/** A line for each incident of a session that has ended. @place: of its evidence; may be empty. @otherwise: when it was, where the evidence has
+ * no date. */
+void session_history_lines(struct uh_session *s, struct str place, int64_t otherwise, struct text *to);
+/** A run that has ended is in the history, also when its directory is removed. */
+void history_keep_run(const char *state, struct str id, struct str report);
+struct uh_error *history_filter_of(const struct uh_history_options *o, const struct know *k, int64_t now,
+				   struct history_filter *ret);

@@ -1,0 +1,339 @@
+// Lines of the history into its tables. A line is hostile: it may come from any host of a cluster. What is not of the type that it should be is not
+// known.
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/json.h"
+#include "evidence/documents/document.h"
+#include "store/history/index.h"
+#include "store/history/line.h"
+#include "store/store.h"
+
+enum { TEXT_MOST = 4096, EVENTS_MOST = 64, TRIES_MOST = 1000, ITEMS_MOST = 4096, SAMPLES_MOST = 4096 };
+
+static struct str text_of(const json_t *object, const char *key) { return str_cut(document_text(object, key), TEXT_MOST); }
+
+static int64_t int_of(const json_t *object, const char *key)
+{
+	const json_t *v = json_object_get(object, key);
+	return json_is_integer(v) ? json_integer_value(v) : 0;
+}
+
+static struct db_value value_of(const json_t *v)
+{
+	return json_is_integer(v) ? db_int(json_integer_value(v)) :
+	       json_is_real(v)    ? db_real(json_real_value(v)) :
+				    (struct db_value){ 0 };
+}
+
+static struct db_value text_value(const json_t *object, const char *key) { return db_text(text_of(object, key)); }
+static struct db_value number_value(const json_t *object, const char *key) { return value_of(json_object_get(object, key)); }
+
+/** A date of JSON, 2026-08-27T03:28:27Z, in seconds since 1970; 0: it is none. */
+static int64_t json_date(const json_t *object, const char *key)
+{
+	int year, month, day, hour, minute, second;
+	const json_t *v = json_object_get(object, key);
+	if (!json_is_string(v) ||
+	    sscanf(json_string_value(v), "%4d-%2d-%2dT%2d:%2d:%2d", &year, &month, &day, &hour, &minute, &second) != 6)
+		return 0;
+	// Days since 1970, with March as the first month of a year.
+	const int64_t y = month < 3 ? year - 1 : year, m = (month + 9) % 12;
+	const int64_t days = 365 * y + y / 4 - y / 100 + y / 400 + (m * 306 + 5) / 10 + day - 1 - 719468;
+	return ((days * 24 + hour) * 60 + minute) * 60 + second;
+}
+
+static void take_revision(void *ctx, const struct db_value *row, size_t n)
+{
+	if (n && row[0].type == DB_INT)
+		*(int64_t *)ctx = row[0].number;
+}
+
+/** What came of it by its revision and the one that is there. */
+static struct uh_error *known_revision(struct db *d, const char *sql, struct str id, int64_t revision, enum index_taken *ret)
+{
+	int64_t there = INT64_MIN;
+	struct uh_error *err = db_run(d, sql, DB_VALUES(db_text(id)), take_revision, &there);
+	*ret = there == INT64_MIN ? TAKEN_NEW : revision > there ? TAKEN_CHANGED : TAKEN_KNOWN;
+	return err;
+}
+
+/** A line while it is taken. */
+struct line_taken {
+	struct db *db;
+	const json_t *line;
+	struct str id, host;
+	int64_t revision;
+	enum index_taken *ret;
+};
+
+// --- incidents ---
+
+/** What a diagnosis says of the incident. */
+static const json_t *incident_in(const json_t *diagnosis, struct str id)
+{
+	const json_t *all = json_object_get(diagnosis, "incidents"), *one;
+	size_t n;
+	json_array_foreach(all, n, one) if (str_eq(text_of(one, "id"), id)) return one;
+	return json_array_get(all, 0);
+}
+
+static struct uh_error *index_put_events(struct db *d, struct str id, const json_t *incident)
+{
+	const json_t *e;
+	size_t n;
+	struct uh_error *err = db_do(d, "DELETE FROM events WHERE incident = $1", db_text(id));
+	json_array_foreach(json_object_get(incident, "timeline"), n, e)
+	{
+		if (err || n == EVENTS_MOST)
+			break;
+		err = db_do(d, "INSERT INTO events (incident, n, time, event, role, text) VALUES ($1, $2, $3, $4, $5, $6)",
+			    db_text(id), db_int((int64_t)n + 1), number_value(e, "time"), text_value(e, "event"),
+			    text_value(e, "role"), text_value(e, "text"));
+	}
+	return err;
+}
+
+static struct uh_error *put_diagnosis(struct db *d, struct str id, const json_t *diagnosis)
+{
+	_cleanup_free_ char *text = json_is_object(diagnosis) ? json_dumps(diagnosis, JSON_COMPACT) : NULL;
+	if (!text)
+		return NULL;
+	return db_do(d,
+		     "INSERT INTO diagnoses (incident, json) VALUES ($1, $2) ON CONFLICT (incident) DO UPDATE SET json = "
+		     "excluded.json",
+		     db_text(id), db_text(str_z(text)));
+}
+
+/** The first program that is not only named beside others. */
+static struct str line_program(const json_t *incident, struct str job)
+{
+	const json_t *p;
+	size_t n;
+	json_array_foreach(json_object_get(incident, "processes"), n,
+			   p) if (!str_is(text_of(p, "role"), "bystander")) return text_of(p, "name");
+	return str_split(&job, ',');
+}
+
+static struct uh_error *take_incident(const struct line_taken *t)
+{
+	static const char sql[] = "INSERT INTO incidents (id, revision, host, boot_id, gpu, unique_id, serial, part, gpu_name, "
+				  "class, title, fault, action, fit, "
+				  "state, fingerprint, origin, program, job, pid, began, changed, ended, closed_by, bundle, "
+				  "place, confidence, events) VALUES "
+				  "($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, "
+				  "$21, $22, $23, $24, $25, $26, $27, "
+				  "$28) ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, host = excluded.host, "
+				  "boot_id = excluded.boot_id, gpu = "
+				  "excluded.gpu, unique_id = excluded.unique_id, serial = excluded.serial, part = "
+				  "coalesce(excluded.part, incidents.part), gpu_name "
+				  "= coalesce(excluded.gpu_name, incidents.gpu_name), class = excluded.class, title = "
+				  "excluded.title, fault = excluded.fault, action "
+				  "= excluded.action, fit = excluded.fit, state = excluded.state, fingerprint = "
+				  "excluded.fingerprint, origin = excluded.origin, "
+				  "program = excluded.program, job = excluded.job, pid = excluded.pid, began = excluded.began, "
+				  "changed = excluded.changed, ended = "
+				  "excluded.ended, closed_by = excluded.closed_by, bundle = excluded.bundle, place = "
+				  "excluded.place, confidence = "
+				  "coalesce(excluded.confidence, incidents.confidence), events = excluded.events";
+	const json_t *r = json_object_get(t->line, "record"), *diagnosis = json_object_get(t->line, "diagnosis");
+	const json_t *of = incident_in(diagnosis, t->id), *gpu = json_array_get(json_object_get(of, "gpus"), 0);
+	if (!store_is_id(t->id) || !json_is_object(r)) {
+		*t->ret = TAKEN_REFUSED;
+		return NULL;
+	}
+	struct uh_error *err =
+		known_revision(t->db, "SELECT revision FROM incidents WHERE id = $1", t->id, t->revision, t->ret);
+	if (err || *t->ret == TAKEN_KNOWN)
+		return err;
+	// What the record does not know yet, the diagnosis may.
+	const struct str print = text_of(r, "fingerprint").n ? text_of(r, "fingerprint") : text_of(of, "fingerprint");
+	const struct str serial = text_of(r, "serial").n ? text_of(r, "serial") : text_of(gpu, "serial");
+	err = db_do(t->db, sql, db_text(t->id), db_int(t->revision), db_text(t->host), text_value(r, "boot_id"),
+		    text_value(r, "gpu"), text_value(r, "unique_id"), db_text(serial), text_value(gpu, "gfx"),
+		    text_value(gpu, "name"), text_value(r, "class"), text_value(r, "title"), text_value(r, "fault"),
+		    text_value(r, "action"), text_value(r, "fit"), text_value(r, "state"), db_text(print),
+		    text_value(r, "origin"), db_text(line_program(of, text_of(r, "job"))), text_value(r, "job"),
+		    db_known(int_of(r, "pid")), db_int(int_of(r, "began")), db_known(int_of(r, "changed")),
+		    db_known(int_of(r, "ended")), text_value(r, "closed_by"), text_value(r, "bundle"),
+		    text_value(t->line, "place"), number_value(json_object_get(of, "cause"), "confidence"),
+		    db_known(int_of(r, "events")));
+	if (!err && of)
+		err = index_put_events(t->db, t->id, of);
+	return err ? err : put_diagnosis(t->db, t->id, diagnosis);
+}
+
+// --- runs ---
+
+static struct uh_error *index_put_try(const struct line_taken *t, const json_t *y)
+{
+	static const char sql[] = "INSERT INTO tries (run, number, level, began, ran_ms, ended, class, title, fault, action, "
+				  "gpu, kernel, failure_reason, detail_json) "
+				  "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (run, "
+				  "number) DO UPDATE SET level = "
+				  "excluded.level, began = excluded.began, ran_ms = excluded.ran_ms, ended = excluded.ended, "
+				  "class = excluded.class, title = "
+				  "excluded.title, fault = excluded.fault, action = excluded.action, gpu = excluded.gpu, "
+				  "kernel = excluded.kernel, failure_reason = "
+				  "excluded.failure_reason, detail_json = excluded.detail_json";
+	_cleanup_free_ char *detail = json_dumps(y, JSON_COMPACT);
+	return db_do(t->db, sql, db_text(t->id), db_int(int_of(y, "number")), number_value(y, "level"),
+		     db_known(json_date(y, "began")), number_value(y, "ran_ms"), text_value(y, "ended"), text_value(y, "class"),
+		     text_value(y, "title"), text_value(y, "fault"), text_value(y, "action"), text_value(y, "gpu"),
+		     text_value(y, "kernel"), text_value(y, "failure_reason"), db_text(str_z(detail)));
+}
+
+static struct uh_error *take_run(const struct line_taken *t)
+{
+	static const char sql[] = "INSERT INTO runs (id, revision, host, boot_id, command, launcher, job, rank, world, began, "
+				  "status, state, tries, place) VALUES ($1, "
+				  "$2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (id) DO UPDATE SET "
+				  "revision = excluded.revision, status = "
+				  "excluded.status, state = excluded.state, tries = excluded.tries, place = excluded.place";
+	const json_t *run = json_object_get(t->line, "run"), *tries = json_object_get(run, "tries"), *y;
+	size_t n;
+	if (!json_is_object(run) || !t->id.n) {
+		*t->ret = TAKEN_REFUSED;
+		return NULL;
+	}
+	struct uh_error *err = known_revision(t->db, "SELECT revision FROM runs WHERE id = $1", t->id, t->revision, t->ret);
+	if (err || *t->ret == TAKEN_KNOWN)
+		return err;
+	const struct str host = t->host.n ? t->host : text_of(run, "host");
+	err = db_do(t->db, sql, db_text(t->id), db_int(t->revision), db_text(host), text_value(run, "boot_id"),
+		    text_value(run, "command"), text_value(run, "launcher"), text_value(run, "job"), number_value(run, "rank"),
+		    number_value(run, "world"), db_int(json_date(run, "began")), number_value(run, "status"),
+		    text_value(run, "state"), db_int((int64_t)json_array_size(tries)), text_value(run, "directory"));
+	json_array_foreach(tries, n, y) if (!err && n < TRIES_MOST) err = index_put_try(t, y);
+	return err;
+}
+
+// --- the machine ---
+
+static void index_take_value(void *ctx, const struct db_value *row, size_t n)
+{
+	struct text *to = ctx;
+	if (n && row[0].type == DB_TEXT)
+		text_add(to, row[0].text);
+}
+
+/** A row for each value that is another than the newest one before it. One that comes late may make the next one needless: that stays, and says the
+ * same. */
+static struct uh_error *put_item(const struct line_taken *t, struct str gpu, struct str name, struct str value)
+{
+	_cleanup_text_ struct text before = { 0 };
+	struct uh_error *err =
+		db_run(t->db,
+		       "SELECT value FROM configurations WHERE host = $1 AND gpu = $2 AND name = $3 AND since <= $4 ORDER BY "
+		       "since DESC LIMIT 1",
+		       DB_VALUES(db_text(t->host), (struct db_value){ .type = DB_TEXT, .text = gpu.n ? gpu : S("") },
+				 db_text(name), db_int(t->revision)),
+		       index_take_value, &before);
+	if (err || str_eq(text_str(&before), value))
+		return err;
+	return db_do(t->db,
+		     "INSERT INTO configurations (host, gpu, name, since, value) VALUES ($1, $2, $3, $4, $5) ON CONFLICT "
+		     "(host, gpu, name, since) "
+		     "DO NOTHING",
+		     db_text(t->host), ((struct db_value){ .type = DB_TEXT, .text = gpu.n ? gpu : S("") }), db_text(name),
+		     db_int(t->revision), db_text(value));
+}
+
+static struct uh_error *take_configuration(const struct line_taken *t)
+{
+	const json_t *items = json_object_get(t->line, "items"), *i;
+	size_t n;
+	int64_t there = INT64_MIN;
+	if (!json_is_array(items) || !t->host.n || t->revision <= 0) {
+		*t->ret = TAKEN_REFUSED;
+		return NULL;
+	}
+	struct uh_error *err = db_run(t->db, "SELECT time FROM snapshots WHERE host = $1 AND time = $2",
+				      DB_VALUES(db_text(t->host), db_int(t->revision)), take_revision, &there);
+	*t->ret = there == INT64_MIN ? TAKEN_NEW : TAKEN_KNOWN;
+	if (err || *t->ret == TAKEN_KNOWN)
+		return err;
+	err = db_do(t->db, "INSERT INTO snapshots (host, time) VALUES ($1, $2)", db_text(t->host), db_int(t->revision));
+	json_array_foreach(items, n, i) if (!err && n < ITEMS_MOST && text_of(i, "name").n) err =
+		put_item(t, text_of(i, "gpu"), text_of(i, "name"), text_of(i, "value"));
+	return err;
+}
+
+static struct uh_error *take_exposure(const struct line_taken *t)
+{
+	const int64_t from = int_of(t->line, "from"), until = int_of(t->line, "until");
+	const struct db_value busy = number_value(t->line, "busy");
+	const double seconds = busy.type == DB_INT ? (double)busy.number : busy.real;
+	int64_t there = INT64_MIN;
+	if (!t->host.n || !t->id.n || from <= 0 || until <= from || !(seconds >= 0) || seconds > (double)(until - from) + 1) {
+		*t->ret = TAKEN_REFUSED;
+		return NULL;
+	}
+	struct uh_error *err = db_run(t->db, "SELECT since FROM exposure WHERE host = $1 AND gpu = $2 AND since = $3",
+				      DB_VALUES(db_text(t->host), db_text(t->id), db_int(from)), take_revision, &there);
+	*t->ret = there == INT64_MIN ? TAKEN_NEW : TAKEN_KNOWN;
+	if (err || *t->ret == TAKEN_KNOWN)
+		return err;
+	return db_do(t->db,
+		     "INSERT INTO exposure (host, gpu, since, until, serial, part, busy) VALUES ($1, $2, $3, $4, $5, $6, $7)",
+		     db_text(t->host), db_text(t->id), db_int(from), db_int(until), text_value(t->line, "serial"),
+		     text_value(t->line, "part"), db_real(seconds));
+}
+
+static struct uh_error *take_samples(const struct line_taken *t)
+{
+	const json_t *row;
+	size_t n;
+	struct uh_error *err = NULL;
+	*t->ret = t->host.n && t->id.n ? TAKEN_NEW : TAKEN_REFUSED;
+	json_array_foreach(json_object_get(t->line, "rows"), n, row)
+	{
+		if (err || *t->ret == TAKEN_REFUSED || n == SAMPLES_MOST)
+			break;
+		err = db_do(t->db,
+			    "INSERT INTO samples (host, gpu, time, busy, power, temperature, memory) VALUES ($1, $2, $3, $4, "
+			    "$5, $6, $7) ON "
+			    "CONFLICT (host, gpu, time) DO NOTHING",
+			    db_text(t->host), db_text(t->id), db_int(json_integer_value(json_array_get(row, 0))),
+			    value_of(json_array_get(row, 1)), value_of(json_array_get(row, 2)),
+			    value_of(json_array_get(row, 3)), value_of(json_array_get(row, 4)));
+	}
+	return err;
+}
+
+static struct uh_error *index_take_source(const struct line_taken *t)
+{
+	if (!t->id.n) {
+		*t->ret = TAKEN_REFUSED;
+		return NULL;
+	}
+	struct uh_error *err =
+		known_revision(t->db, "SELECT revision FROM sources WHERE hash = $1", t->id, t->revision, t->ret);
+	if (err || *t->ret != TAKEN_NEW) // the first who explained it has
+		return err;
+	return db_do(t->db,
+		     "INSERT INTO sources (hash, revision, path, bytes, incidents, verdict) VALUES ($1, $2, $3, $4, $5, $6)",
+		     db_text(t->id), db_int(t->revision), text_value(t->line, "path"), number_value(t->line, "bytes"),
+		     number_value(t->line, "incidents"), text_value(t->line, "verdict"));
+}
+
+struct uh_error *index_take(struct db *d, struct str line, enum index_taken *ret)
+{
+	static struct uh_error *(*const kinds[])(const struct line_taken *t) = {
+		[HISTORY_INCIDENT] = take_incident,
+		[HISTORY_RUN] = take_run,
+		[HISTORY_CONFIGURATION] = take_configuration,
+		[HISTORY_EXPOSURE] = take_exposure,
+		[HISTORY_SAMPLES] = take_samples,
+		[HISTORY_SOURCE] = index_take_source,
+	};
+	_cleanup_json_ json_t *root = line.n <= HISTORY_LINE_MOST ? json_loadb(line.p, line.n, 0, NULL) : NULL;
+	const struct line_taken t = { d, root, text_of(root, "id"), text_of(root, "host"), int_of(root, "revision"), ret };
+	const unsigned kind = str_in_list(history_kinds, text_of(root, "kind"));
+	*ret = TAKEN_REFUSED;
+	if (!str_is(text_of(root, "schema"), HISTORY_SCHEMA) || kind >= HISTORY_KINDS)
+		return NULL;
+	return kinds[kind](&t);
+}

@@ -1,0 +1,232 @@
+#!/usr/bin/env python3
+"""The history in large stores, as root: stores.py UNHANG [PART...]
+
+PostgreSQL 15 of Debian, started here: 100 spools with 100,000 incidents, while collector and server are killed; through a network that drops half of its
+packets; the overview over 200,000 incidents of 2,000 nodes in SQLite and PostgreSQL. `make stores` runs it. Parts: kills, network, overview, triage."""
+import glob
+import http.client
+import json
+import os
+import pathlib
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+import histories
+from tap import Tap, Unhang
+
+SERVER = sorted(glob.glob("/usr/lib/postgresql/*/bin"))[-1:]
+SPOOLS, EACH = 100, 1000
+
+
+class Postgres:
+    """A server of our own, of the user postgres."""
+
+    def __init__(self, folder, address=None):
+        self.folder, self.process = pathlib.Path(folder) / "data", None
+        pathlib.Path(folder).chmod(0o777)
+        self.run("initdb", "-D", self.folder, "-A", "trust", "--no-sync")
+        with open(self.folder / "postgresql.conf", "a") as out:
+            out.write(f"unix_socket_directories = '{folder}'\nlisten_addresses = '{address or ''}'\nport = 5599\n")
+        with open(self.folder / "pg_hba.conf", "a") as out:
+            out.write("host all all 10.99.0.0/16 trust\n")
+        self.url = f"postgresql://postgres@/unhang?host={folder}&port=5599"
+        self.start()
+        self.run("createdb", "-h", folder, "-p", "5599", "unhang")
+
+    def run(self, program, *arguments):
+        return subprocess.run(["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", f"{SERVER[0]}/{program}", *map(str, arguments)], check=True, capture_output=True, cwd="/")
+
+    def start(self):
+        self.run("pg_ctl", "-D", self.folder, "-w", "-t", "60", "-l", self.folder.parent / "log", "start")
+
+    def kill(self):
+        pid = int((self.folder / "postmaster.pid").read_text().split()[0])
+        for child in subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False).stdout.split():
+            try:
+                os.kill(int(child), signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        os.kill(pid, signal.SIGKILL)
+        while os.path.exists(f"/proc/{pid}"):
+            time.sleep(0.05)
+        (self.folder / "postmaster.pid").unlink(missing_ok=True)
+
+    def ask(self, sql):
+        return subprocess.run(["psql", "-h", self.folder.parent, "-p", "5599", "-U", "postgres", "-At", "-c", sql, "unhang"], check=True, capture_output=True, text=True).stdout.strip()
+
+    def end(self):
+        subprocess.run(["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", f"{SERVER[0]}/pg_ctl", "-D", str(self.folder), "-m", "immediate", "stop"], capture_output=True, check=False, cwd="/")
+
+
+def fill(folder, spools, each, days=90):
+    """Spools of machines; a tenth of the lines comes twice. Returns how many incidents there are."""
+    now = int(time.time())
+    for host in range(spools):
+        chance = random.Random(host)
+        lines = [histories.incident(f"node{host:04}", now - int(chance.random() * days * histories.DAY), n, chance, state="open" if n == 0 and host % 200 == 0 else "closed") for n in range(each)]
+        lines += chance.sample(lines, len(lines) // 10)
+        if host % 10 == 0:
+            lines += [histories.work(f"node{host:04}", "0000:03:00.0", now - d * histories.DAY, 5) for d in range(1, 60)]
+        histories.write(pathlib.Path(folder) / f"node{host:04}", lines, machine=host)
+    return spools * each
+
+
+def collected(unhang, url, spool, until, disturb=lambda: None):
+    """Collects until all is there. Who is killed is started again."""
+    job, began = None, time.time()
+    while time.time() - began < 1200:
+        if job is None or job.poll() is not None:
+            job = subprocess.Popen([unhang.binary, "collect", "--follow", "--store", url, spool], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=unhang.environment)
+        time.sleep(0.5)
+        disturb(job)
+        try:
+            if until():
+                break
+        except subprocess.CalledProcessError:
+            pass
+    job.terminate()
+    job.wait()
+    return time.time() - began
+
+
+def test_kills(t, unhang, folder):
+    database, spool, chance = Postgres(folder), pathlib.Path(folder) / "spool", random.Random(5)
+    wanted = fill(spool, SPOOLS, EACH)
+    kills = {"collector": 0, "server": 0}
+
+    def disturb(job):
+        if chance.random() < 0.25 and kills["collector"] < 40:
+            job.kill()
+            kills["collector"] += 1
+        if chance.random() < 0.12 and kills["server"] < 8:
+            database.kill()
+            kills["server"] += 1
+            database.start()
+    seconds = collected(unhang, database.url, spool, lambda: int(database.ask("SELECT count(*) FROM incidents")) >= wanted, disturb)
+    # Once more to the end, so that what came twice was read, too.
+    last = unhang.run("collect", "--store", database.url, spool, timeout=600)
+    t.same([int(database.ask("SELECT count(*) FROM incidents")), int(database.ask("SELECT count(DISTINCT id) FROM incidents"))], [wanted, wanted], "nothing is lost, and nothing is there twice")
+    t.same(int(database.ask("SELECT count(*) FROM events")), 2 * wanted, "each has its events")
+    t.ok(last.returncode == 0 and unhang.run("store", "check", "--store", database.url).returncode == 0, "the store is sound", last.stderr)
+    t.note(f"{wanted} incidents of {SPOOLS} spools into PostgreSQL in {seconds:.0f} s; collector killed {kills['collector']} times, server {kills['server']} times")
+    database.end()
+
+
+def test_network(t, unhang, folder):
+    """The collector in a network namespace whose link drops half of the packets."""
+    def ip(*words, check=True):
+        return subprocess.run(["ip", *words], check=check, capture_output=True)
+    ip("netns", "add", "unhang-stores", check=False)
+    try:
+        ip("link", "add", "uhs0", "type", "veth", "peer", "name", "uhs1", "netns", "unhang-stores")
+        ip("addr", "add", "10.99.0.1/24", "dev", "uhs0")
+        ip("link", "set", "uhs0", "up")
+        ip("netns", "exec", "unhang-stores", "ip", "addr", "add", "10.99.0.2/24", "dev", "uhs1")
+        ip("netns", "exec", "unhang-stores", "ip", "link", "set", "uhs1", "up")
+        ip("netns", "exec", "unhang-stores", "iptables", "-A", "INPUT", "-m", "statistic", "--mode", "random", "--probability", "0.5", "-j", "DROP")
+        database, spool = Postgres(folder, "10.99.0.1"), pathlib.Path(folder) / "spool"
+        wanted = fill(spool, 4, 40)
+        began, runs = time.time(), 0
+        job = None
+        while time.time() - began < 900 and int(database.ask("SELECT count(*) FROM information_schema.tables WHERE table_name = 'incidents'") and (database.ask("SELECT count(*) FROM incidents") if database.ask("SELECT count(*) FROM information_schema.tables WHERE table_name = 'incidents'") == "1" else 0)) < wanted:
+            if job is None or job.poll() is not None:
+                job = subprocess.Popen(["ip", "netns", "exec", "unhang-stores", unhang.binary, "collect", "--follow", "--store", "postgresql://postgres@10.99.0.1:5599/unhang", spool],
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=unhang.environment)
+                runs += 1
+            time.sleep(1)
+        job.terminate()
+        job.wait()
+        t.same([int(database.ask("SELECT count(*) FROM incidents")), int(database.ask("SELECT count(DISTINCT id) FROM incidents"))], [wanted, wanted], "with half of the packets lost, nothing is lost and nothing twice")
+        t.note(f"{wanted} incidents in {time.time() - began:.0f} s, the collector started {runs} times")
+        database.end()
+    finally:
+        ip("link", "del", "uhs0", check=False)
+        ip("netns", "del", "unhang-stores", check=False)
+
+
+def timed(unhang, store, name, t):
+    path = str(unhang.directory / "stores.sock")
+    job = subprocess.Popen([unhang.binary, "serve", "--store", store, "--listen", path], stdout=subprocess.PIPE, env=unhang.environment)
+    job.stdout.readline()
+    times = []
+    for n in range(8):
+        c = http.client.HTTPConnection("localhost")
+        c.sock = socket.socket(socket.AF_UNIX)
+        c.sock.connect(path)
+        began = time.time()
+        c.request("GET", "/")
+        body = c.getresponse().read()
+        times.append(time.time() - began)
+        c.close()
+    job.terminate()
+    job.wait()
+    job.stdout.close()
+    t.ok(b"Faults" in body, f"{name}: the overview is there", body[:200])
+    best = sorted(times)[len(times) // 2]
+    t.ok(best < 0.1, f"{name}: in {1000 * best:.0f} ms (wanted: under 100)", times)
+
+
+def test_overview(t, unhang, folder):
+    database, spool = Postgres(folder), pathlib.Path(folder) / "spool"
+    store = pathlib.Path(folder) / "store"
+    store.mkdir()
+    wanted = fill(spool, 2000, 100, days=365)
+    for where, name in ((store, "SQLite"), (database.url, "PostgreSQL")):
+        began = time.time()
+        run = unhang.run("collect", "--store", where, spool, timeout=1800)
+        t.ok(run.returncode == 0, f"{name}: {wanted} incidents of 2,000 nodes collected", run.stderr)
+        t.note(f"{name}: {wanted / (time.time() - began):.0f} incidents a second")
+    database.ask("ANALYZE")
+    timed(unhang, store / "history.sqlite", "SQLite", t)
+    timed(unhang, database.url, "PostgreSQL", t)
+    t.note(f"bytes of one incident: SQLite {(store / 'history.sqlite').stat().st_size // wanted}, PostgreSQL {int(database.ask('SELECT pg_database_size(current_database())')) // wanted}, "
+           f"lines {sum(p.stat().st_size for p in spool.rglob('*.jsonl')) // wanted}")
+    database.end()
+
+
+def test_triage(t, unhang, folder):
+    """20,000 logs: the rate of a core, killed and gone on with, and the same in four parts."""
+    tree, one, four = (pathlib.Path(folder) / name for name in ("tree", "one", "four"))
+    sample = (pathlib.Path(__file__).parent / ".." / "docs" / "sample-dmesg.txt").read_text()
+    for n in range(20000):
+        path = tree / f"{n % 100}" / f"{n}.log"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(sample.replace("4242", str(10000 + n)) if n % 4 else f"line {n}\n" * 100)
+
+    def triage(store, *more):
+        began = time.time()
+        run = unhang.run("triage", "--store", store, *more, tree, timeout=3600)
+        return run.stdout.decode(), time.time() - began
+    job = subprocess.Popen([unhang.binary, "triage", "--store", one, "-j", "1", tree], stdout=subprocess.DEVNULL, env=unhang.environment)
+    time.sleep(20)
+    job.kill()
+    job.wait()
+    done = sum(line.count('"kind":"source"') for path in (one / "history").iterdir() for line in path.open())
+    text, seconds = triage(one, "-j", "1")
+    explained = int(text.split(" explained")[0].split()[-1])
+    t.same(explained, 20000 - done, "what was stored before the kill is not explained again")
+    t.note(f"triage: {explained / seconds:.0f} logs a second on one core")
+    for part in range(1, 5):
+        triage(four, "-j", "1", "--part", f"{part}/4")
+    asked = [json.loads(unhang.run("history", "--store", store, "--json", "--since", "2000-01-01", "--all", timeout=600).stdout) for store in (one, four)]
+    same = [sorted((i["id"], i["class"], i["program"]) for i in found["incidents"]) for found in asked]
+    t.ok(same[0] == same[1] and len(same[0]) == 15000, "one part and four have the same result", [len(s) for s in same])
+
+
+PARTS = {"kills": test_kills, "network": test_network, "overview": test_overview, "triage": test_triage}
+
+
+def main():
+    unhang, t = Unhang(sys.argv[1]), Tap()
+    for name in sys.argv[2:] or PARTS:
+        with tempfile.TemporaryDirectory(prefix="unhang-stores-") as folder:
+            PARTS[name](t, unhang, folder)
+    t.end()
+
+
+main()
