@@ -6,7 +6,7 @@ FUZZ ?= build/fuzz
 FUZZ_RUNS ?= 10000000
 FUZZ_SECONDS ?= 600
 
-.PHONY: static static-test build demo check test endure launchers runtimes build-ordinary build-sanitized build-fuzzers bench fuzz kills mutants browsers docs web captures install clean
+.PHONY: static static-test build demo check test endure launchers stores runtimes build-ordinary build-sanitized build-fuzzers bench fuzz kills mutants browsers docs web captures install clean
 
 build:
 	@tools/install-packages build
@@ -58,6 +58,14 @@ launchers:
 	@tools/install-packages build test torch launchers
 	@$(MAKE) --no-print-directory build-ordinary
 	@python3 tests/launchers.py $(BUILD)/unhang
+
+# The history at length, as root: writers killed for a minute, a disk full at every write, PostgreSQL with 100,000 incidents, a network that drops half
+# of its packets, 200,000 incidents on a page, 20,000 logs; a quarter of an hour. STORES='kills triage' names parts.
+stores:
+	@tools/install-packages build test stores
+	@$(MAKE) --no-print-directory build-ordinary
+	@UNHANG_TEST_ALL=1 tests/run $(BUILD) history
+	@python3 tests/stores.py $(BUILD)/unhang $(STORES)
 
 # Each ROCm of Debian on emulated machines, as root: an hour, and 10 GB of packages in $(BUILD)/runtimes. Writes docs/RUNTIMES.md.
 runtimes:

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,13 +21,16 @@ enum { DAY = 86400, NAME = 64, CHUNK = 4 << 20, LOCK_TRIES = 500, LOCK_PAUSE_NS 
 
 // --- names: 2026-11-17-1f0a93c2.jsonl ---
 
-/** Machines that take each other's place may have one name. What is left of an older one is another file. */
+/** Machines that take each other's place may have one name, and containers no id: both tell who writes a file. */
 static uint32_t machine_hash(void)
 {
 	char id[64] = "";
+	struct utsname names = { 0 };
+	uname(&names);
 	_cleanup_close_ int fd = open("/etc/machine-id", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	const ssize_t n = fd < 0 ? 0 : read(fd, id, sizeof(id));
-	const uint64_t hash = str_hash(STR_HASH_BEGIN, (struct str){ id, n > 0 ? (size_t)n : 0 });
+	const uint64_t hash =
+		str_hash(str_hash(STR_HASH_BEGIN, (struct str){ id, n > 0 ? (size_t)n : 0 }), str_z(names.nodename));
 	return (uint32_t)(hash ^ hash >> 32);
 }
 
