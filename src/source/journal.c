@@ -12,6 +12,7 @@
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/door/door.h"
+#include "base/lifetime.h"
 #include "source/journal.h"
 #include "source/process.h"
 
@@ -170,10 +171,19 @@ static struct uh_error *journal_open_with(const struct journal_api *api, const s
 			  uh_error_os(-r, "the journal in %s/var/log/journal%s", w->root, err ? " (not there)" : "");
 }
 
+/** What libsystemd unpacks has no bounds of its own. */
+static void limit_library(void)
+{
+	enum { LIBRARY_BYTES = 1 << 30, LIBRARY_SECONDS = 600 };
+	if (ADDRESSES_CHECKED) // the sanitizer's shadow is larger than any limit
+		return;
+	setrlimit(RLIMIT_DATA, &(struct rlimit){ LIBRARY_BYTES, LIBRARY_BYTES });
+	setrlimit(RLIMIT_CPU, &(struct rlimit){ LIBRARY_SECONDS, LIBRARY_SECONDS });
+}
+
 /** libsystemd passes over damage in silence, and follows links out of another machine's tree; but it knows what the newest journald writes. */
 static struct uh_error *journal_open(struct journal_api *api, const struct journal_wanted *w, sd_journal **ret)
 {
-	enum { LIBRARY_BYTES = 1 << 30, LIBRARY_SECONDS = 600 };
 	const struct str asked = str_z(secure_getenv("UNHANG_JOURNAL"));
 	*api = journal_files;
 	struct uh_error *err = journal_open_with(api, w, ret);
@@ -187,9 +197,7 @@ static struct uh_error *journal_open(struct journal_api *api, const struct journ
 		api->sd_journal_close(*ret);
 	uh_error_free(err);
 	*api = library;
-	// What it unpacks has no bounds of its own.
-	setrlimit(RLIMIT_DATA, &(struct rlimit){ LIBRARY_BYTES, LIBRARY_BYTES });
-	setrlimit(RLIMIT_CPU, &(struct rlimit){ LIBRARY_SECONDS, LIBRARY_SECONDS });
+	limit_library();
 	return journal_open_with(api, w, ret);
 }
 
