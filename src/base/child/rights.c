@@ -14,7 +14,7 @@ const struct child_rights child_rights[CHILDREN] = {
 			      CHILD_AS_NO_ONE, LOWER_READS_FILES, true },
 	[CHILD_ARCHIVE] = { "archive", "unpacks archives (libarchive)", CHILD_AS_CALLER, .memory = GIGABYTE,
 			    .milliseconds = 600000 },
-	[CHILD_JOURNAL] = { "journal", "reads journals (libsystemd)", CHILD_AS_CALLER },
+	[CHILD_JOURNAL] = { "journal", "reads journals", CHILD_AS_CALLER },
 	[CHILD_BUNDLE] = { "bundle", "unpacks bundles (libzstd)", CHILD_AS_CALLER, .memory = GIGABYTE, .milliseconds = 120000 },
 	[CHILD_DEMANGLE] = { "demangler", "makes names of C++ readable", CHILD_AS_CALLER, .memory = GIGABYTE,
 			     .milliseconds = 2000 },
