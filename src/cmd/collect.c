@@ -83,7 +83,7 @@ static const struct help_text store_help = {
 	.usage = "unhang store check|migrate|rebuild --store WHERE",
 	.about = "Looks after a store of the history. check: whether it is sound. migrate: brings its tables to the form that "
 		 "this unhang knows; "
-		 "of a file that happens by itself. rebuild: makes the index of a directory anew, from the incidents and lines "
+		 "of a file that happens by itself. rebuild: makes the index of a directory again, from the incidents and lines "
 		 "in it.",
 	.status = "exit status: 0 it was done and all is well, 1 the store is damaged, 2 it could not be done",
 	.operands = "check migrate rebuild",
