@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 
 static const double week = 7 * 86400, burst = 3600, spread_unknown = 2, confidence = 0.95;
-/** At how many hours of work a verdict is given, and the error that is allowed there: 5 % in all. */
+/** After how many hours of work of each GPU a verdict is given, and the error that is allowed there: 5 % in all. */
 static const struct {
 	double hours, error;
 } looks[] = { { 25, 0.0025 }, { 50, 0.005 }, { 100, 0.0125 }, { 200, 0.03 } };
@@ -78,8 +78,9 @@ static double spread_of(const struct helped_history *h, int kind)
 		squares += n * n;
 		weeks++;
 	}
+	// So few weeks do not tell. Then they differ as waits do, by as much as their mean: of a fleet that is a lot.
 	if (weeks < WEEKS_LEAST)
-		return spread_unknown;
+		return fmax(spread_unknown, 1 + (weeks ? sum / weeks : 0));
 	const double mean = sum / weeks, variance = (squares - sum * mean) / (weeks - 1);
 	return mean > 0 && variance > mean ? variance / mean : 1;
 }
@@ -90,22 +91,24 @@ static struct rate weighed(struct rate r, double spread) { return (struct rate){
 static double error_share(const struct helped_history *h, int kind)
 {
 	static const double of_all = 0.6;
-	return h->kinds <= 1 ? 1 : kind < 0 ? of_all : (1 - of_all) / h->kinds;
+	return h->kinds <= 1 ? 1 : kind < 0 && !h->picked ? of_all : (1 - of_all) / h->kinds;
 }
 
-/** The verdict at the last of the fixed hours that are over. */
+/** The verdict at the last of the fixed hours that are over. A fleet would be through with them in an hour, before anything could happen: so they
+ * are hours of each GPU. How many there are is known when the change is made, and does not change while it is tried. */
 static void give_verdict(struct helped *r, const struct helped_history *h, int kind)
 {
 	for (size_t n = 0; n < LOOKS; n++) {
-		const double then = when_hours(h, h->change, looks[n].hours);
+		const double hours = looks[n].hours * (h->gpus ? h->gpus : 1);
+		const double then = when_hours(h, h->change, hours);
 		if (then <= 0) {
-			r->next = looks[n].hours - r->after.hours;
+			r->next = hours - r->after.hours;
 			break;
 		}
-		const struct rate after = { episodes(h, kind, h->change, then), looks[n].hours };
+		const struct rate after = { episodes(h, kind, h->change, then), hours };
 		const struct rate_ratio ratio = rate_compare(weighed(r->before, r->spread), weighed(after, r->spread),
 							     1 - looks[n].error * error_share(h, kind));
-		r->looked = looks[n].hours;
+		r->looked = hours;
 		if (r->verdict == HELPED_NOTHING) // what was told once stays told
 			r->verdict = ratio.high < 1 ? HELPED_YES : ratio.low > 1 ? HELPED_WORSE : HELPED_NOTHING;
 	}

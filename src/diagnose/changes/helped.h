@@ -30,6 +30,8 @@ struct helped_history {
 	size_t nwork;
 	double since, change, until; // from the change before it to the one after it, or to now
 	unsigned kinds;              // how many there are, of which each is looked at beside all together
+	unsigned gpus;               // that worked before the change; 0 counts as 1
+	bool picked;                 // the events are those of a kind that somebody asked for, of all of these kinds
 };
 
 enum helped_verdict {
