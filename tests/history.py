@@ -74,7 +74,7 @@ def test_asking(t, unhang):
     text = unhang.run("history", "--store", store).stdout.decode()
     t.ok(len(text.splitlines()) <= 24 and max(map(len, text.splitlines())) <= 80 and "This week 3, last week 0." in " ".join(text.split()), "the text fits a screen, and tells the weeks", text)
     listed = unhang.run("history", "--store", store, "--list").stdout.decode()
-    t.ok(len(listed.splitlines()) <= 26 and max(map(len, listed.splitlines())) <= 80 and "and more (--skip 20)" in listed, "so does the list", listed)
+    t.ok(len(listed.splitlines()) <= 24 and max(map(len, listed.splitlines())) <= 80 and "and more (--skip 16)" in listed, "so does the list", listed)
     rows = list(csv.DictReader(io.StringIO(unhang.run("history", "--store", store, "--csv", "--since", "90d").stdout.decode())))
     t.same([len(rows), sum(row["state"] == "open" for row in rows)], [54, 1], "CSV has all of them")
     changes = document(t, unhang.run("history", "--store", store, "--remedies", "--json"), "history", "remedies: the document is as its schema says")["changes"]
@@ -102,6 +102,50 @@ def test_example(t, unhang):
     histories.write(store / "history", lines)
     said = " ".join(unhang.run("history", "--store", store, "--remedies").stdout.decode().split())
     t.ok("No evidence yet: 1 in 26 h after, 3 in 40 h before; it would take 141 h without one to tell." in said, "what is not known is said, with the hours that would tell", said)
+
+
+def said(unhang, store, *arguments):
+    return " ".join(unhang.run("history", "--store", store, *arguments).stdout.decode().split())
+
+
+def test_long_open(t, unhang):
+    """What is open for longer than the window is not forgotten."""
+    store, now = unhang.directory / "long", int(time.time())
+    histories.write(store / "history", [histories.incident("old", now - 70 * DAY, 1, random.Random(1), state="open"), histories.incident("new", now - 3600, 2, random.Random(2)),
+                                        histories.incident("gone", now - 80 * DAY, 3, random.Random(3))])
+    found = document(t, unhang.run("history", "--store", store, "--json"), "history", "open for 70 days: the document is as its schema says")
+    t.same([found["totals"]["open"], found["totals"]["incidents"], found["totals"]["older_open"], sorted(i["node"] for i in found["incidents"])], [1, 2, 1, ["new", "old"]], "what is open counts, however old it is")
+    t.ok("1 incident" in said(unhang, store) and "1 is open, from before that." in said(unhang, store), "and the text says so", said(unhang, store))
+    t.ok("1 incident" in said(unhang, store, "--open", "--list") and "old" in json.dumps(json.loads(unhang.run("history", "--store", store, "--open", "--json").stdout)["incidents"]), "--open shows it", said(unhang, store, "--open", "--list"))
+    served = Served(unhang, "--store", store)
+    t.ok(b">old<" in served.get("/machines")[1] and b"1</b><span>incident is open" in served.get("/")[1] and b">gone<" not in served.get("/machines")[1], "its node is on the page of machines", "")
+    served.end()
+
+
+def test_fleet(t, unhang):
+    """160 GPUs are through with 200 hours in little more than one: each GPU has to work that long."""
+    store, now = unhang.directory / "fleet", int(time.time())
+    change, lines = now - 11 * DAY, []
+    for h in range(20):
+        host = f"f{h:02}"
+        lines += [histories.configuration(host, now - 40 * DAY, {"kernel": "1"}), histories.configuration(host, change, {"kernel": "2"})]
+        lines += [histories.work(host, f"g{g}", change + day * DAY, 5) for g in range(8) for day in range(-28, 11)]
+        lines += [histories.incident(host, change - (1 + (5 * n + h) % 28) * DAY, n, random.Random(n), kind=0) for n in range(5)]
+    lines += [histories.incident("f00", change + 2 * DAY, 77, random.Random(1), kind=0)]
+    histories.write(store / "history", lines)
+    (one,) = document(t, unhang.run("history", "--store", store, "--remedies", "--json"), "history", "a fleet: the document is as its schema says")["changes"]
+    t.same([one["hosts"], one["verdict"], one["judged_at_hours"], one["before"]["incidents"]], [20, "helped", 8000, 100], "hours are those of each GPU, and the change helped")
+
+
+def test_undecided(t, unhang):
+    store, now = unhang.directory / "undecided", int(time.time())
+    change = now - 50 * DAY
+    lines = [histories.configuration("a", now - 100 * DAY, {"kernel": "1"}), histories.configuration("a", change, {"kernel": "2"})]
+    lines += [histories.work("a", "g", change + day * DAY, 5) for day in range(-45, 45)]
+    lines += [histories.incident("a", change + (6 * n + 1) * DAY, n, random.Random(n), kind=0) for n in range(-6, 6)]
+    histories.write(store / "history", lines)
+    text = said(unhang, store, "--remedies")
+    t.ok("No evidence: not decided after 200 h of work. 6 in 225 h after, 6 in 225 h before" in text and "to tell" not in text, "after the last look nothing is promised", text)
 
 
 def test_storing(t, unhang):
@@ -223,6 +267,78 @@ def test_collecting(t, unhang):
     t.same(unhang.run("collect", "--store", store, unhang.directory / "nowhere").returncode, 2, "a spool that is not there is told")
 
 
+def test_mistyped(t, unhang, store):
+    """A typing error is no healthy fleet, and what would be ignored is refused."""
+    for wrong in (("--class", "nonsense"), ("--part", "gfx9999"), ("--since", "banana"), ("--since", "2999-01-01"), ("--since", "3d", "--until", "5d"), ("--remedies", "--program", "x"), ("--remedies", "--open"),
+                  ("--html", "pages", "--node", "x"), ("--id", "0000000000000000"), ("--id", "x", "--list")):
+        run = unhang.run("history", "--store", store, *wrong)
+        t.ok(run.returncode == 2 and not run.stdout and len(run.stderr.splitlines()) == 1, f"{' '.join(wrong)} is refused in a line", run.stdout + run.stderr)
+    t.same(unhang.run("history", "--store", store, "--class", "gpu-page*", "--part", "gfx*").returncode, 0, "patterns are not")
+    empty = unhang.directory / "empty"
+    empty.mkdir()
+    run = unhang.run("history", "--store", empty)
+    t.ok(run.returncode == 2 and b"unhang watch" in run.stderr and b"explain --store" in run.stderr, "no history at all is said, with how to begin one", run.stderr)
+
+
+def test_words(t, unhang, store):
+    now = int(time.time())
+    day = lambda ago: time.strftime("%Y-%m-%d", time.gmtime(now - ago * DAY))  # noqa: E731
+    text = said(unhang, store, "--since", day(20) + "T00:00:00Z", "--until", day(5) + "T00:00:00Z")
+    wanted = " to " + time.strftime("%d %b %Y", time.gmtime(now - 5 * DAY)).lstrip("0")
+    t.ok(" from " in text and wanted in text and "This week" not in text, "a time is said as it is", text)
+    t.ok("This week" not in said(unhang, store, "--since", "10d") and "This week" in said(unhang, store, "--since", "20d"), "weeks are compared where both are asked for", "")
+    text = unhang.run("history", "--store", store).stdout.decode()
+    t.ok("gfx" in text and " all" in text and "this  last" in text, "faults have their part", text)
+    t.ok("A shader used unmapped memory" in text and "A shader of" not in text, "a fault of several programs names none of them", text)
+    found = json.loads(unhang.run("history", "--store", store, "--json").stdout)
+    t.ok(found["faults"][0]["fingerprint"] in unhang.run("history", "--store", store, "--all").stdout.decode(), "--all shows fingerprints", "")
+    helped = document(t, unhang.run("history", "--store", store, "--remedies", "--json", "--class", "gpu-page-fault-unmapped"), "history", "one class: the document is as its schema says")["changes"][0]
+    t.ok(helped["before"]["incidents"] < 34 and [c["class"] for c in helped["classes"]] == ["gpu-page-fault-unmapped"], "--remedies of one class", helped)
+    text = unhang.run("history", "--store", store, "--remedies").stdout.decode()
+    t.ok(len(text.splitlines()) <= 24 and "              gpu-page-fault-unmapped: " in text, "classes are below the change", text)
+    one = found["incidents"][0]["id"]
+    valid(t, unhang.run("history", "--store", store, "--id", one, "--json").stdout, "incident", "one incident by its id")
+    text = said(unhang, store, "--id", one)
+    t.ok(all(word in text for word in (one, "Restart it.", "the driver reset the GPU", "Because.", "1. Update ROCm")), "and as text: events, action and remedies", text)
+    row = next(csv.DictReader(io.StringIO(unhang.run("history", "--store", store, "--csv").stdout.decode())))
+    t.ok(row["place"].startswith("/var/lib/unhang") and row["action"] and row["fit"], "CSV has the place of its files", row)
+
+
+def test_new(t, unhang):
+    """Many faults: what is left out is counted, and what is new is marked."""
+    store, now = unhang.directory / "faults", int(time.time())
+    lines = [histories.incident("a", now - (70 + n) * DAY, n, random.Random(n), kind=3) for n in range(2)] + [histories.incident("a", now - 3600, 9, random.Random(9), kind=3)]
+    for n in range(24):
+        one = histories.incident("a", now - n * 3600, 100 + n, random.Random(n), kind=2)
+        one["record"]["fingerprint"] = one["diagnosis"]["incidents"][0]["fingerprint"] = histories.name("many", n)
+        lines.append(one)
+    histories.write(store / "history", lines)
+    found = document(t, unhang.run("history", "--store", store, "--json"), "history", "many faults: the document is as its schema says")
+    t.same(sorted({(f["class"], f["new"]) for f in found["faults"]}), [("gpu-off-bus", False), ("mes-unresponsive", True)], "what came before the window is not new")
+    text = unhang.run("history", "--store", store).stdout.decode()
+    t.ok("and 12 more: --all" in text and " new " in text and len(text.splitlines()) <= 24, "what is left out is counted, and what is new is marked", text)
+
+
+def test_names(t, unhang, store):
+    """By TCP a browser could be led here under another name."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen([unhang.binary, "serve", "--store", store, "--listen", str(port)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=unhang.environment)
+    process.stdout.readline()
+    for path, host, status, has in (("/", "localhost", 200, b"<h1>"), ("/", "evil.example", 421, f"http://localhost:{port}/".encode()), ("/api/1/history", "evil.example", 421, b"unhang/error/1")):
+        c = http.client.HTTPConnection("127.0.0.1", port)
+        c.request("GET", path, headers={"Host": host})
+        answer = c.getresponse()
+        body = answer.read()
+        t.ok(answer.status == status and has in body, f"{path} by the name {host}: {status}", body)
+        c.close()
+    process.terminate()
+    process.wait()
+    process.stdout.close()
+    process.stderr.close()
+
+
 class Served:
     def __init__(self, unhang, *arguments):
         self.path = str(unhang.directory / "sock")
@@ -272,7 +388,13 @@ def test_serving(t, unhang, store):
     t.ok(tap.wait_for(lambda: b"node9" in served.get("/machines")[1]), "what comes while it runs is shown", "")
     t.same([served.get("/", method)[0].status for method in ("POST", "PUT", "DELETE")], [405] * 3, "only GET and HEAD are answered")
     t.same(served.get("/", "HEAD")[1], b"", "HEAD has no body")
-    t.same(served.get("/", Host="evil.example")[0].status, 421, "by another name it does not answer")
+    t.same(served.get("/", Host="unhang.example")[0].status, 200, "on a Unix socket any name is right: a proxy is before it")
+    for path in ("/api/1/history?limit=x", "/api/1/history?bogus=1", "/api/1/history?since=banana", "/api/1/history?class=nonsense", "/api/1/changes?open=1", "/api/1/history?limit=0"):
+        answer, body = served.get(path)
+        t.ok(answer.status == 400 and json.loads(body)["schema"] == "unhang/error/1", f"{path} is refused", body)
+    for path in ("/incidents?since=banana", "/incidents?part=gfx9999", "/runs?skip=-1"):
+        answer, body = served.get(path)
+        t.ok(answer.status == 400 and b"<h1>" in body, f"{path} is refused with a page", body)
     # Who reads slowly, or sends half of a request, keeps nobody waiting.
     slow = [served.connect() for _ in range(200 if ALL else 60)]
     for n, s in enumerate(slow):
@@ -304,6 +426,13 @@ def main():
     unhang, t = Unhang(sys.argv[1]), Tap()
     store = test_asking(t, unhang)
     test_example(t, unhang)
+    test_mistyped(t, unhang, store)
+    test_words(t, unhang, store)
+    test_new(t, unhang)
+    test_names(t, unhang, store)
+    test_long_open(t, unhang)
+    test_fleet(t, unhang)
+    test_undecided(t, unhang)
     test_storing(t, unhang)
     test_triage(t, unhang)
     test_collecting(t, unhang)

@@ -350,7 +350,8 @@ struct uh_history_options {
 	const char *store; // directory of a watch, a file, or postgresql://...; NULL: this machine's
 	// Only such incidents; * stands for any letters. NULL: all.
 	const char *since, *until, *cause, *node, *gpu, *serial, *part, *program, *job, *fingerprint;
-	bool filtered; // one of them is given
+	const char *id; // only this incident, with all that is known of it; NULL: none
+	bool filtered;  // one of them is given
 	bool open;     // only those that are not over
 	bool json, csv;
 	bool list;     // each incident, in place of what they have in common

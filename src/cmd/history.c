@@ -14,6 +14,20 @@ static const struct help_text history_help = {
 	.status = "exit status: 0 it was shown, 2 there is no history, or it cannot be read",
 };
 
+/** An option that would be ignored is refused: the answer would look like that to another question. */
+static bool fits_together(const struct uh_history_options *o)
+{
+	if (o->csv && (o->json || o->remedies))
+		return reject("--csv is the list of incidents; give --json for the rest");
+	if (o->html && (o->filtered || o->list || o->remedies || o->csv || o->json || o->id))
+		return reject("--html writes all pages: give it with no other option than --store");
+	if (o->id && (o->filtered || o->list || o->remedies || o->csv))
+		return reject("--id shows one incident: give it with no other option than --store and --json");
+	if (o->remedies && (o->gpu || o->serial || o->program || o->job || o->fingerprint || o->open || o->list || o->skip))
+		return reject("--remedies goes with --class, --part, --node, --since and --until, and with no other filter");
+	return true;
+}
+
 int cmd_history(int argc, char **argv)
 {
 	struct uh_history_options o = { .width = terminal_width() };
@@ -33,7 +47,8 @@ int cmd_history(int argc, char **argv)
 		{ 0, "program", "NAME", "only incidents of this program", TO_TEXT(&o.program) },
 		{ 0, "job", "TEXT", "only incidents of this job: '*job 4711*'", TO_TEXT(&o.job) },
 		{ 0, "fingerprint", "ID", "only this fault", TO_TEXT(&o.fingerprint) },
-		{ 0, "open", NULL, "only incidents that are not over", TO_FLAG(&o.open) },
+		{ 0, "id", "ID", "one incident: its events, what to do and what to try", TO_TEXT(&o.id) },
+		{ 0, "open", NULL, "only incidents that are not over, however old", TO_FLAG(&o.open) },
 		{ 0, "list", NULL, "each incident, the newest first", TO_FLAG(&o.list) },
 		{ 0, "remedies", NULL, "whether changes of settings and versions helped", TO_FLAG(&o.remedies) },
 		{ 0, "limit", "N", "so many incidents or changes", TO_COUNT(&o.most, MOST) },
@@ -46,10 +61,10 @@ int cmd_history(int argc, char **argv)
 	options_parse(&history_help, ROWS(rows), NO_ROWS, argc, argv);
 	if (!operands_end(argc, argv, 0, "unhang history takes no arguments"))
 		return EXIT_CANNOT;
-	if (o.csv && (o.json || o.remedies))
-		return refuse("--csv is the list of incidents; give --json for the rest");
 	o.skip = skip;
 	o.filtered = o.until || o.cause || o.node || o.gpu || o.serial || o.part || o.program || o.job || o.fingerprint ||
 		     o.open || o.since;
+	if (!fits_together(&o))
+		return EXIT_CANNOT;
 	return done(uh_history(&o, stdout, complain_line, NULL));
 }

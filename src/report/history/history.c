@@ -16,14 +16,14 @@ static size_t history_width(const struct history_told *t)
 	return report_width(&(struct uh_report_options){ .width = t->options->width });
 }
 
-/** 17 Nov, with the year where it is not this one. */
-static void short_day(struct text *to, int64_t when, int64_t now)
+/** 17 Nov, with the year where it is not that of @now. */
+static void day_said(struct text *to, int64_t when, int64_t now)
 {
 	static const char months[][4] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" };
 	struct tm tm, today;
 	gmtime_r(&(time_t){ (time_t)when }, &tm);
 	gmtime_r(&(time_t){ (time_t)now }, &today);
-	text_printf(to, "%2d %s", tm.tm_mday, months[tm.tm_mon]);
+	text_printf(to, "%d %s", tm.tm_mday, months[tm.tm_mon]);
 	if (tm.tm_year != today.tm_year)
 		text_printf(to, " %d", tm.tm_year + 1900);
 }
@@ -67,8 +67,12 @@ void helped_sentence(struct text *to, const struct helped *h)
 	// Chance, or that people change something when it is worst, may still be behind it.
 	const bool fewer = h->verdict == HELPED_NOTHING && h->ratio.high < 1;
 	const bool more = h->verdict == HELPED_NOTHING && h->ratio.low > 1;
+	const bool undecided = h->verdict == HELPED_NOTHING && h->next <= 0;
+	if (undecided)
+		text_printf(to, "No evidence: not decided after %.0f h of work. ", h->looked);
 	text_add(to, h->verdict == HELPED_YES   ? S("Helped: ") :
 		     h->verdict == HELPED_WORSE ? S("Made it worse: ") :
+		     undecided                  ? S("") :
 		     fewer                      ? S("Fewer, but not certain: ") :
 		     more                       ? S("More, but not certain: ") :
 						  S("No evidence yet: "));
@@ -76,10 +80,11 @@ void helped_sentence(struct text *to, const struct helped *h)
 	text_add(to, S(" after, "));
 	rate_said(to, h->before);
 	text_add(to, S(" before"));
-	if ((fewer || more) && h->next > 0) {
-		text_printf(to, "; the next verdict is due in %.0f h of work", ceil(h->next));
+	if (undecided) {
+		if (isfinite(h->ratio.ratio))
+			text_printf(to, " (rate x %.2f)", h->ratio.ratio);
 	} else if (fewer || more) {
-		text_printf(to, " (rate x %.2f)", h->ratio.ratio);
+		text_printf(to, "; the next verdict is due in %.0f h of work", ceil(h->next));
 	} else if (h->verdict == HELPED_NOTHING && isfinite(h->to_tell)) {
 		text_add(to, S("; it would take "));
 		text_printf(to, "%.0f h without one to tell", ceil(h->to_tell > 1 ? h->to_tell : 1));
@@ -121,6 +126,22 @@ static void put_change(struct sheet *s, const struct history_helped *c)
 	}
 }
 
+/** The class whose rate changed most, where there are several: its number, or behind the last. */
+static size_t most_changed(const struct history_helped *c)
+{
+	size_t most = SIZE_MAX;
+	double change = 0;
+	for (size_t n = 0; n < c->nkinds && c->nkinds > 1; n++) {
+		const struct helped *h = &c->kinds[n].helped;
+		const double by = fabs(h->after.events / h->after.hours - h->before.events / h->before.hours);
+		if (h->verdict != HELPED_UNKNOWN && by > change) {
+			change = by;
+			most = n;
+		}
+	}
+	return most;
+}
+
 static void say_change(const struct history_told *t, const struct history_helped *c, FILE *out)
 {
 	enum { INDENT = 12 };
@@ -137,15 +158,16 @@ static void say_change(const struct history_told *t, const struct history_helped
 	helped_sentence(&line, &c->all);
 	fprintf(out, "%*s", INDENT, "");
 	print_wrapped(out, text_str(&line), INDENT, INDENT, history_width(t));
+	const size_t most = most_changed(c);
 	for (size_t n = 0; n < c->nkinds; n++) {
 		const struct helped *h = &c->kinds[n].helped;
-		if (h->verdict != HELPED_YES && h->verdict != HELPED_WORSE)
+		if (h->verdict != HELPED_YES && h->verdict != HELPED_WORSE && n != most)
 			continue;
 		text_clear(&line);
 		text_printf(&line, STR_FMT ": ", STR_ARG(c->kinds[n].class));
 		helped_sentence(&line, h);
-		fprintf(out, "%*s", INDENT, "");
-		print_wrapped(out, text_str(&line), INDENT, INDENT, history_width(t));
+		fprintf(out, "%*s", INDENT + 2, "");
+		print_wrapped(out, text_str(&line), INDENT + 4, INDENT + 2, history_width(t));
 	}
 }
 
@@ -157,15 +179,35 @@ static void history_begin(struct sheet *s, const struct history_told *t)
 		     { "nodes", v_int(t->summary.totals.hosts) }, { "open", v_int(t->summary.totals.open) },
 		     { "this_week", v_int(t->summary.totals.this_week) }, { "last_week", v_int(t->summary.totals.last_week) },
 		     { "first", v_date(t->summary.totals.first) }, { "last", v_date(t->summary.totals.last) },
-		     { "gpu_hours", v_decimal(t->summary.totals.hours, 1) });
+		     { "gpu_hours", v_decimal(t->summary.totals.hours, 1) }, { "older_open", v_int(t->summary.totals.older) });
+}
+
+/** As many as fit on a screen. */
+static void say_changes(const struct history_told *t, FILE *out)
+{
+	enum { AROUND = 3 }; // the title, and how many are left out
+	const bool all = t->options->all || t->options->most;
+	size_t lines = AROUND, shown = 0;
+	for (; shown < t->helped.len; shown++) {
+		_cleanup_free_ char *bytes = NULL;
+		size_t n = 0;
+		FILE *one = open_memstream(&bytes, &n);
+		say_change(t, &t->helped.data[shown], one);
+		fclose(one);
+		for (struct str rest = { bytes, n }; rest.n; lines++)
+			str_split(&rest, '\n');
+		if (lines > LINES && !all && shown)
+			break;
+		print_str(out, (struct str){ bytes, n });
+	}
+	if (shown < t->helped.len)
+		fprintf(out, "and %zu older %s: --all\n", t->helped.len - shown,
+			t->helped.len - shown == 1 ? "change" : "changes");
 }
 
 void report_helped(const struct history_told *t, FILE *out)
 {
 	struct sheet s = sheet_on(t->options->json, out);
-	const size_t shown = t->options->json                                         ? t->helped.len :
-			     t->helped.len < 8 || t->options->most || t->options->all ? t->helped.len :
-											7;
 	history_begin(&s, t);
 	sheet_each (n, &s, "changes", t->options->json ? t->helped.len : 0)
 		put_change(&s, &t->helped.data[n]);
@@ -181,10 +223,7 @@ void report_helped(const struct history_told *t, FILE *out)
 		return;
 	}
 	fputs("Did it help? Incidents and GPU-hours of work before and after each change.\n\n", out);
-	for (size_t n = 0; n < shown; n++)
-		say_change(t, &t->helped.data[n], out);
-	if (shown < t->helped.len)
-		fprintf(out, "and %zu older changes (--all)\n", t->helped.len - shown);
+	say_changes(t, out);
 }
 
 // --- what happened ---
@@ -195,7 +234,7 @@ static void put_fault(struct sheet *s, const struct history_fault *f)
 		     { "fault", v_known(f->fault) }, { "part", v_known(f->part) }, { "count", v_int(f->count) },
 		     { "nodes", v_int(f->hosts) }, { "node", v_known(f->host) }, { "open", v_int(f->open) },
 		     { "this_week", v_int(f->this_week) }, { "last_week", v_int(f->last_week) }, { "first", v_date(f->first) },
-		     { "last", v_date(f->last) });
+		     { "last", v_date(f->last) }, { "new", v_bool(f->new) });
 }
 
 static void put_listed(struct sheet *s, const struct history_incident *i)
@@ -220,45 +259,113 @@ static void history_add_fitting(struct text *to, struct str s, size_t columns)
 	text_add(to, all ? S("") : S(" ..."));
 }
 
+/** Which time is asked for. */
+static void window_said(struct text *to, const struct history_told *t)
+{
+	const struct history_filter *f = &t->filter;
+	if (f->since && f->until) {
+		text_add(to, S(" from "));
+		day_said(to, f->since, f->until);
+		text_add(to, S(" to "));
+		day_said(to, f->until, 0);
+	} else if (f->until) {
+		text_add(to, S(" before "));
+		day_said(to, f->until, 0);
+	} else if (f->since) {
+		text_add(to, S(" in the last "));
+		span_of(to, t->now - f->since);
+	}
+}
+
+/** A week that lies outside of what is asked for in part would look quiet. */
+static bool covers_weeks(const struct history_told *t)
+{
+	return t->filter.since <= t->now - 2 * WEEK && (!t->filter.until || t->filter.until >= t->now);
+}
+
+static void open_said(struct text *to, const struct history_totals *n)
+{
+	if (!n->open)
+		return;
+	text_printf(to, " %lld %s open", (long long)n->open, n->open == 1 ? "is" : "are");
+	if (n->older && n->older < n->open)
+		text_printf(to, ", %lld of them", (long long)n->older);
+	text_add(to, !n->older ? S(".") : n->older < n->open ? S(" from before that.") : S(", from before that."));
+}
+
 static void say_head(const struct history_told *t, FILE *out)
 {
 	_cleanup_text_ struct text line = { 0 };
 	const struct history_totals *n = &t->summary.totals;
-	plural(&line, n->incidents, "incident");
+	const int64_t within = n->incidents - n->older;
+	plural(&line, within, "incident");
 	if (n->hosts > 1)
 		text_printf(&line, " on %lld nodes", (long long)n->hosts);
-	if (t->filter.since) {
-		text_add(&line, S(" in the last "));
-		span_of(&line, t->now - t->filter.since);
-	}
+	window_said(&line, t);
 	if (n->hours > 0) {
 		text_printf(&line, "; %.0f GPU-hours of work", n->hours);
-		if (n->incidents)
-			text_printf(&line, ", one incident in %.0f h", n->hours / (double)n->incidents);
+		if (within && !t->filter.open)
+			text_printf(&line, ", one every %.0f GPU-hours", n->hours / (double)within);
 	}
-	text_printf(&line, ". This week %lld, last week %lld.", (long long)n->this_week, (long long)n->last_week);
-	if (n->open)
-		text_printf(&line, " %lld %s open.", (long long)n->open, n->open == 1 ? "is" : "are");
+	text_add(&line, S("."));
+	if (covers_weeks(t))
+		text_printf(&line, " This week %lld, last week %lld.", (long long)n->this_week, (long long)n->last_week);
+	open_said(&line, n);
 	print_wrapped(out, text_str(&line), 0, 0, history_width(t));
+}
+
+static void say_fault(const struct history_told *t, const struct history_fault *f, bool nodes, FILE *out)
+{
+	_cleanup_text_ struct text line = { 0 }, day = { 0 }, what = { 0 };
+	text_printf(&line, "%4lld %5lld %5lld", (long long)f->this_week, (long long)f->last_week, (long long)f->count);
+	if (nodes)
+		text_printf(&line, " %5lld", (long long)f->hosts);
+	day_said(&day, f->last, t->now);
+	text_printf(&line, "  %6.*s %-4s %-8.*s ", STR_ARG(text_str(&day)),
+		    f->new && f->open ? "new*" :
+		    f->new            ? "new" :
+		    f->open           ? "*" :
+					"",
+		    STR_ARG(f->part.n ? f->part : S("-")));
+	if (t->options->all)
+		text_printf(&line, STR_FMT "  ", STR_ARG(f->key));
+	text_add_safe(&what, f->title.n ? f->title : f->class.n ? f->class : S("not explained"));
+	if (t->options->all)
+		text_add(&line, text_str(&what));
+	else
+		history_add_fitting(&line, text_str(&what), history_width(t) - print_columns(text_str(&line)));
+	fprintf(out, STR_FMT "\n", STR_ARG(text_str(&line)));
 }
 
 static void say_faults(const struct history_told *t, FILE *out)
 {
 	const bool nodes = t->summary.totals.hosts > 1;
-	fprintf(out, "\n week  last    all%s  newest  fault\n", nodes ? "  nodes" : "");
+	const size_t left = t->summary.nfaults - t->summary.faults.len;
+	bool new = false;
+	fprintf(out, "\nthis  last\nweek  week   all%s  newest      part     %sfault\n", nodes ? " nodes" : "",
+		t->options->all ? "fingerprint       " : "");
 	for (size_t n = 0; n < t->summary.faults.len; n++) {
-		const struct history_fault *f = &t->summary.faults.data[n];
-		_cleanup_text_ struct text line = { 0 }, what = { 0 };
-		text_printf(&line, "%5lld %5lld %6lld", (long long)f->this_week, (long long)f->last_week, (long long)f->count);
-		if (nodes)
-			text_printf(&line, " %6lld", (long long)f->hosts);
-		text_add(&line, S("  "));
-		short_day(&line, f->last, t->now);
-		text_printf(&line, "%s ", f->open ? " *" : "  ");
-		text_add_safe(&what, f->title.n ? f->title : f->class.n ? f->class : S("not explained"));
-		history_add_fitting(&line, text_str(&what), history_width(t) - print_columns(text_str(&line)));
-		fprintf(out, STR_FMT "\n", STR_ARG(text_str(&line)));
+		say_fault(t, &t->summary.faults.data[n], nodes, out);
+		new |= t->summary.faults.data[n].new;
 	}
+	if (left)
+		fprintf(out, "and %zu more: --all\n", left);
+	if (new)
+		fprintf(out, "new: never seen before this week%s\n", t->summary.totals.open ? "; *: open" : "");
+	else if (t->summary.totals.open)
+		fputs("*: open\n", out);
+}
+
+/** What to do, and where it came from, where a line has room for it. */
+static void list_add_wide(struct text *to, const struct history_incident *i, size_t width)
+{
+	enum { WIDE = 120 };
+	if (width < WIDE)
+		return;
+	text_printf(to, " (" STR_FMT "; fit: " STR_FMT ")", STR_ARG(i->action.n ? i->action : S("no action")),
+		    STR_ARG(i->fit.n ? i->fit : S("unknown")));
+	if (i->place.n)
+		text_printf(to, " " STR_FMT, STR_ARG(i->place));
 }
 
 static void say_list(const struct history_told *t, FILE *out)
@@ -267,27 +374,27 @@ static void say_list(const struct history_told *t, FILE *out)
 	for (size_t n = 0; n < t->incidents.len; n++) {
 		const struct history_incident *i = &t->incidents.data[n];
 		char room[DATE_ROOM];
-		_cleanup_text_ struct text line = { 0 }, rest = { 0 };
+		_cleanup_text_ struct text line = { 0 }, rest = { 0 }, safe = { 0 };
 		text_printf(&line, STR_FMT "  " STR_FMT " %s ", STR_ARG(str_cut(date_text(i->began, room), 16)), STR_ARG(i->id),
 			    str_is(i->state, "closed") ? " " : "*");
 		if (t->summary.totals.hosts > 1)
 			text_printf(&rest, STR_FMT " ", STR_ARG(i->host));
 		text_add(&rest, i->title.n ? i->title : i->class);
-		_cleanup_text_ struct text safe = { 0 };
+		list_add_wide(&rest, i, history_width(t));
 		text_add_safe(&safe, text_str(&rest));
 		history_add_fitting(&line, text_str(&safe), history_width(t) - print_columns(text_str(&line)));
 		fprintf(out, STR_FMT "\n", STR_ARG(text_str(&line)));
 	}
 	if (t->more)
 		fprintf(out, "and more (--skip %llu)\n", t->options->skip + (unsigned long long)t->incidents.len);
+	if (t->summary.totals.open)
+		fputs("*: open\n", out);
 }
 
 static void say_history(const struct history_told *t, FILE *out)
 {
 	if (!t->summary.totals.incidents && !t->options->filtered) {
-		print_wrapped(
-			out, S("No incident is in the history. unhang watch, unhang run and unhang explain --store add to it."),
-			0, 0, history_width(t));
+		print_wrapped(out, S("No incident in the last 8 weeks."), 0, 0, history_width(t));
 		return;
 	}
 	say_head(t, out);
@@ -295,11 +402,10 @@ static void say_history(const struct history_told *t, FILE *out)
 		say_list(t, out);
 	else if (t->summary.faults.len)
 		say_faults(t, out);
-	bool open = false;
-	for (size_t n = 0; n < t->summary.faults.len; n++)
-		open |= t->summary.faults.data[n].open > 0;
-	fprintf(out, "%s\nMore    unhang history --list: each incident; --remedies: did a change help\n",
-		open ? "* open\n" : "");
+	fputs(t->options->list ? "\nMore    unhang history --id ID: one of them; --csv: as a table\n" :
+				 "\nMore    unhang history --list: each incident; --remedies: did a change help;\n"
+				 "        --all: each fault with its fingerprint, for --fingerprint\n",
+	      out);
 }
 
 void report_history(const struct history_told *t, FILE *out)
@@ -361,7 +467,7 @@ static void csv_text(FILE *out, struct str s, bool first)
 
 void report_history_csv(const struct history_told *t, FILE *out)
 {
-	fputs("id,state,began,ended,node,gpu,serial,part,class,fault,action,fit,program,job,fingerprint,title\r\n", out);
+	fputs("id,state,began,ended,node,gpu,serial,part,class,fault,action,fit,program,job,fingerprint,title,place\r\n", out);
 	for (size_t n = 0; n < t->incidents.len; n++) {
 		const struct history_incident *i = &t->incidents.data[n];
 		char began[DATE_ROOM], ended[DATE_ROOM];
@@ -380,7 +486,8 @@ void report_history_csv(const struct history_told *t, FILE *out)
 					      i->program,
 					      i->job,
 					      i->fingerprint,
-					      i->title };
+					      i->title,
+					      i->place };
 		for (size_t k = 0; k < ARRAY_SIZE(values); k++)
 			csv_text(out, values[k], !k);
 		fputs("\r\n", out);

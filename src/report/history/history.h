@@ -22,6 +22,9 @@ void report_history(const struct history_told *t, FILE *out);
 /** The document of docs/incident.schema.json. @diagnosis: the document of docs/diagnosis.schema.json; empty: null. */
 void report_history_incident(const struct history_incident *i, const struct history_event_list *events, struct str diagnosis,
 			     FILE *out);
+/** The same for people: what it was, its events, what to do and to try. */
+void report_history_told(const struct history_incident *i, const struct history_event_list *events,
+			 const struct history_explained *e, unsigned width, FILE *out);
 /** A line for each incident, with the names of the columns first. */
 void report_history_csv(const struct history_told *t, FILE *out);
 /** Whether changes helped: part of the same document, or text. */

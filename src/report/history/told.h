@@ -8,7 +8,8 @@
 struct history_filter {
 	int64_t since, until; // seconds since 1970; 0: without a limit
 	struct str class, host, gpu, serial, part, program, job, fingerprint, id;
-	bool open; // only those that are not over
+	bool open;      // only those that are not over
+	bool open_ever; // also those that are not over and began before @since
 };
 
 /** What happened, as far as a list tells. */
@@ -24,6 +25,7 @@ struct history_fault {
 	struct str class, title, fault, part;
 	int64_t count, hosts, open, this_week, last_week, first, last;
 	struct str host; // one of them
+	bool new;        // it was never seen before this week
 };
 
 /** How many there are of something: of a class, part or host; or of a class on a day. */
@@ -34,6 +36,7 @@ struct history_count {
 
 struct history_totals {
 	int64_t incidents, hosts, open, this_week, last_week, first, last;
+	int64_t older;    // of the incidents: those that are open since before the time that was asked for
 	double hours;     // GPU-hours of work in that time
 	int64_t machines; // that told of their work
 };
@@ -85,8 +88,16 @@ HISTORY_LIST(history_machine);
 struct history_summary {
 	struct history_totals totals;
 	struct history_fault_list faults;
+	size_t nfaults; // with those that the list leaves out
 	struct history_machine_list machines;
 	struct history_count_list days, parts;
+};
+
+/** What the document of a diagnosis says, as far as people are shown it. */
+struct history_explained {
+	struct str explanation, action, confidence;
+	VEC(struct str) remedies;
+	VEC(struct str) next;
 };
 
 /** A change and whether it helped: on one host, or on all that have it. */

@@ -32,17 +32,11 @@ void site_put_incidents(const struct site *s, const struct site_list *l, const s
 void site_put_runs(const struct site *s, const struct site_list *l, const struct history_run_list *list, FILE *out);
 void site_put_machines(const struct site *s, const struct history_machine_list *list, FILE *out);
 
-/** What the document of a diagnosis says, as far as a page shows it. */
-struct site_diagnosis {
-	struct str explanation, action, confidence;
-	VEC(struct str) remedies;
-	VEC(struct str) next;
-};
 struct site_incident {
 	const struct history_incident *incident;
 	const struct history_event_list *events;
 	const struct history_sampled_list *samples;
-	const struct site_diagnosis *diagnosis;
+	const struct history_explained *diagnosis;
 	const struct history_change_list *changes; // shortly before it
 	bool report;                               // a full report can be asked for
 };

@@ -10,7 +10,6 @@
 
 #include "base/cleanup.h"
 #include "base/save.h"
-#include "diagnose/told/told.h"
 #include "report/history/history.h"
 #include "session/look.h"
 #include "session/history/pages.h"
@@ -18,8 +17,6 @@
 #include "session/session.h"
 #include "store/history/index.h"
 #include "watch/watch.h"
-
-enum { DAY = 86400, WEEKS = 8 };
 
 // --- the store ---
 
@@ -91,34 +88,9 @@ struct uh_error *history_store_open(const char *store, struct db **ret)
 
 // --- what is asked ---
 
-static struct str asked_text(const char *z) { return z ? str_z(z) : (struct str){ 0 }; }
-
-struct uh_error *history_filter_of(const struct uh_history_options *o, const struct know *k, int64_t now,
-				   struct history_filter *ret)
-{
-	double since = 0, until = 0;
-	struct uh_error *err = o->since ? since_parse(k, str_z(o->since), (time_t)now, &since) : NULL;
-	if (!err && o->until)
-		err = since_parse(k, str_z(o->until), (time_t)now, &until);
-	*ret = (struct history_filter){ .since = o->since    ? (int64_t)since :
-						 o->remedies ? 0 :
-							       now - WEEKS * 7 * DAY,
-					.until = (int64_t)until,
-					.class = asked_text(o->cause),
-					.host = asked_text(o->node),
-					.gpu = asked_text(o->gpu),
-					.serial = asked_text(o->serial),
-					.part = asked_text(o->part),
-					.program = asked_text(o->program),
-					.job = asked_text(o->job),
-					.fingerprint = asked_text(o->fingerprint),
-					.open = o->open };
-	return err;
-}
-
 static struct uh_error *ask(struct history *h, struct history_told *t)
 {
-	enum { FAULTS_SHOWN = 18, LIST_SHOWN = 20, MANY = 100000 };
+	enum { FAULTS_SHOWN = 13, LIST_SHOWN = 16, MANY = 100000 }; // a screen
 	const struct uh_history_options *o = t->options;
 	const int64_t most = o->all ? MANY : o->most ? o->most : o->csv ? MANY : o->json ? 100 : LIST_SHOWN;
 	const size_t faults = o->list || o->csv || o->remedies ? 0 : o->all || o->json ? MANY : FAULTS_SHOWN;
@@ -132,6 +104,28 @@ static struct uh_error *ask(struct history *h, struct history_told *t)
 	return err;
 }
 
+/** What was never watched is not the same as what is well. */
+static struct uh_error *refuse_empty(struct history *h)
+{
+	bool empty;
+	struct uh_error *err = history_is_empty(h, &empty);
+	if (err || !empty)
+		return err;
+	return uh_error_new("there is no history yet. Begin one: run unhang watch, or unhang explain --store DIR FILE");
+}
+
+static struct uh_error *show_incident(struct history *h, const struct uh_history_options *o, FILE *out)
+{
+	struct site_pages pages = { .history = *h };
+	bool found;
+	struct uh_error *err = o->json ? pages_incident_json(&pages, str_z(o->id), out, &found) :
+					 pages_incident_text(&pages, str_z(o->id), o->width, out, &found);
+	h->arena = pages.history.arena;
+	if (!err && !found)
+		err = uh_error_new("no incident is called '%s'; unhang history --list shows their ids", o->id);
+	return err;
+}
+
 struct uh_error *uh_history(const struct uh_history_options *o, FILE *out, uh_problem_fn *problem, void *ctx)
 {
 	struct teller teller = { problem, ctx };
@@ -141,8 +135,12 @@ struct uh_error *uh_history(const struct uh_history_options *o, FILE *out, uh_pr
 	struct uh_error *err = history_filter_of(o, know, t.now, &t.filter);
 	if (!err)
 		err = history_store_open(o->store, &db);
-	struct history h = { .db = db, .now = t.now };
+	struct history h = { .db = db, .know = know, .now = t.now };
 	if (!err)
+		err = refuse_empty(&h);
+	if (!err && o->id)
+		err = show_incident(&h, o, out);
+	else if (!err)
 		err = ask(&h, &t);
 	if (!err && o->html) {
 		struct site_pages pages = { .history = h, .site = { .now = t.now } };
@@ -150,7 +148,7 @@ struct uh_error *uh_history(const struct uh_history_options *o, FILE *out, uh_pr
 		h.arena = pages.history.arena;
 		if (!err)
 			fprintf(out, "The pages are in %s: open %s/index.html\n", o->html, o->html);
-	} else if (!err)
+	} else if (!err && !o->id)
 		(o->remedies ? report_helped : o->csv ? report_history_csv : report_history)(&t, out);
 	history_summary_free(&t.summary);
 	vec_free(&t.incidents);

@@ -17,5 +17,10 @@ const char *history_lines_of(struct arena *a, const char *state);
 void session_history_lines(struct uh_session *s, struct str place, int64_t otherwise, struct text *to);
 /** A run that has ended is in the history, also when its directory is removed. */
 void history_keep_run(const char *state, struct str id, struct str report);
+/** Times as people write them; what is empty stays as it is. The error is that one is none, or makes no sense. */
+struct uh_error *history_asked_times(const struct know *k, int64_t now, struct str since, struct str until,
+				     struct history_filter *f);
+/** The error is that nobody knows such a class or part. */
+struct uh_error *history_asked_known(const struct know *k, const struct history_filter *f);
 struct uh_error *history_filter_of(const struct uh_history_options *o, const struct know *k, int64_t now,
 				   struct history_filter *ret);

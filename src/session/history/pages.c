@@ -17,7 +17,7 @@ static int64_t weeks_ago(const struct site_pages *p) { return p->history.now - (
 struct uh_error *pages_overview(struct site_pages *p, FILE *out)
 {
 	struct history *h = &p->history;
-	const struct history_filter since = { .since = weeks_ago(p) }, open = { .open = true };
+	const struct history_filter since = { .since = weeks_ago(p), .open_ever = true }, open = { .open = true };
 	struct site_overview o = { .since = since.since };
 	struct uh_error *err = history_summary(h, &since, FAULTS, &o.summary);
 	if (!err)
@@ -67,7 +67,7 @@ struct uh_error *pages_runs(struct site_pages *p, int64_t skip, FILE *out)
 
 struct uh_error *pages_machines(struct site_pages *p, FILE *out)
 {
-	const struct history_filter since = { .since = weeks_ago(p) };
+	const struct history_filter since = { .since = weeks_ago(p), .open_ever = true };
 	struct history_summary all = { 0 };
 	struct uh_error *err = history_summary(&p->history, &since, 0, &all);
 	if (!err)
@@ -87,7 +87,7 @@ static const json_t *its_incident(const json_t *diagnosis, struct str id)
 }
 
 /** Texts lie in the document. */
-static void read_diagnosis(const json_t *root, struct str id, struct site_diagnosis *ret)
+static void read_diagnosis(const json_t *root, struct str id, struct history_explained *ret)
 {
 	enum { SHOWN = 8 };
 	const json_t *of = its_incident(root, id), *cause = json_object_get(of, "cause"), *one;
@@ -127,7 +127,7 @@ struct uh_error *pages_incident(struct site_pages *p, struct str id, FILE *out, 
 	struct history_event_list events = { 0 };
 	struct history_sampled_list samples = { 0 };
 	struct history_change_list changes = { 0 };
-	struct site_diagnosis told = { 0 };
+	struct history_explained told = { 0 };
 	struct str json = { 0 };
 	struct uh_error *err = find_incident(p, id, &list, ret_found);
 	const struct history_incident *i = *ret_found ? &list.data[0] : NULL;
@@ -206,7 +206,7 @@ struct uh_error *pages_run(struct site_pages *p, struct str id, FILE *out, bool 
 struct uh_error *pages_machine(struct site_pages *p, struct str host, FILE *out, bool *ret_found)
 {
 	struct history *h = &p->history;
-	const struct history_filter since = { .since = weeks_ago(p), .host = host }, all = { .host = host };
+	const struct history_filter since = { .since = weeks_ago(p), .host = host, .open_ever = true }, all = { .host = host };
 	struct history_change_list configuration = { 0 }, changes = { 0 };
 	struct history_helped_list helped = { 0 };
 	struct history_incident_list incidents = { 0 };
@@ -265,6 +265,28 @@ struct uh_error *pages_changes_json(struct site_pages *p, const struct history_f
 		report_helped(&t, out);
 	history_summary_free(&t.summary);
 	vec_free(&t.helped);
+	return err;
+}
+
+struct uh_error *pages_incident_text(struct site_pages *p, struct str id, unsigned width, FILE *out, bool *ret_found)
+{
+	struct history_incident_list list = { 0 };
+	struct history_event_list events = { 0 };
+	struct history_explained told = { 0 };
+	struct str json = { 0 };
+	struct uh_error *err = find_incident(p, id, &list, ret_found);
+	if (*ret_found && !err)
+		err = history_events(&p->history, id, &events);
+	if (*ret_found && !err)
+		err = history_diagnosis(&p->history, id, &json);
+	_cleanup_json_ json_t *root = json.n ? json_loadb(json.p, json.n, 0, NULL) : NULL;
+	read_diagnosis(root, id, &told);
+	if (*ret_found && !err)
+		report_history_told(&list.data[0], &events, &told, width, out);
+	vec_free(&list);
+	vec_free(&events);
+	vec_free(&told.remedies);
+	vec_free(&told.next);
 	return err;
 }
 

@@ -27,6 +27,8 @@ struct uh_error *pages_machine(struct site_pages *p, struct str host, FILE *out,
 struct uh_error *pages_history_json(struct site_pages *p, const struct history_filter *f, int64_t skip, int64_t most,
 				    FILE *out);
 struct uh_error *pages_changes_json(struct site_pages *p, const struct history_filter *f, FILE *out);
+/** For people on a terminal. */
+struct uh_error *pages_incident_text(struct site_pages *p, struct str id, unsigned width, FILE *out, bool *ret_found);
 struct uh_error *pages_incident_json(struct site_pages *p, struct str id, FILE *out, bool *ret_found);
 
 /** All pages as files in @directory. */

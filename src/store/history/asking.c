@@ -53,9 +53,19 @@ void inquiry_from(struct inquiry *q, const char *column, int64_t since, int64_t 
 	}
 }
 
+/** Who looks at eight weeks must not miss what is open for ten. */
+static void inquiry_window(struct inquiry *q, const struct history_filter *f)
+{
+	inquiry_from(q, "began", f->open_ever ? 0 : f->since, f->until);
+	if (!f->open_ever || !f->since)
+		return;
+	inquiry_and(q);
+	text_printf(&q->sql, "(began >= $%zu OR state <> 'closed')", inquiry_value(q, db_int(f->since)));
+}
+
 void inquiry_filter(struct inquiry *q, const struct history_filter *f)
 {
-	inquiry_from(q, "began", f->since, f->until);
+	inquiry_window(q, f);
 	inquiry_is(q, "class", f->class);
 	inquiry_is(q, "host", f->host);
 	inquiry_is(q, "gpu", f->gpu);

@@ -57,6 +57,19 @@ struct uh_error *history_count(struct history *h, const struct history_filter *f
 	return inquiry_ask(h, &q, number_row, ret);
 }
 
+struct uh_error *history_is_empty(struct history *h, bool *ret)
+{
+	int64_t any = 0;
+	struct uh_error *err =
+		db_run(h->db,
+		       "SELECT CASE WHEN EXISTS (SELECT 1 FROM incidents) OR EXISTS (SELECT 1 FROM runs) OR EXISTS "
+		       "(SELECT 1 FROM snapshots) OR EXISTS (SELECT 1 FROM exposure) OR EXISTS (SELECT 1 FROM "
+		       "sources) THEN 1 ELSE 0 END",
+		       NULL, 0, number_row, &any);
+	*ret = !any;
+	return err;
+}
+
 struct uh_error *history_incidents(struct history *h, const struct history_filter *f, int64_t skip, int64_t most,
 				   struct history_incident_list *ret)
 {

@@ -1,12 +1,14 @@
 // What is asked of the history. Answers are structs in an arena; SQL stands here and nowhere else.
 #pragma once
 
+#include "knowledge/know.h"
 #include "report/history/told.h"
 #include "store/db/db.h"
 
 /** A history that is asked; what it answers lies in its arena. */
 struct history {
 	struct db *db;
+	const struct know *know; // what classes are called; NULL: by their names
 	struct arena arena;
 	int64_t now;
 };
@@ -14,6 +16,8 @@ struct history {
 /** All of them, and what is most frequent: at most @most faults, with their titles. */
 struct uh_error *history_summary(struct history *h, const struct history_filter *f, size_t most, struct history_summary *ret);
 void history_summary_free(struct history_summary *s);
+/** Nothing was ever stored in it. */
+struct uh_error *history_is_empty(struct history *h, bool *ret);
 /** How many there are. */
 struct uh_error *history_count(struct history *h, const struct history_filter *f, int64_t *ret);
 /** The newest first, from the @skip-th on. */

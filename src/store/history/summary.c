@@ -96,6 +96,7 @@ static void pair_table_free(struct pair_table *t) { free(t->slots); }
 struct summing {
 	struct history *h;
 	struct history_summary *to;
+	int64_t since; // what began before it is there because it is open
 	struct name_table faults, hosts, classes, parts;
 	struct pair_table fault_hosts, class_days, part_counts;
 };
@@ -127,6 +128,7 @@ static void sum_row(void *ctx, const struct db_value *row, size_t n)
 	struct history_totals *t = &s->to->totals;
 	t->incidents++;
 	t->open += open;
+	t->older += began < s->since;
 	t->this_week += this_week;
 	t->last_week += last_week;
 	t->first = !t->first || began < t->first ? began : t->first;
@@ -217,30 +219,57 @@ static void counts_of(const struct pair_table *t, const struct name_table *names
 		qsort(ret->data, ret->len, sizeof(*ret->data), counts_in_order);
 }
 
-static void title_row(void *ctx, const struct db_value *row, size_t n)
+/** What the incidents of one fault have in common. */
+struct fault_common {
+	struct history *h;
+	struct str title, program; // of the newest
+	int64_t programs, first;
+};
+
+static void common_row(void *ctx, const struct db_value *row, size_t n)
 {
-	struct summing *s = ctx;
-	if (n && row[0].type == DB_TEXT)
-		s->to->faults.data[0].title = arena_str(&s->h->arena, row[0].text);
+	struct fault_common *c = ctx;
+	if (n < 4)
+		return;
+	c->title = row[0].type == DB_TEXT ? arena_str(&c->h->arena, row[0].text) : (struct str){ 0 };
+	c->program = row[1].type == DB_TEXT ? arena_str(&c->h->arena, row[1].text) : (struct str){ 0 };
+	c->programs = row[2].number;
+	c->first = row[3].number;
 }
 
-/** Of the newest of them: titles are long, and only those that are shown are looked up. */
+/** What the class is called, as a title begins. */
+static struct str class_title(struct history *h, struct str class)
+{
+	const struct know_class *c = h->know ? know_class(h->know, class) : NULL;
+	if (!c || !c->meaning.n)
+		return class;
+	const char first = c->meaning.p[0], upper = first >= 'a' && first <= 'z' ? (char)(first - 32) : first;
+	return arena_printf(&h->arena, "%c" STR_FMT, upper, STR_ARG(str_from(c->meaning, 1)));
+}
+
+/** Only of those that are shown: titles are long. One that names a program is wrong for a fault of several. */
 static struct uh_error *fault_title(struct history *h, struct history_fault *f)
 {
-	struct history_summary room = { .faults = { f, 1, 1 } };
-	struct summing s = { .h = h, .to = &room };
+#define NEWEST(what, which) "(SELECT " what " FROM incidents WHERE " which " AND began = $2 ORDER BY id LIMIT 1), "
+#define COMMON(which)                                                                                                          \
+	"SELECT " NEWEST("title", which)                                                                                       \
+		NEWEST("program", which) "count(DISTINCT program), min(began) FROM incidents WHERE " which
+	static const char *const sql[] = { COMMON("fingerprint = $1"), COMMON("class = $1 AND fingerprint IS NULL") };
 	const struct db_value values[] = { db_text(f->key), db_int(f->last) };
-	struct uh_error *err = db_run(h->db, "SELECT title FROM incidents WHERE fingerprint = $1 AND began = $2 LIMIT 1",
-				      values, 2, title_row, &s);
-	if (err || f->title.n)
-		return err;
-	return db_run(h->db, "SELECT title FROM incidents WHERE class = $1 AND began = $2 LIMIT 1", values, 2, title_row, &s);
+	struct fault_common common = { .h = h };
+	struct uh_error *err = NULL;
+	for (size_t n = 0; n < ARRAY_SIZE(sql) && !err && !common.title.n; n++)
+		err = db_run(h->db, sql[n], values, 2, common_row, &common);
+	const bool names_one = common.programs > 1 && common.program.n && str_find(common.title, common.program) >= 0;
+	f->title = names_one && f->class.n ? class_title(h, f->class) : common.title;
+	f->new = common.first >= h->now - WEEK;
+	return err;
 }
 
 struct uh_error *history_summary(struct history *h, const struct history_filter *f, size_t most, struct history_summary *ret)
 {
 	_cleanup_inquiry_ struct inquiry q = { 0 }, work = { 0 };
-	struct summing s = { .h = h, .to = ret };
+	struct summing s = { .h = h, .to = ret, .since = f->since };
 	s.faults.arena = s.hosts.arena = s.classes.arena = s.parts.arena = &h->arena;
 	text_add(&q.sql, S("SELECT began, class, part, host, fingerprint, state, fault FROM incidents"));
 	inquiry_filter(&q, f);
@@ -262,6 +291,7 @@ struct uh_error *history_summary(struct history *h, const struct history_filter 
 		qsort(ret->faults.data, ret->faults.len, sizeof(*ret->faults.data), faults_in_order);
 	if (ret->machines.len)
 		qsort(ret->machines.data, ret->machines.len, sizeof(*ret->machines.data), machines_in_order);
+	ret->nfaults = ret->faults.len;
 	ret->faults.len = ret->faults.len < most ? ret->faults.len : most;
 	for (size_t n = 0; n < ret->faults.len && !err; n++)
 		err = fault_title(h, &ret->faults.data[n]);
