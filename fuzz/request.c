@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	struct page_answer a;
 	route(&pages, know, &r, &a);
-	if (!is_clean(&a) || (a.status != 200 && a.status != 404 && a.status != 500))
+	if (!is_clean(&a) || (a.status != 200 && a.status != 400 && a.status != 404 && a.status != 500))
 		abort();
 	page_answer_free(&a);
 	arena_free(&pages.history.arena);

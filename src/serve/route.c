@@ -26,32 +26,58 @@ static struct str argument(const struct page_request *r, const char *name)
 	return (struct str){ 0 };
 }
 
-static int64_t argument_number(const struct page_request *r, const char *name, int64_t least, int64_t most, int64_t usual)
+/** A request while it is answered. */
+struct routing {
+	struct site_pages *pages;
+	const struct know *know;
+	const struct page_request *request;
+	struct str name; // what stands behind the address
+	struct history_filter filter;
+	int64_t skip, limit;
+	FILE *out;
+	bool found;
+};
+
+static struct uh_error *argument_number(const struct page_request *r, const char *name, int64_t least, int64_t most,
+					int64_t *ret)
 {
+	const struct str text = argument(r, name);
 	int64_t n;
-	return str_number(argument(r, name), &n) && n >= least && n <= most ? n : usual;
+	if (!text.n)
+		return NULL;
+	if (!str_number(text, &n) || n < least || n > most)
+		return uh_error_new("%s=" STR_FMT ": that is no number from %lld to %lld", name, STR_ARG(text),
+				    (long long)least, (long long)most);
+	*ret = n;
+	return NULL;
 }
 
-static struct history_filter route_filter(const struct site_pages *p, const struct know *k, const struct page_request *r)
+/** What a request asks for. The error is that it is written wrong: an answer would be to another question. */
+static struct uh_error *read_arguments(struct routing *r, const char *known)
 {
-	double since = 0, until = 0;
-	const struct str from = argument(r, "since"), to = argument(r, "until");
-	if (from.n)
-		uh_error_free(since_parse(k, from, (time_t)p->history.now, &since));
-	if (to.n)
-		uh_error_free(since_parse(k, to, (time_t)p->history.now, &until));
-	return (struct history_filter){ .since = (int64_t)since,
-					.until = (int64_t)until,
-					.class = argument(r, "class"),
-					.host = argument(r, "node"),
-					.gpu = argument(r, "gpu"),
-					.serial = argument(r, "serial"),
-					.part = argument(r, "part"),
-					.program = argument(r, "program"),
-					.job = argument(r, "job"),
-					.fingerprint = argument(r, "fingerprint"),
-					.id = argument(r, "id"),
-					.open = argument(r, "open").n };
+	const struct page_request *q = r->request;
+	for (size_t n = 0; n < q->narguments; n++)
+		if (!str_among(q->arguments[n].name, STR_EQUALS, known).n)
+			return uh_error_new("'" STR_FMT "' cannot be asked for here",
+					    STR_ARG(str_cut(q->arguments[n].name, 40)));
+	r->filter = (struct history_filter){ .class = argument(q, "class"),
+					     .host = argument(q, "node"),
+					     .gpu = argument(q, "gpu"),
+					     .serial = argument(q, "serial"),
+					     .part = argument(q, "part"),
+					     .program = argument(q, "program"),
+					     .job = argument(q, "job"),
+					     .fingerprint = argument(q, "fingerprint"),
+					     .id = argument(q, "id"),
+					     .open = argument(q, "open").n };
+	r->limit = API_USUAL;
+	struct uh_error *err = history_asked_known(r->know, &r->filter);
+	if (!err)
+		err = history_asked_times(r->know, r->pages->history.now, argument(q, "since"), argument(q, "until"),
+					  &r->filter);
+	if (!err)
+		err = argument_number(q, "skip", 0, INT32_MAX, &r->skip);
+	return err ? err : argument_number(q, "limit", 1, API_MOST, &r->limit);
 }
 
 /** The arguments again, but for where in the list it is. */
@@ -113,21 +139,8 @@ static bool put_report(const struct site_pages *p, struct str id, FILE *out)
 
 // --- addresses ---
 
-/** A request while it is answered. */
-struct routing {
-	struct site_pages *pages;
-	const struct know *know;
-	const struct page_request *request;
-	struct str name; // what stands behind the address
-	FILE *out;
-	bool found;
-};
-
 static struct uh_error *get_overview(struct routing *r) { return pages_overview(r->pages, r->out); }
-static struct uh_error *get_runs(struct routing *r)
-{
-	return pages_runs(r->pages, argument_number(r->request, "skip", 0, INT32_MAX, 0), r->out);
-}
+static struct uh_error *get_runs(struct routing *r) { return pages_runs(r->pages, r->skip, r->out); }
 static struct uh_error *get_machines(struct routing *r) { return pages_machines(r->pages, r->out); }
 static struct uh_error *get_incident(struct routing *r) { return pages_incident(r->pages, r->name, r->out, &r->found); }
 static struct uh_error *get_run(struct routing *r) { return pages_run(r->pages, r->name, r->out, &r->found); }
@@ -135,9 +148,7 @@ static struct uh_error *get_machine(struct routing *r) { return pages_machine(r-
 
 static struct uh_error *get_incidents(struct routing *r)
 {
-	const struct history_filter f = route_filter(r->pages, r->know, r->request);
-	return pages_incidents(r->pages, &f, query_of(&r->pages->history.arena, r->request),
-			       argument_number(r->request, "skip", 0, INT32_MAX, 0), r->out);
+	return pages_incidents(r->pages, &r->filter, query_of(&r->pages->history.arena, r->request), r->skip, r->out);
 }
 
 static struct uh_error *get_report(struct routing *r)
@@ -148,38 +159,35 @@ static struct uh_error *get_report(struct routing *r)
 
 static struct uh_error *get_api_history(struct routing *r)
 {
-	const struct history_filter f = route_filter(r->pages, r->know, r->request);
-	return pages_history_json(r->pages, &f, argument_number(r->request, "skip", 0, INT32_MAX, 0),
-				  argument_number(r->request, "limit", 1, API_MOST, API_USUAL), r->out);
+	return pages_history_json(r->pages, &r->filter, r->skip, r->limit, r->out);
 }
 
-static struct uh_error *get_api_changes(struct routing *r)
-{
-	const struct history_filter f = route_filter(r->pages, r->know, r->request);
-	return pages_changes_json(r->pages, &f, r->out);
-}
+static struct uh_error *get_api_changes(struct routing *r) { return pages_changes_json(r->pages, &r->filter, r->out); }
 
 static struct uh_error *get_api_incident(struct routing *r)
 {
 	return pages_incident_json(r->pages, r->name, r->out, &r->found);
 }
 
+#define FILTERS "class|node|gpu|serial|part|program|job|fingerprint|id|since|until|open|skip"
+
 static const struct address {
 	const char *path; // one that ends with / has a name behind it
 	const char *type;
 	struct uh_error *(*get)(struct routing *r);
+	const char *arguments; // that it has; NULL: it looks at none
 } addresses[] = {
-	{ "/", html, get_overview },
-	{ "/incidents", html, get_incidents },
-	{ "/incident/", html, get_incident },
-	{ "/report/", html, get_report },
-	{ "/runs", html, get_runs },
-	{ "/run/", html, get_run },
-	{ "/machines", html, get_machines },
-	{ "/machine/", html, get_machine },
-	{ "/api/1/history", json, get_api_history },
-	{ "/api/1/changes", json, get_api_changes },
-	{ "/api/1/incident/", json, get_api_incident },
+	{ "/", html, get_overview, NULL },
+	{ "/incidents", html, get_incidents, FILTERS },
+	{ "/incident/", html, get_incident, NULL },
+	{ "/report/", html, get_report, NULL },
+	{ "/runs", html, get_runs, "skip" },
+	{ "/run/", html, get_run, NULL },
+	{ "/machines", html, get_machines, NULL },
+	{ "/machine/", html, get_machine, NULL },
+	{ "/api/1/history", json, get_api_history, FILTERS "|limit" },
+	{ "/api/1/changes", json, get_api_changes, "class|node|part|since|until" },
+	{ "/api/1/incident/", json, get_api_incident, "" },
 };
 
 /** The address of a path; *@ret_name: what stands behind it. NULL: there is none. */
@@ -196,39 +204,52 @@ static const struct address *route_address(struct str path, struct str *ret_name
 	return NULL;
 }
 
-static void put_refusal(struct site_pages *p, bool for_program, const char *title, struct str says, FILE *out)
+void route_refuse(struct site_pages *p, struct str path, unsigned status, struct str says, struct page_answer *ret)
 {
-	if (!for_program) {
-		site_put_notice(&p->site, title, says, out);
-		return;
+	const bool for_program = str_starts(path, S("/api/"));
+	*ret = (struct page_answer){ .status = status, .type = for_program ? json : html };
+	FILE *out = open_memstream(&ret->body, &ret->n);
+	if (for_program) {
+		struct json j = { .out = out };
+		jw_open(&j, '{');
+		jw_field(&j, "schema", S("unhang/error/1"));
+		jw_field(&j, "error", says);
+		jw_close(&j, '}');
+	} else {
+		site_put_notice(&p->site,
+				status == 404 ? "Not found" :
+				status == 500 ? "Not available" :
+						"That cannot be answered",
+				says, out);
 	}
-	struct json j = { .out = out };
-	jw_open(&j, '{');
-	jw_field(&j, "schema", S("unhang/error/1"));
-	jw_field(&j, "error", says);
-	jw_close(&j, '}');
+	fclose(out);
 }
 
 void route(struct site_pages *p, const struct know *k, const struct page_request *q, struct page_answer *ret)
 {
 	struct routing r = { .pages = p, .know = k, .request = q, .found = true };
 	const struct address *a = route_address(q->path, &r.name);
-	const bool for_program = a ? a->type == json : str_starts(q->path, S("/api/"));
-	*ret = (struct page_answer){ .status = 200, .type = for_program ? json : html };
-	r.out = open_memstream(&ret->body, &ret->n);
-	_cleanup_error_ struct uh_error *err = a ? a->get(&r) : NULL;
-	if (!err && a && r.found) {
-		fclose(r.out);
+	if (!a) {
+		route_refuse(p, q->path, 404, S("There is nothing at this address."), ret);
 		return;
 	}
-	// What was begun is thrown away.
-	fclose(r.out);
-	page_answer_free(ret);
-	*ret = (struct page_answer){ .status = err ? 500 : 404, .type = for_program ? json : html };
+	_cleanup_error_ struct uh_error *wrong = a->arguments ? read_arguments(&r, a->arguments) : NULL;
+	if (wrong) {
+		_cleanup_text_ struct text says = { 0 };
+		text_add_safe(&says, str_z(uh_error_message(wrong)));
+		text_add(&says, S("."));
+		route_refuse(p, q->path, 400, text_str(&says), ret);
+		return;
+	}
+	*ret = (struct page_answer){ .status = 200, .type = a->type };
 	r.out = open_memstream(&ret->body, &ret->n);
-	if (err)
-		put_refusal(p, for_program, "Not available", S("The history cannot be read at the moment."), r.out);
-	else
-		put_refusal(p, for_program, "Not found", S("There is nothing at this address."), r.out);
+	_cleanup_error_ struct uh_error *err = a->get(&r);
 	fclose(r.out);
+	if (!err && r.found)
+		return;
+	page_answer_free(ret); // what was begun is thrown away
+	if (err)
+		route_refuse(p, q->path, 500, S("The history cannot be read at the moment."), ret);
+	else
+		route_refuse(p, q->path, 404, S("There is nothing at this address."), ret);
 }

@@ -22,4 +22,6 @@ struct page_answer {
 
 /** Answers it. Texts that it keeps lie in the arena of @p->history, which is freed behind it. */
 void route(struct site_pages *p, const struct know *k, const struct page_request *r, struct page_answer *ret);
+/** Says why it is not answered: as JSON below /api, else as a page. */
+void route_refuse(struct site_pages *p, struct str path, unsigned status, struct str says, struct page_answer *ret);
 void page_answer_free(struct page_answer *a);

@@ -35,7 +35,8 @@ struct page_server {
 	struct know *know;
 	struct site_pages pages;
 	int64_t fresh; // when the index was last brought up to date
-	bool local;    // it listens where only this machine reaches it
+	unsigned port;
+	bool local; // it listens where a browser on this machine reaches it, and nobody else
 };
 
 // --- a request ---
@@ -51,7 +52,8 @@ static enum MHD_Result add_argument(void *ctx, enum MHD_ValueKind kind, const ch
 	return MHD_YES;
 }
 
-/** Who has a page of his own open in a browser here must not read this one by a name that he makes point to it. */
+/** Who has a page of his own open in a browser here must not read this one by a name that he makes point to it. No browser reaches a Unix socket: what
+ * stands before it has its own names. */
 static bool host_fits(const struct page_server *s, const char *host)
 {
 	struct str name = str_z(host ? host : "");
@@ -108,12 +110,19 @@ static enum MHD_Result queue_answer(struct page_server *s, struct MHD_Connection
 	return r;
 }
 
-static enum MHD_Result refuse_request(struct page_server *s, struct MHD_Connection *c, unsigned status)
+static enum MHD_Result refuse_request(struct page_server *s, struct MHD_Connection *c, struct str path, unsigned status)
 {
-	struct page_answer a = { .status = status, .type = "text/plain; charset=utf-8" };
-	FILE *out = open_memstream(&a.body, &a.n);
-	fputs(status == 405 ? "Only GET and HEAD are answered.\n" : "This server is not called so.\n", out);
-	fclose(out);
+	_cleanup_text_ struct text says = { 0 };
+	struct page_answer a;
+	if (status == 405)
+		text_add(&says, S("Only GET and HEAD are answered."));
+	else
+		text_printf(&says,
+			    "This server answers to localhost only. Use http://localhost:%u" STR_FMT
+			    " on the machine itself; for a proxy with another name, start unhang serve with --behind-proxy, "
+			    "or on a Unix socket.",
+			    s->port, STR_ARG(path));
+	route_refuse(&s->pages, path, status, text_str(&says), &a);
 	return queue_answer(s, c, &a, NULL);
 }
 
@@ -134,9 +143,9 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *c, const cha
 		return MHD_YES;
 	}
 	if (strcmp(method, "GET") && strcmp(method, "HEAD"))
-		return refuse_request(s, c, 405);
+		return refuse_request(s, c, r.path, 405);
 	if (!host_fits(s, s->api.MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Host")))
-		return refuse_request(s, c, 421);
+		return refuse_request(s, c, r.path, 421);
 	s->api.MHD_get_connection_values(c, MHD_GET_ARGUMENT_KIND, add_argument, &r);
 	refresh(s);
 	snprintf(tag, sizeof(tag), "\"%016llx\"", (unsigned long long)tag_of(s, r.path, &r));
@@ -224,6 +233,18 @@ static struct uh_error *listen_address(const struct uh_serve_options *o, bool *r
 	return NULL;
 }
 
+/** 0: of a Unix socket. */
+static unsigned port_of(int fd)
+{
+	struct sockaddr_storage a = { 0 };
+	socklen_t size = sizeof(a);
+	if (fd < 0 || getsockname(fd, (struct sockaddr *)&a, &size))
+		return 0;
+	return a.ss_family == AF_INET  ? ntohs(((struct sockaddr_in *)&a)->sin_port) :
+	       a.ss_family == AF_INET6 ? ntohs(((struct sockaddr_in6 *)&a)->sin6_port) :
+					 0;
+}
+
 // --- until it is told to end ---
 
 static void serve_until_signal(void)
@@ -267,7 +288,7 @@ static struct uh_error *serve_on(struct page_server *s, int fd, FILE *out)
 struct uh_error *uh_serve(const struct uh_serve_options *o, FILE *out, uh_problem_fn *problem, void *ctx)
 {
 	struct stat st;
-	struct page_server s = { .options = o, .local = true };
+	struct page_server s = { .options = o };
 	_cleanup_close_ int fd = -1;
 	struct teller teller = { problem, ctx };
 	if (LIBRARY_LOAD(&s.api, MHD_CALLS, "libmicrohttpd.so.12"))
@@ -276,6 +297,8 @@ struct uh_error *uh_serve(const struct uh_serve_options *o, FILE *out, uh_proble
 				    "files");
 	struct uh_error *err =
 		o->listen && strchr(o->listen, '/') ? listen_socket(o->listen, &fd) : listen_address(o, &s.local, &fd);
+	s.local &= !o->behind_proxy;
+	s.port = port_of(fd);
 	if (!err)
 		err = history_store_open(o->store, &s.pages.history.db);
 	s.pages.directory =
@@ -283,6 +306,7 @@ struct uh_error *uh_serve(const struct uh_serve_options *o, FILE *out, uh_proble
 	s.fresh = now_ms();
 	if (!err) {
 		s.know = look_knowledge(teller);
+		s.pages.history.know = s.know;
 		err = serve_on(&s, take_fd(&fd), out);
 		know_free(s.know);
 	}
