@@ -67,7 +67,7 @@ static bool host_fits(const struct page_server *s, const char *host)
 /** Directories grow while pages are read. */
 static void refresh(struct page_server *s)
 {
-	struct index_counts counts = { 0 };
+	_cleanup_counts_ struct index_counts counts = { 0 };
 	s->pages.history.now = s->pages.site.now = time(NULL);
 	if (!s->pages.directory || now_ms() - s->fresh < REFRESH_MS)
 		return;

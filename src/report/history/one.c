@@ -64,6 +64,7 @@ void report_history_told(const struct history_incident *i, const struct history_
 	ONE_ROW(out, "Program", width, i->program, str_eq(i->job, i->program) ? (struct str){ 0 } : i->job);
 	one_row(out, "Began", date_text(i->began, began), width);
 	one_row(out, "Ended", date_text(i->ended, ended), width);
+	one_row(out, "Ended by", i->closed_by, width);
 	one_row(out, "Now", e->action.n ? e->action : i->action, width);
 	one_row(out, "Fault", i->fault, width);
 	one_row(out, "Confidence", e->confidence, width);

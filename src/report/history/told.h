@@ -15,7 +15,7 @@ struct history_filter {
 /** What happened, as far as a list tells. */
 struct history_incident {
 	struct str id, host, gpu, serial, unique_id, part, gpu_name, class, title, fault, action, fit, state, fingerprint,
-		program, job, bundle, place;
+		program, job, bundle, place, closed_by;
 	int64_t began, ended, revision;
 };
 
@@ -24,8 +24,9 @@ struct history_fault {
 	struct str key; // fingerprint, or class where there is none
 	struct str class, title, fault, part;
 	int64_t count, hosts, open, this_week, last_week, first, last;
-	struct str host; // one of them
-	bool new;        // it was never seen before this week
+	struct str host;   // one of them
+	struct str newest; // its id; empty in faults that are not shown
+	bool new;          // it was never seen before this week
 };
 
 /** How many there are of something: of a class, part or host; or of a class on a day. */

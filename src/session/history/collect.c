@@ -60,10 +60,21 @@ static struct uh_error *collect_once(const struct uh_collect_options *o, bool *g
 
 static void collect_report(const struct index_counts *c, FILE *out)
 {
-	fprintf(out, "%llu files: %llu new, %llu changed, %llu known, %llu not understood\n", (unsigned long long)c->files,
-		(unsigned long long)c->lines[TAKEN_NEW], (unsigned long long)c->lines[TAKEN_CHANGED],
-		(unsigned long long)c->lines[TAKEN_KNOWN], (unsigned long long)c->lines[TAKEN_REFUSED]);
+	fprintf(out, "%llu %s: %llu new, %llu changed, %llu known, %llu not understood\n", (unsigned long long)c->files,
+		c->files == 1 ? "file" : "files", (unsigned long long)c->lines[TAKEN_NEW],
+		(unsigned long long)c->lines[TAKEN_CHANGED], (unsigned long long)c->lines[TAKEN_KNOWN],
+		(unsigned long long)c->lines[TAKEN_REFUSED]);
 	fflush(out);
+}
+
+static void tell_refused(const struct index_counts *c, uh_problem_fn *problem, void *ctx)
+{
+	_cleanup_text_ struct text says = { 0 };
+	const uint64_t n = c->lines[TAKEN_REFUSED];
+	text_printf(&says, "%llu %s not understood and left out; the first is " STR_FMT, (unsigned long long)n,
+		    n == 1 ? "line was" : "lines were", STR_ARG(text_str(&c->refused)));
+	text_add(&says, (struct str){ "", 1 });
+	problem(ctx, says.p);
 }
 
 struct uh_error *uh_collect(const struct uh_collect_options *o, FILE *out, uh_problem_fn *problem, void *ctx)
@@ -74,11 +85,13 @@ struct uh_error *uh_collect(const struct uh_collect_options *o, FILE *out, uh_pr
 	struct uh_error *err = NULL;
 	sigprocmask(SIG_BLOCK, &signals, NULL);
 	while (goes_on) {
-		struct index_counts counts = { 0 };
+		_cleanup_counts_ struct index_counts counts = { 0 };
 		bool lost = false;
 		err = collect_once(o, &goes_on, &counts, &lost);
 		if (!err && (!o->follow || counts.lines[TAKEN_NEW] + counts.lines[TAKEN_CHANGED]))
 			collect_report(&counts, out);
+		if (counts.refused.n)
+			tell_refused(&counts, problem, ctx);
 		if (!err && !o->follow)
 			break;
 		// A server that is restarted comes back; other errors are for who called it.
@@ -142,7 +155,7 @@ struct uh_error *uh_store_rebuild(const char *store, FILE *out)
 	static const char *const files[] = { "", "-wal", "-shm" };
 	_cleanup_arena_ struct arena a = { 0 };
 	_cleanup_db_ struct db *db = NULL;
-	struct index_counts counts = { 0 };
+	_cleanup_counts_ struct index_counts counts = { 0 };
 	struct stat st;
 	if (db_is_server(store) || stat(store, &st) || !S_ISDIR(st.st_mode))
 		return uh_error_new(

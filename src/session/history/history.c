@@ -31,7 +31,7 @@ static struct uh_error *open_directory(const char *directory, struct db **ret)
 {
 	_cleanup_arena_ struct arena a = { 0 };
 	const char *file = arena_printf(&a, "%s/" INDEX_FILE, directory).p;
-	struct index_counts counts = { 0 };
+	_cleanup_counts_ struct index_counts counts = { 0 };
 	const bool may_write = !access(directory, W_OK);
 	struct uh_error *err = index_open(may_write ? file : NULL, DB_MAKE, ret);
 	if (err && err->errnum == ELIBACC)
@@ -59,7 +59,7 @@ static struct uh_error *open_directory(const char *directory, struct db **ret)
 static struct uh_error *open_machine(struct db **ret)
 {
 	_cleanup_arena_ struct arena a = { 0 };
-	struct index_counts counts = { 0 };
+	_cleanup_counts_ struct index_counts counts = { 0 };
 	const char *own = state_of_user(&a);
 	if (!geteuid() || !own)
 		return open_directory(STATE_DIR, ret);

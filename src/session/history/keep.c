@@ -1,4 +1,5 @@
 // What was explained goes into a store: a line for each incident, and one for each run that has ended.
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,10 +18,35 @@ const char *history_lines_of(struct arena *a, const char *state) { return arena_
 
 static void keep_write_lines(const void *ctx, FILE *to) { incident_lines(ctx, to); }
 
+/** The file that an incident begins in; empty: it is none of this machine's files. */
+static struct str file_of(const struct uh_session *s, const struct incident *i, struct stat *ret, struct arena *a)
+{
+	const size_t source = i->events.len ? i->events.data[0]->at.source : SIZE_MAX;
+	if (source >= evidence_count(s->evidence))
+		return (struct str){ 0 };
+	const char *path = arena_z(a, evidence_at(s->evidence, source)->path);
+	if (stat(path, ret) || !S_ISREG(ret->st_mode))
+		return (struct str){ 0 };
+	_cleanup_free_ char *whole = realpath(path, NULL);
+	return arena_str(a, str_z(whole ? whole : path));
+}
+
+/** When it was. A log without a date is as old as its file: @otherwise, where that is none. */
+static int64_t date_of(const struct uh_session *s, const struct incident *i, int64_t otherwise, struct arena *a, bool *ret_told)
+{
+	double when;
+	struct stat st;
+	*ret_told = incident_when(i, s->evidence, time(NULL), &when);
+	if (*ret_told)
+		return (int64_t)when;
+	return file_of(s, i, &st, a).n ? (int64_t)st.st_mtime : otherwise;
+}
+
 /** The incident as a watch would have stored it. One that is explained again by a newer knowledge is a new revision of it. */
 static struct stored stored_of(const struct uh_session *s, const struct incident *i, int64_t otherwise, struct arena *a)
 {
-	double when;
+	bool dated;
+	const int64_t when = date_of(s, i, otherwise, a, &dated);
 	struct stored r = { .id = i->id,
 			    .state = STORED_CLOSED,
 			    .fingerprint = i->fingerprint,
@@ -30,12 +56,13 @@ static struct stored stored_of(const struct uh_session *s, const struct incident
 			    .unique_id = i->gpu.unique_id,
 			    .serial = i->gpu.serial,
 			    .origin = S("explain"),
-			    .closed_by = S("it was over when it was explained"),
+			    .closed_by = dated ? S("it was over when it was explained") :
+						 S("it was over when it was explained; it is of a log without a date: its "
+						   "time is that of the file"),
 			    .job = i->processes.len ? i->processes.data[0].name : (struct str){ 0 },
 			    .events = (int64_t)i->events.len,
 			    .revision = (int64_t)s->know->version };
-	r.began = incident_when(i, s->evidence, time(NULL), &when) ? (int64_t)when : otherwise;
-	r.changed = r.ended = r.began;
+	r.began = r.changed = r.ended = when;
 	stored_add(text_written(keep_write_lines, i, a), a, &r);
 	return r;
 }
@@ -46,7 +73,8 @@ void session_history_lines(struct uh_session *s, struct str place, int64_t other
 	const struct str diagnosis = s->ledger.incidents.len ? session_report_text(s, true, 0, &a) : (struct str){ 0 };
 	for (size_t n = 0; n < s->ledger.incidents.len; n++) {
 		const struct stored one = stored_of(s, s->ledger.incidents.data[n], otherwise, &a);
-		line_of_incident(to, &one, place, diagnosis);
+		struct stat st;
+		line_of_incident(to, &one, place.n ? place : file_of(s, s->ledger.incidents.data[n], &st, &a), diagnosis);
 	}
 }
 

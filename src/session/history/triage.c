@@ -301,9 +301,10 @@ struct uh_error *uh_triage(const struct uh_triage_options *o, FILE *out, uh_prob
 	*ret_failed = counts.failed + files.unread;
 	if (!err)
 		fprintf(out,
-			"%zu files: %u explained now, %u known, %u of other parts, %u not readable. %u of them have an "
-			"incident.\n",
-			files.list.len, counts.explained, counts.known, counts.others, *ret_failed, counts.incidents);
+			"%zu %s: %u explained now, %u known, %u of other parts, %u not readable. Of those explained now, %u "
+			"%s an incident.\n",
+			files.list.len, files.list.len == 1 ? "file" : "files", counts.explained, counts.known, counts.others,
+			*ret_failed, counts.incidents, counts.incidents == 1 ? "has" : "have");
 	vec_free(&files.list);
 	arena_free(&files.arena);
 	vec_free(&done.list);

@@ -17,6 +17,7 @@ struct spool_collecting {
 	struct index_counts *counts;
 	struct uh_error *err;
 	unsigned lines; // of this transaction
+	unsigned first; // of them that was not understood, from 1 on; 0: all were
 	int64_t refused;
 };
 
@@ -31,7 +32,8 @@ static bool collect_line(void *ctx, struct str line)
 		return false;
 	c->lines++;
 	c->counts->lines[taken] += line.n != 0;
-	c->refused += taken == TAKEN_REFUSED && line.n;
+	if (taken == TAKEN_REFUSED && line.n && !c->refused++)
+		c->first = c->lines;
 	return true;
 }
 
@@ -41,6 +43,33 @@ static void take_place(void *ctx, const struct db_value *row, size_t n)
 		((int64_t *)ctx)[0] = row[0].number;
 		((int64_t *)ctx)[1] = row[1].number;
 	}
+}
+
+void index_counts_free(struct index_counts *c) { text_free(&c->refused); }
+
+struct lines_before {
+	uint64_t lines, until, offset;
+};
+
+static bool count_line(void *ctx, struct str line)
+{
+	struct lines_before *b = ctx;
+	if (b->offset >= b->until)
+		return false;
+	b->offset += line.n + 1;
+	b->lines++;
+	return true;
+}
+
+/** Where the first line is that was not understood. Lines are counted only now: mostly there is none such. */
+static void note_refused(const struct spool_collecting *c, const char *path, uint64_t began)
+{
+	struct lines_before before = { .until = began };
+	struct spool_place place = { 0 };
+	if (!c->first || c->counts->refused.n)
+		return;
+	uh_error_free(spool_read(path, &place, count_line, &before));
+	text_printf(&c->counts->refused, "%s:%llu", path, (unsigned long long)(before.lines + c->first));
 }
 
 /** One piece of a file. *@ret_more: there may be more in it. */
@@ -57,7 +86,7 @@ static struct uh_error *collect_piece(struct spool_collecting *c, const char *pa
 	// A file that is shorter than what was read of it is another, or was made anew.
 	struct spool_place place = { was[0] > 0 && was[0] <= st.st_size ? (uint64_t)was[0] : 0 };
 	const uint64_t began = place.offset;
-	c->lines = 0;
+	c->lines = c->first = 0;
 	c->refused = 0;
 	if (!err && began < (uint64_t)st.st_size)
 		err = spool_read(path, &place, collect_line, c);
@@ -78,6 +107,8 @@ static struct uh_error *collect_piece(struct spool_collecting *c, const char *pa
 		db_undo(c->db);
 	else
 		err = db_end(c->db);
+	if (!err)
+		note_refused(c, path, began);
 	*ret_more = !err && c->lines == PIECE_LINES;
 	return err;
 }

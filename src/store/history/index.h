@@ -24,7 +24,10 @@ struct uh_error *index_take(struct db *d, struct str line, enum index_taken *ret
 struct index_counts {
 	uint64_t lines[TAKEN_REFUSED + 1];
 	uint64_t files;
+	struct text refused; // the first line that was not understood, as FILE:LINE; empty: there was none
 };
+void index_counts_free(struct index_counts *c);
+#define _cleanup_counts_ _cleanup_(index_counts_free)
 /** Takes what is new in the files below a directory. Each piece of a file is one transaction together with how far it was read. @go_on may say that
  * it is enough for now; NULL: it never is. */
 struct uh_error *index_collect(struct db *d, const char *directory, bool (*go_on)(void *ctx), void *ctx,

@@ -30,9 +30,10 @@ static void incident_row(void *ctx, const struct db_value *row, size_t n)
 	const struct row_filling *to = ctx;
 	struct history_incident_list *list = to->list;
 	struct history_incident one;
-	struct str *const texts[] = { &one.id,       &one.host,        &one.gpu,     &one.serial, &one.unique_id, &one.part,
-				      &one.gpu_name, &one.class,       &one.title,   &one.fault,  &one.action,    &one.fit,
-				      &one.state,    &one.fingerprint, &one.program, &one.job,    &one.bundle,    &one.place };
+	struct str *const texts[] = { &one.id,     &one.host,     &one.gpu,   &one.serial,      &one.unique_id,
+				      &one.part,   &one.gpu_name, &one.class, &one.title,       &one.fault,
+				      &one.action, &one.fit,      &one.state, &one.fingerprint, &one.program,
+				      &one.job,    &one.bundle,   &one.place, &one.closed_by };
 	if (n < ARRAY_SIZE(texts) + 3)
 		return;
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
@@ -75,7 +76,7 @@ struct uh_error *history_incidents(struct history *h, const struct history_filte
 {
 	_cleanup_inquiry_ struct inquiry q = { 0 };
 	text_add(&q.sql, S("SELECT id, host, gpu, serial, unique_id, part, gpu_name, class, title, fault, action, fit, state, "
-			   "fingerprint, program, job, bundle, place, began, ended, revision FROM incidents"));
+			   "fingerprint, program, job, bundle, place, closed_by, began, ended, revision FROM incidents"));
 	inquiry_filter(&q, f);
 	text_printf(&q.sql, " ORDER BY began DESC, id LIMIT %lld OFFSET %lld", (long long)most, (long long)skip);
 	return inquiry_ask(h, &q, incident_row, &(struct row_filling){ h, ret });
