@@ -154,7 +154,7 @@ void chart_days(struct html *p, const struct history_count_list *list, int64_t s
 	int64_t all = 0;
 	for (size_t k = 0; k < l.n; k++)
 		all += l.sums[k];
-	text_printf(&says, "%lld incidents in %lld days", (long long)all, (long long)days);
+	text_printf(&says, "%lld %s in %lld days", (long long)all, all == 1 ? "incident" : "incidents", (long long)days);
 	page_put(p, "<figure><figcaption>Incidents of each day, by cause</figcaption>\n");
 	page_fill(p, "<svg role=\"img\" width=\"100%\" aria-label=\"@\" ", text_str(&says));
 	page_numbers(p, "height=\"%d\">", 8 + HIGH + AXIS);

@@ -92,6 +92,7 @@ void site_put_incident(const struct site *s, const struct site_incident *of, FIL
 	put_fact(p, "State", i->state);
 	put_moment(p, "Began", i->began);
 	put_moment(p, "Ended", i->ended);
+	put_fact(p, "Ended by", i->closed_by);
 	put_fact(p, "Cause", i->class);
 	put_fact(p, "Bundle", i->bundle);
 	put_fact(p, "Evidence", i->place);
@@ -204,10 +205,12 @@ void site_put_run(const struct site *s, const struct site_run *of, FILE *out)
 	for (size_t i = 0; i < of->tries->len; i++)
 		failed += try_failed(&of->tries->data[i]);
 	const bool passed = of->tries->len && str_is(of->tries->data[of->tries->len - 1].ended, "done");
+	if (failed)
+		page_numbers(p, failed == 1 ? "<p>It failed %zu time" : "<p>It failed %zu times", failed);
 	if (passed && failed)
-		page_numbers(p, "<p>It failed %zu times, and passed at try %zu.</p>\n", failed, of->tries->len);
-	else if (failed)
-		page_numbers(p, "<p>It failed %zu times.</p>\n", failed);
+		page_numbers(p, ", and passed at try %zu", of->tries->len);
+	if (failed)
+		page_put(p, ".</p>\n");
 	page_put(p, "<dl class=\"facts\">\n");
 	page_put(p, "<dt>Node</dt><dd>");
 	if (r->host.n)
@@ -263,8 +266,11 @@ static void put_helped_rows(struct html *p, const struct history_helped_list *li
 void site_put_machine(const struct site *s, const struct site_machine *m, FILE *out)
 {
 	struct html own = site_begin(s, out, SITE_MACHINES, m->host), *p = &own;
-	page_numbers(p, "<p>%lld incidents since the first day of the chart, %lld open.", (long long)m->totals->incidents,
-		     (long long)m->totals->open);
+	const int64_t within = m->totals->incidents - m->totals->older;
+	page_numbers(p,
+		     within == 1 ? "<p>%lld incident in the last 8 weeks, %lld open." :
+				   "<p>%lld incidents in the last 8 weeks, %lld open.",
+		     (long long)within, (long long)m->totals->open);
 	if (m->totals->hours > 0)
 		page_numbers(p, " %.0f GPU-hours of work.", m->totals->hours);
 	page_put(p, "</p>\n");

@@ -16,17 +16,21 @@ static void put_figures(struct html *p, const struct history_totals *t)
 	site_put_figure(p, t->open, t->open == 1 ? "incident is open" : "incidents are open");
 	site_put_figure(p, t->this_week, "this week");
 	site_put_figure(p, t->last_week, "last week");
-	site_put_figure(p, t->incidents, "since the first day of the chart");
+	site_put_figure(p, t->incidents - t->older, "in the last 8 weeks");
 	site_put_figure(p, t->hosts, t->hosts == 1 ? "node with incidents" : "nodes with incidents");
 	if (t->hours > 0)
 		site_put_figure(p, (int64_t)(t->hours + 0.5), "GPU-hours of work");
 	page_put(p, "</ul>\n");
 }
 
-/** A link to the incidents of one fault; in files to the list, which has all. */
+/** A link to the incidents of one fault; in files, where nobody can search, to the newest of them. */
 static void put_fault_link(const struct site *s, struct html *p, const struct history_fault *f)
 {
 	const struct str text = f->title.n ? f->title : f->class.n ? f->class : S("not explained yet");
+	if (s->files && f->newest.n) {
+		site_link(s, p, "incident", f->newest, text);
+		return;
+	}
 	page_put(p, "<a href=\"");
 	site_href(s, p, "incidents", (struct str){ 0 });
 	if (!s->files)
@@ -36,7 +40,7 @@ static void put_fault_link(const struct site *s, struct html *p, const struct hi
 
 static void put_faults(const struct site *s, struct html *p, const struct history_fault_list *list)
 {
-	page_put(p, "<h2>Faults</h2>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
+	page_put(p, "<h2>Faults in the last 8 weeks</h2>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
 		    "aria-label=\"Faults\"><table><thead><tr><th scope=\"col\">What "
 		    "happens</th><th scope=\"col\" class=\"wideonly\">Part</th><th scope=\"col\" class=\"n\">This week</th><th "
 		    "scope=\"col\" "
@@ -47,6 +51,7 @@ static void put_faults(const struct site *s, struct html *p, const struct histor
 		const struct history_fault *f = &list->data[n];
 		page_markup(p, f->open ? S("<tr class=\"open\"><td>") : S("<tr><td>"));
 		put_fault_link(s, p, f);
+		page_markup(p, f->new ? S(" <b>new</b>") : S(""));
 		page_fill(p, "</td><td class=\"wideonly\">@</td>", f->part);
 		page_numbers(p,
 			     "<td class=\"n\">%lld</td><td class=\"n\">%lld</td><td class=\"n\">%lld</td><td "
@@ -66,7 +71,7 @@ static void put_machine_rows(const struct site *s, struct html *p, const struct 
 		    "scope=\"col\">Node</th><th "
 		    "scope=\"col\">Part</th><th scope=\"col\" class=\"n\">Open</th><th scope=\"col\" "
 		    "class=\"n\">Incidents</th><th scope=\"col\" "
-		    "class=\"n\">GPU-hours</th><th scope=\"col\" class=\"n\">Hours for one</th><th "
+		    "class=\"n\">GPU-hours</th><th scope=\"col\" class=\"n\">GPU-hours per incident</th><th "
 		    "scope=\"col\">Newest</th></tr></thead><tbody>\n");
 	for (size_t n = 0; n < list->len && n < most; n++) {
 		const struct history_machine *m = &list->data[n];
@@ -107,7 +112,7 @@ void site_put_overview(const struct site *s, const struct site_overview *o, FILE
 	if (o->summary.faults.len)
 		put_faults(s, p, &o->summary.faults);
 	if (o->summary.machines.len) {
-		page_put(p, "<h2>Nodes with most incidents</h2>\n");
+		page_put(p, "<h2>Nodes with most incidents in the last 8 weeks</h2>\n");
 		put_machine_rows(s, p, &o->summary.machines, SHOWN);
 	}
 	if (o->summary.parts.len > 1) {
@@ -183,7 +188,9 @@ void site_put_incidents(const struct site *s, const struct site_list *l, const s
 {
 	struct html own = site_begin(s, out, SITE_INCIDENTS, S("Incidents")), *p = &own;
 	put_form(s, p, l->filter);
-	page_numbers(p, "<p>%lld incidents", (long long)l->total);
+	page_numbers(p, l->total == 1 ? "<p>%lld incident" : "<p>%lld incidents", (long long)l->total);
+	if (!l->filter->since && !l->filter->until)
+		page_put(p, " in all, of any age");
 	if (list->len && (int64_t)list->len < l->total)
 		page_numbers(p, ", %lld to %lld", (long long)l->skip + 1, (long long)l->skip + (long long)list->len);
 	page_put(p, "</p>\n");

@@ -18,7 +18,7 @@ struct name_table {
 	size_t n;
 };
 
-static uint32_t *name_slot(const struct name_table *t, struct str name)
+static uint32_t *name_table_slot(const struct name_table *t, struct str name)
 {
 	uint64_t hash = str_hash(STR_HASH_BEGIN, name);
 	for (hash ^= hash >> 32;; hash++) {
@@ -35,9 +35,9 @@ static uint32_t name_number(struct name_table *t, struct str name)
 		t->n = t->n ? 2 * t->n : SLOTS_FIRST;
 		t->slots = mem_alloc(t->n * sizeof(*t->slots));
 		for (size_t i = 0; i < t->names.len; i++)
-			*name_slot(t, t->names.data[i]) = (uint32_t)i + 1;
+			*name_table_slot(t, t->names.data[i]) = (uint32_t)i + 1;
 	}
-	uint32_t *slot = name_slot(t, name);
+	uint32_t *slot = name_table_slot(t, name);
 	if (!*slot) {
 		vec_push(&t->names, arena_str(t->arena, name));
 		*slot = (uint32_t)t->names.len;
@@ -170,7 +170,7 @@ static void work_row(void *ctx, const struct db_value *row, size_t n)
 	const double hours = (row[1].type == DB_REAL ? row[1].real : (double)row[1].number) / 3600;
 	s->to->totals.hours += hours;
 	s->to->totals.machines++;
-	for (uint32_t at = s->hosts.n ? *name_slot(&s->hosts, row[0].text) : 0; at; at = 0)
+	for (uint32_t at = s->hosts.n ? *name_table_slot(&s->hosts, row[0].text) : 0; at; at = 0)
 		s->to->machines.data[at - 1].hours += hours;
 }
 
@@ -222,19 +222,20 @@ static void counts_of(const struct pair_table *t, const struct name_table *names
 /** What the incidents of one fault have in common. */
 struct fault_common {
 	struct history *h;
-	struct str title, program; // of the newest
+	struct str title, program, id; // of the newest
 	int64_t programs, first;
 };
 
 static void common_row(void *ctx, const struct db_value *row, size_t n)
 {
 	struct fault_common *c = ctx;
-	if (n < 4)
+	struct str *const texts[] = { &c->title, &c->program, &c->id };
+	if (n < ARRAY_SIZE(texts) + 2)
 		return;
-	c->title = row[0].type == DB_TEXT ? arena_str(&c->h->arena, row[0].text) : (struct str){ 0 };
-	c->program = row[1].type == DB_TEXT ? arena_str(&c->h->arena, row[1].text) : (struct str){ 0 };
-	c->programs = row[2].number;
-	c->first = row[3].number;
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+		*texts[i] = row[i].type == DB_TEXT ? arena_str(&c->h->arena, row[i].text) : (struct str){ 0 };
+	c->programs = row[ARRAY_SIZE(texts)].number;
+	c->first = row[ARRAY_SIZE(texts) + 1].number;
 }
 
 /** What the class is called, as a title begins. */
@@ -252,8 +253,8 @@ static struct uh_error *fault_title(struct history *h, struct history_fault *f)
 {
 #define NEWEST(what, which) "(SELECT " what " FROM incidents WHERE " which " AND began = $2 ORDER BY id LIMIT 1), "
 #define COMMON(which)                                                                                                          \
-	"SELECT " NEWEST("title", which)                                                                                       \
-		NEWEST("program", which) "count(DISTINCT program), min(began) FROM incidents WHERE " which
+	"SELECT " NEWEST("title", which) NEWEST("program", which)                                                              \
+		NEWEST("id", which) "count(DISTINCT program), min(began) FROM incidents WHERE " which
 	static const char *const sql[] = { COMMON("fingerprint = $1"), COMMON("class = $1 AND fingerprint IS NULL") };
 	const struct db_value values[] = { db_text(f->key), db_int(f->last) };
 	struct fault_common common = { .h = h };
@@ -262,6 +263,7 @@ static struct uh_error *fault_title(struct history *h, struct history_fault *f)
 		err = db_run(h->db, sql[n], values, 2, common_row, &common);
 	const bool names_one = common.programs > 1 && common.program.n && str_find(common.title, common.program) >= 0;
 	f->title = names_one && f->class.n ? class_title(h, f->class) : common.title;
+	f->newest = common.id;
 	f->new = common.first >= h->now - WEEK;
 	return err;
 }
