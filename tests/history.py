@@ -167,12 +167,14 @@ def test_triage(t, unhang):
         path = tree / f"d{n % 7}" / f"{n}.log"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(FAULT.format(n=5000 + n // 2) if n % 3 else f"nothing happens here {n}\n" * 20)
+    old = tree / "d1" / "1.log"
+    os.utime(old, (time.time() - 40 * DAY, time.time() - 40 * DAY))
     (tree / "link").symlink_to("/etc/passwd")
     one, four = unhang.directory / "one", unhang.directory / "four"
     text = unhang.run("triage", "--store", one, tree).stdout.decode()
     t.ok(text.startswith("60 files: 40 explained now, 20 known") or "60 files" in text, "files that have the same content are explained once", text)
     again = unhang.run("triage", "--store", one, "-j", "3", tree).stdout.decode()
-    t.ok("60 files: 0 explained now, 60 known" in again, "and not again", again)
+    t.ok("60 files: 0 explained now, 60 known" in again and "Of those explained now, 0 have an incident." in again, "and not again", again)
     jobs = [subprocess.Popen([unhang.binary, "triage", "--store", four, "--part", f"{part}/4", tree], stdout=subprocess.PIPE, env=unhang.environment) for part in range(1, 5)]
     t.same([job.wait() for job in jobs], [0] * 4, "four parts at once")
     for job in jobs:
@@ -182,6 +184,9 @@ def test_triage(t, unhang):
         found = json.loads(unhang.run("history", "--store", store, "--json", "--since", "2000-01-01", "--all").stdout)
         return sorted((i["id"], i["class"], i["program"]) for i in found["incidents"])
     t.ok(asked(one) == asked(four) and len(asked(one)) > 10, "four parts have the same result as one", (len(asked(one)), len(asked(four))))
+    found = json.loads(unhang.run("history", "--store", one, "--json", "--program", "job5000").stdout)["incidents"]
+    t.ok(len(found) == 1 and found[0]["began"] < time.strftime("%Y-%m-%d", time.gmtime(time.time() - 30 * DAY)), "a log without a date is as old as its file", found)
+    t.ok("a log without a date" in said(unhang, one, "--id", found[0]["id"]), "and that is said", said(unhang, one, "--id", found[0]["id"]))
     killed = unhang.directory / "killed"
     for at in (0.02, 0.05, 0.1, 0.2):
         job = subprocess.Popen([unhang.binary, "triage", "--store", killed, "-j", "1", tree], stdout=subprocess.DEVNULL, env=unhang.environment)
@@ -264,6 +269,12 @@ def test_collecting(t, unhang):
     follow.terminate()
     t.same(follow.wait(), 0, "until it is told to end")
     follow.stdout.close()
+    path = histories.write(spool / "n4", [histories.incident("n4", now, 98, chance)], day="2026-02-03")
+    unhang.run("collect", "--store", store, spool)
+    with open(path, "a") as out:
+        out.write('{"schema":"unhang/record/1","kind":"nonsense"}\nhalf\n')
+    run = unhang.run("collect", "--store", store, spool)
+    t.ok(run.returncode == 0 and b"2 not understood" in run.stdout and f"2 lines were not understood and left out; the first is {path}:2".encode() in run.stderr, "lines that are not understood are named", run.stderr)
     t.same(unhang.run("collect", "--store", store, unhang.directory / "nowhere").returncode, 2, "a spool that is not there is told")
 
 
@@ -372,7 +383,7 @@ def test_serving(t, unhang, store):
     served = Served(unhang, "--store", store)
     found = json.loads(unhang.run("history", "--store", store, "--json", "--since", "90d").stdout)
     one = found["incidents"][0]
-    for path, wanted in (("/", "1</b><span>incident is open"), ("/incidents", "54 incidents"), (f"/incident/{one['id']}", "Because."), ("/runs", "No run is in this history"),
+    for path, wanted in (("/", "1</b><span>incident is open"), ("/incidents", "54 incidents in all"), ("/", "in the last 8 weeks"), (f"/incident/{one['id']}", "Because."), ("/runs", "No run is in this history"),
                          ("/machines", "node1"), ("/machine/node0", "Did it help?"), ("/incidents?node=node1&class=gpu-page*", "incidents")):
         answer, body = served.get(path)
         t.ok(answer.status == 200 and wanted in body.decode() and b"<script" not in body, f"{path} has what it should, and no script", body[-3000:])
@@ -420,6 +431,7 @@ def test_serving(t, unhang, store):
     t.same(unhang.run("history", "--store", store, "--html", pages).returncode, 0, "the same pages as files")
     broken = [(path.name, link) for path in pages.rglob("*.html") for link in __import__("re").findall(r'href="([^"#]+)"', path.read_text()) if not (path.parent / link).exists()]
     t.same(broken, [], "all of whose links lead somewhere")
+    t.ok('<a href="incident/' in (pages / "index.html").read_text().split("Faults in")[1], "a fault leads to its newest incident", "")
 
 
 def main():

@@ -11,7 +11,7 @@ static const struct help_text history_help = {
 		 "how many nodes. With --remedies, it tells for each change of a setting or version whether it helped. unhang "
 		 "watch and unhang "
 		 "run add to the history, and so does unhang explain --store. docs/HISTORY.md tells more.",
-	.status = "exit status: 0 it was shown, 2 there is no history, or it cannot be read",
+	.status = "exit status: 0 it was shown, 2 there is no history, it cannot be read, or what is asked for makes no sense",
 };
 
 /** An option that would be ignored is refused: the answer would look like that to another question. */

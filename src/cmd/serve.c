@@ -22,7 +22,7 @@ int cmd_serve(int argc, char **argv)
 		  TO_TEXT(&o.store) },
 		{ 'l', "listen", "WHERE", "PORT, ADDRESS:PORT, or the path of a Unix socket; without it, 127.0.0.1:8777",
 		  TO_TEXT(&o.listen) },
-		{ 0, "behind-proxy", NULL, "allow an address that others reach, because a proxy guards it",
+		{ 0, "behind-proxy", NULL, "allow an address that others reach, and any name, because a proxy guards it",
 		  TO_FLAG(&o.behind_proxy) },
 	};
 	options_parse(&serve_help, ROWS(rows), NO_ROWS, argc, argv);

@@ -53,7 +53,7 @@ static struct uh_error *argument_number(const struct page_request *r, const char
 }
 
 /** What a request asks for. The error is that it is written wrong: an answer would be to another question. */
-static struct uh_error *read_arguments(struct routing *r, const char *known)
+static struct uh_error *route_arguments(struct routing *r, const char *known)
 {
 	const struct page_request *q = r->request;
 	for (size_t n = 0; n < q->narguments; n++)
@@ -233,7 +233,7 @@ void route(struct site_pages *p, const struct know *k, const struct page_request
 		route_refuse(p, q->path, 404, S("There is nothing at this address."), ret);
 		return;
 	}
-	_cleanup_error_ struct uh_error *wrong = a->arguments ? read_arguments(&r, a->arguments) : NULL;
+	_cleanup_error_ struct uh_error *wrong = a->arguments ? route_arguments(&r, a->arguments) : NULL;
 	if (wrong) {
 		_cleanup_text_ struct text says = { 0 };
 		text_add_safe(&says, str_z(uh_error_message(wrong)));

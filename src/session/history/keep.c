@@ -19,7 +19,7 @@ const char *history_lines_of(struct arena *a, const char *state) { return arena_
 static void keep_write_lines(const void *ctx, FILE *to) { incident_lines(ctx, to); }
 
 /** The file that an incident begins in; empty: it is none of this machine's files. */
-static struct str file_of(const struct uh_session *s, const struct incident *i, struct stat *ret, struct arena *a)
+static struct str keep_file_of(const struct uh_session *s, const struct incident *i, struct stat *ret, struct arena *a)
 {
 	const size_t source = i->events.len ? i->events.data[0]->at.source : SIZE_MAX;
 	if (source >= evidence_count(s->evidence))
@@ -32,21 +32,22 @@ static struct str file_of(const struct uh_session *s, const struct incident *i, 
 }
 
 /** When it was. A log without a date is as old as its file: @otherwise, where that is none. */
-static int64_t date_of(const struct uh_session *s, const struct incident *i, int64_t otherwise, struct arena *a, bool *ret_told)
+static int64_t keep_date_of(const struct uh_session *s, const struct incident *i, int64_t otherwise, struct arena *a,
+			    bool *ret_told)
 {
 	double when;
 	struct stat st;
 	*ret_told = incident_when(i, s->evidence, time(NULL), &when);
 	if (*ret_told)
 		return (int64_t)when;
-	return file_of(s, i, &st, a).n ? (int64_t)st.st_mtime : otherwise;
+	return keep_file_of(s, i, &st, a).n ? (int64_t)st.st_mtime : otherwise;
 }
 
 /** The incident as a watch would have stored it. One that is explained again by a newer knowledge is a new revision of it. */
 static struct stored stored_of(const struct uh_session *s, const struct incident *i, int64_t otherwise, struct arena *a)
 {
 	bool dated;
-	const int64_t when = date_of(s, i, otherwise, a, &dated);
+	const int64_t when = keep_date_of(s, i, otherwise, a, &dated);
 	struct stored r = { .id = i->id,
 			    .state = STORED_CLOSED,
 			    .fingerprint = i->fingerprint,
@@ -74,7 +75,7 @@ void session_history_lines(struct uh_session *s, struct str place, int64_t other
 	for (size_t n = 0; n < s->ledger.incidents.len; n++) {
 		const struct stored one = stored_of(s, s->ledger.incidents.data[n], otherwise, &a);
 		struct stat st;
-		line_of_incident(to, &one, place.n ? place : file_of(s, s->ledger.incidents.data[n], &st, &a), diagnosis);
+		line_of_incident(to, &one, place.n ? place : keep_file_of(s, s->ledger.incidents.data[n], &st, &a), diagnosis);
 	}
 }
 

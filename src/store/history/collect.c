@@ -62,7 +62,7 @@ static bool count_line(void *ctx, struct str line)
 }
 
 /** Where the first line is that was not understood. Lines are counted only now: mostly there is none such. */
-static void note_refused(const struct spool_collecting *c, const char *path, uint64_t began)
+static void collect_note_refused(const struct spool_collecting *c, const char *path, uint64_t began)
 {
 	struct lines_before before = { .until = began };
 	struct spool_place place = { 0 };
@@ -108,7 +108,7 @@ static struct uh_error *collect_piece(struct spool_collecting *c, const char *pa
 	else
 		err = db_end(c->db);
 	if (!err)
-		note_refused(c, path, began);
+		collect_note_refused(c, path, began);
 	*ret_more = !err && c->lines == PIECE_LINES;
 	return err;
 }
