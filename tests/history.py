@@ -330,6 +330,28 @@ def test_new(t, unhang):
     t.ok("and 12 more: --all" in text and " new " in text and len(text.splitlines()) <= 24, "what is left out is counted, and what is new is marked", text)
 
 
+def test_rates(t, unhang):
+    """One that works more fails more. Rates count, and one node that is really worse is found."""
+    store, now = unhang.directory / "rates", int(time.time())
+    lines = []
+    for h in range(40):
+        busy = 20 if h == 1 else 5  # a node that works four times as much
+        lines += [histories.work(f"r{h:02}", "g0", now - day * DAY, busy, DAY) for day in range(1, 40)]
+        lines += [histories.incident(f"r{h:02}", now - (n + 2) * DAY, n, random.Random(n), kind=0) for n in range(15 if h == 0 else 8 if h == 1 else 2)]
+    lines += [histories.incident("r02", now - 5 * DAY // 2 + 60 * n, 50 + n, random.Random(n), kind=0) for n in range(12)]  # a burst
+    histories.write(store / "history", lines)
+    found = document(t, unhang.run("history", "--store", store, "--nodes", "--json"), "history", "rates: the document is as its schema says")
+    t.same([m["name"] for m in found["machines"] if m["outlier"]], ["r00"], "the node that fails more often is marked, and not the one that works more, nor a burst")
+    worst = found["machines"][0]
+    t.ok(worst["name"] == "r00" and worst["low"] < worst["per_1000_gpu_hours"] < worst["high"] and worst["low"] > found["fleet"]["per_1000_gpu_hours"], "it stands first, with its interval", worst)
+    text = unhang.run("history", "--store", store, "--nodes").stdout.decode()
+    t.ok("* r00" in text and "and 26 more: --all" in text and len(text.splitlines()) <= 24 and max(map(len, text.splitlines())) <= 80, "and as text on a screen", text)
+    t.same(len(document(t, unhang.run("history", "--store", store, "--gpus", "--json", "--node", "r0*"), "history", "GPUs: the document is as its schema says")["machines"]) > 1, True, "GPUs are listed by serial number")
+    served = Served(unhang, "--store", store)
+    t.ok(b"<b>more often</b>" in served.get("/machines")[1], "so does the page of machines", "")
+    served.end()
+
+
 def test_names(t, unhang, store):
     """By TCP a browser could be led here under another name."""
     with socket.socket() as free:
@@ -441,6 +463,7 @@ def main():
     test_mistyped(t, unhang, store)
     test_words(t, unhang, store)
     test_new(t, unhang)
+    test_rates(t, unhang)
     test_names(t, unhang, store)
     test_long_open(t, unhang)
     test_fleet(t, unhang)

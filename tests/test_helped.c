@@ -98,6 +98,23 @@ static void ten_exact_values(void **state)
 	assert_true(ceil(rate_hours_to_tell(before, after, 0.95)) == 141);
 }
 
+static void the_limits_of_a_rate_are_those_of_garwood(void **state)
+{
+	static const struct {
+		double events, low, high;
+	} known[] = { { 0, 0, 3.68888 },
+		      { 1, 0.02532, 5.57164 },
+		      { 5, 1.62349, 11.66833 },
+		      { 10, 4.79539, 18.39036 },
+		      { 100, 81.36398, 121.62685 } };
+	(void)state;
+	for (size_t n = 0; n < ARRAY_SIZE(known); n++) {
+		const struct rate_ratio r = rate_limits((struct rate){ known[n].events, 50 }, 0.95);
+		assert_true(fabs(50 * r.low - known[n].low) < 2e-4 && fabs(50 * r.high - known[n].high) < 2e-4);
+	}
+	assert_true(isinf(rate_limits((struct rate){ 3, 0 }, 0.95).high));
+}
+
 static void the_interval_covers_the_truth(void **state)
 {
 	enum { TIMES = 20000 };
@@ -322,6 +339,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(limits_are_where_the_binomial_distribution_has_its_tails),
 		cmocka_unit_test(ten_exact_values),
+		cmocka_unit_test(the_limits_of_a_rate_are_those_of_garwood),
 		cmocka_unit_test(the_interval_covers_the_truth),
 		cmocka_unit_test(useless_changes_after_bad_weeks_are_seldom_called_helpful),
 		cmocka_unit_test(useful_changes_are_found_as_the_table_says),

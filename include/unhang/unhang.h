@@ -356,6 +356,7 @@ struct uh_history_options {
 	bool json, csv;
 	bool list;     // each incident, in place of what they have in common
 	bool remedies; // whether changes helped
+	bool nodes, gpus; // how often each of them fails
 	const char *html; // directory for pages; NULL: none
 	unsigned most;    // incidents or changes; 0: as many as fit
 	bool all;         // of them

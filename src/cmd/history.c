@@ -23,6 +23,8 @@ static bool fits_together(const struct uh_history_options *o)
 		return reject("--html writes all pages: give it with no other option than --store");
 	if (o->id && (o->filtered || o->list || o->remedies || o->csv))
 		return reject("--id shows one incident: give it with no other option than --store and --json");
+	if ((o->nodes || o->gpus) && (o->list || o->remedies || o->csv || o->html || o->id || o->open || (o->nodes && o->gpus)))
+		return reject("--nodes and --gpus are answers of their own: give filters with one of them, and --json");
 	if (o->remedies && (o->gpu || o->serial || o->program || o->job || o->fingerprint || o->open || o->list || o->skip))
 		return reject("--remedies goes with --class, --part, --node, --since and --until, and with no other filter");
 	return true;
@@ -51,7 +53,9 @@ int cmd_history(int argc, char **argv)
 		{ 0, "open", NULL, "only incidents that are not over, however old", TO_FLAG(&o.open) },
 		{ 0, "list", NULL, "each incident, the newest first", TO_FLAG(&o.list) },
 		{ 0, "remedies", NULL, "whether changes of settings and versions helped", TO_FLAG(&o.remedies) },
-		{ 0, "limit", "N", "so many incidents or changes", TO_COUNT(&o.most, MOST) },
+		{ 0, "nodes", NULL, "how often each node fails, by its hours of work; the worst first", TO_FLAG(&o.nodes) },
+		{ 0, "gpus", NULL, "the same of each GPU, by its serial number", TO_FLAG(&o.gpus) },
+		{ 0, "limit", "N", "so many incidents, changes, nodes or GPUs", TO_COUNT(&o.most, MOST) },
 		{ 'a', "all", NULL, "all of them", TO_FLAG(&o.all) },
 		{ 0, "skip", "N", "leave out the newest N incidents", TO_COUNT(&skip, MOST) },
 		{ 0, "html", "DIR", "all of it as pages in DIR, for any web server", TO_TEXT(&o.html) },

@@ -85,3 +85,39 @@ double rate_hours_to_tell(struct rate before, struct rate after, double confiden
 	const double hours = high / (1 - high) * before.hours - after.hours;
 	return hours > 0 ? hours : 0;
 }
+
+/** P(at most @k events) where @mean are expected. */
+static double poisson_at_most(double k, double mean)
+{
+	double sum = 0;
+	for (double i = 0; i <= k; i++)
+		sum += exp(i * log(mean) - mean - lgamma(i + 1));
+	return sum;
+}
+
+/** The mean with which at most @k events come with the chance @share. */
+static double poisson_mean(double k, double share)
+{
+	enum { HALVES = 60 };
+	double low = 0, high = k + 20 + 10 * sqrt(k + 20);
+	for (int n = 0; n < HALVES; n++) {
+		const double middle = (low + high) / 2;
+		if (poisson_at_most(k, middle) > share)
+			low = middle;
+		else
+			high = middle;
+	}
+	return (low + high) / 2;
+}
+
+struct rate_ratio rate_limits(struct rate r, double confidence)
+{
+	const double tail = (1 - confidence) / 2;
+	if (r.hours <= 0)
+		return (struct rate_ratio){ NAN, 0, INFINITY };
+	return (struct rate_ratio){
+		.ratio = r.events / r.hours,
+		.low = r.events > 0 ? poisson_mean(r.events - 1, 1 - tail) / r.hours : 0,
+		.high = poisson_mean(r.events, tail) / r.hours,
+	};
+}

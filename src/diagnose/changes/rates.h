@@ -17,5 +17,8 @@ struct rate_ratio {
 };
 struct rate_ratio rate_compare(struct rate before, struct rate after, double confidence);
 
+/** Between which limits a rate lies, in events by the hour: the exact interval of Garwood. */
+struct rate_ratio rate_limits(struct rate r, double confidence);
+
 /** Hours without any event that it takes from now on until the interval lies below 1. INFINITY: nothing happened before, so that nothing ever will tell. */
 double rate_hours_to_tell(struct rate before, struct rate after, double confidence);

@@ -11,7 +11,7 @@ enum { LINES = 24, DAY = 86400, WEEK = 7 * DAY };
 
 const char *const helped_verdicts[] = { "unknown", "no-evidence", "helped", "worse" };
 
-static size_t history_width(const struct history_told *t)
+size_t history_width(const struct history_told *t)
 {
 	return report_width(&(struct uh_report_options){ .width = t->options->width });
 }
@@ -171,7 +171,7 @@ static void say_change(const struct history_told *t, const struct history_helped
 	}
 }
 
-static void history_begin(struct sheet *s, const struct history_told *t)
+void history_begin(struct sheet *s, const struct history_told *t)
 {
 	sheet_begin(s, "unhang/history/1", NULL);
 	sheet_fields(s, { "since", v_date(t->filter.since) }, { "until", v_date(t->filter.until) }, { "now", v_date(t->now) });
@@ -259,8 +259,7 @@ static void history_add_fitting(struct text *to, struct str s, size_t columns)
 	text_add(to, all ? S("") : S(" ..."));
 }
 
-/** Which time is asked for. */
-static void window_said(struct text *to, const struct history_told *t)
+void history_window_said(struct text *to, const struct history_told *t)
 {
 	const struct history_filter *f = &t->filter;
 	if (f->since && f->until) {
@@ -301,7 +300,7 @@ static void say_head(const struct history_told *t, FILE *out)
 	plural(&line, within, "incident");
 	if (n->hosts > 1)
 		text_printf(&line, " on %lld nodes", (long long)n->hosts);
-	window_said(&line, t);
+	history_window_said(&line, t);
 	if (n->hours > 0) {
 		text_printf(&line, "; %.0f GPU-hours of work", n->hours);
 		if (within && !t->filter.open)
@@ -403,8 +402,8 @@ static void say_history(const struct history_told *t, FILE *out)
 	else if (t->summary.faults.len)
 		say_faults(t, out);
 	fputs(t->options->list ? "\nMore    unhang history --id ID: one of them; --csv: as a table\n" :
-				 "\nMore    unhang history --list: each incident; --remedies: did a change help;\n"
-				 "        --all: each fault with its fingerprint, for --fingerprint\n",
+				 "\nMore    unhang history --list: each incident; --nodes, --gpus: which fail most;\n"
+				 "        --remedies: did a change help; --all: each fault with its fingerprint\n",
 	      out);
 }
 

@@ -14,6 +14,7 @@ struct history_told {
 	struct history_summary summary;
 	struct history_incident_list incidents;
 	struct history_helped_list helped;
+	struct history_rates rates;
 	bool more; // there are more incidents than were asked for
 };
 
@@ -30,6 +31,18 @@ void report_history_csv(const struct history_told *t, FILE *out);
 /** Whether changes helped: part of the same document, or text. */
 void report_helped(const struct history_told *t, FILE *out);
 
+/** How often machines or GPUs fail: part of the same document, or text within 24 lines. */
+void report_rates(const struct history_told *t, FILE *out);
+
 /** `Helped: 9 in 210 h before, 0 in 100 h after.`, as it is said everywhere. */
 void helped_sentence(struct text *to, const struct helped *h);
 extern const char *const helped_verdicts[]; // their words in JSON, by enum helped_verdict
+
+// --- for the files of this folder ---
+
+struct sheet;
+size_t history_width(const struct history_told *t);
+/** Which time is asked for: ` in the last 8 weeks`. */
+void history_window_said(struct text *to, const struct history_told *t);
+/** The begin of the document, up to what was asked for. */
+void history_begin(struct sheet *s, const struct history_told *t);

@@ -70,6 +70,14 @@ struct history_machine {
 	double hours;
 };
 
+/** How often one fails: a machine, or a GPU. What came within an hour counts once. */
+struct history_rate {
+	struct str name, host, part; // name: the host, or the GPU's serial number
+	struct rate rate;
+	struct rate_ratio limits; // by the hour
+	bool outlier;             // it lies above what all have together
+};
+
 #define HISTORY_LIST(type)                                                                                                     \
 	struct type##_list {                                                                                                   \
 		struct type *data;                                                                                             \
@@ -84,6 +92,13 @@ HISTORY_LIST(history_try);
 HISTORY_LIST(history_event);
 HISTORY_LIST(history_sampled);
 HISTORY_LIST(history_machine);
+HISTORY_LIST(history_rate);
+
+/** The worst first; those of which no work is known last. */
+struct history_rates {
+	struct history_rate_list list;
+	struct rate all;
+};
 
 /** What many incidents come to. Lists have what matters most first; days are in their order. */
 struct history_summary {

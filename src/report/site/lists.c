@@ -232,12 +232,44 @@ void site_put_runs(const struct site *s, const struct site_list *l, const struct
 	site_end(p);
 }
 
-void site_put_machines(const struct site *s, const struct history_machine_list *list, FILE *out)
+static void put_rate_rows(const struct site *s, struct html *p, const struct history_rates *r)
+{
+	page_numbers(
+		p,
+		"<h2>How often they fail</h2>\n<p>All together: %.1f incidents in 1000 GPU-hours of work in the last 8 weeks. "
+		"Incidents within an hour count as one. Marked nodes fail more often than chance explains.</p>\n",
+		1000 * r->all.events / r->all.hours);
+	page_put(p, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Rates\"><table><thead><tr><th "
+		    "scope=\"col\">Node</th><th scope=\"col\" class=\"n\">Incidents</th><th scope=\"col\" "
+		    "class=\"n\">GPU-hours</th><th scope=\"col\" class=\"n\">In 1000 GPU-hours</th><th scope=\"col\" "
+		    "class=\"n\">at 95 %</th></tr></thead><tbody>\n");
+	for (size_t n = 0; n < r->list.len; n++) {
+		const struct history_rate *m = &r->list.data[n];
+		if (m->rate.hours <= 0 || m->rate.events <= 0)
+			continue;
+		page_markup(p, m->outlier ? S("<tr class=\"open\"><td>") : S("<tr><td>"));
+		site_link(s, p, "machine", m->host, m->name);
+		page_markup(p, m->outlier ? S(" <b>more often</b>") : S(""));
+		page_numbers(p,
+			     "</td><td class=\"n\">%.0f</td><td class=\"n\">%.0f</td><td class=\"n\">%.1f</td><td "
+			     "class=\"n\">%.1f to %.1f</td></tr>\n",
+			     m->rate.events, m->rate.hours, 1000 * m->limits.ratio, 1000 * m->limits.low,
+			     1000 * m->limits.high);
+	}
+	page_put(p, "</tbody></table></div>\n");
+}
+
+void site_put_machines(const struct site *s, const struct history_machine_list *list, const struct history_rates *rates,
+		       FILE *out)
 {
 	struct html own = site_begin(s, out, SITE_MACHINES, S("Machines")), *p = &own;
-	if (list->len)
+	if (rates->all.hours > 0 && rates->all.events > 0)
+		put_rate_rows(s, p, rates);
+	if (list->len) {
+		page_put(p, "<h2>All with an incident in the last 8 weeks</h2>\n");
 		put_machine_rows(s, p, list, SIZE_MAX);
-	else
-		page_put(p, "<p>No machine has an incident in this history.</p>\n");
+	} else {
+		page_put(p, "<p>No machine has an incident in the last 8 weeks.</p>\n");
+	}
 	site_end(p);
 }

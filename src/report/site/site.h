@@ -30,7 +30,8 @@ struct site_list {
 };
 void site_put_incidents(const struct site *s, const struct site_list *l, const struct history_incident_list *list, FILE *out);
 void site_put_runs(const struct site *s, const struct site_list *l, const struct history_run_list *list, FILE *out);
-void site_put_machines(const struct site *s, const struct history_machine_list *list, FILE *out);
+void site_put_machines(const struct site *s, const struct history_machine_list *list, const struct history_rates *rates,
+		       FILE *out);
 
 struct site_incident {
 	const struct history_incident *incident;

@@ -95,6 +95,8 @@ static struct uh_error *ask(struct history *h, struct history_told *t)
 	const int64_t most = o->all ? MANY : o->most ? o->most : o->csv ? MANY : o->json ? 100 : LIST_SHOWN;
 	const size_t faults = o->list || o->csv || o->remedies ? 0 : o->all || o->json ? MANY : FAULTS_SHOWN;
 	struct uh_error *err = history_summary(h, &t->filter, faults, &t->summary);
+	if (!err && (o->nodes || o->gpus))
+		return history_rates(h, &t->filter, o->gpus, &t->rates);
 	if (!err && o->remedies)
 		return history_helped(h, &t->filter, o->all || o->json ? MANY : o->most ? o->most : 50, &t->helped);
 	if (!err && (o->list || o->json || o->csv))
@@ -149,10 +151,14 @@ struct uh_error *uh_history(const struct uh_history_options *o, FILE *out, uh_pr
 		if (!err)
 			fprintf(out, "The pages are in %s: open %s/index.html\n", o->html, o->html);
 	} else if (!err && !o->id)
-		(o->remedies ? report_helped : o->csv ? report_history_csv : report_history)(&t, out);
+		(o->remedies         ? report_helped :
+		 o->nodes || o->gpus ? report_rates :
+		 o->csv              ? report_history_csv :
+				       report_history)(&t, out);
 	history_summary_free(&t.summary);
 	vec_free(&t.incidents);
 	vec_free(&t.helped);
+	vec_free(&t.rates.list);
 	arena_free(&h.arena);
 	return err;
 }

@@ -69,9 +69,13 @@ struct uh_error *pages_machines(struct site_pages *p, FILE *out)
 {
 	const struct history_filter since = { .since = weeks_ago(p), .open_ever = true };
 	struct history_summary all = { 0 };
+	struct history_rates rates = { 0 };
 	struct uh_error *err = history_summary(&p->history, &since, 0, &all);
 	if (!err)
-		site_put_machines(&p->site, &all.machines, out);
+		err = history_rates(&p->history, &since, false, &rates);
+	if (!err)
+		site_put_machines(&p->site, &all.machines, &rates, out);
+	vec_free(&rates.list);
 	history_summary_free(&all);
 	return err;
 }

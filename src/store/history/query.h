@@ -18,6 +18,8 @@ struct uh_error *history_summary(struct history *h, const struct history_filter 
 void history_summary_free(struct history_summary *s);
 /** Nothing was ever stored in it. */
 struct uh_error *history_is_empty(struct history *h, bool *ret);
+/** How often machines fail, or GPUs. */
+struct uh_error *history_rates(struct history *h, const struct history_filter *f, bool gpus, struct history_rates *ret);
 /** How many there are. */
 struct uh_error *history_count(struct history *h, const struct history_filter *f, int64_t *ret);
 /** The newest first, from the @skip-th on. */
