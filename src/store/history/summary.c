@@ -248,13 +248,13 @@ static struct str class_title(struct history *h, struct str class)
 	return arena_printf(&h->arena, "%c" STR_FMT, upper, STR_ARG(str_from(c->meaning, 1)));
 }
 
-/** Only of those that are shown: titles are long. One that names a program is wrong for a fault of several. */
+/** Only of those that are shown: titles are long. One that names a program is wrong for a fault of several; the newest of its incidents tell that. */
 static struct uh_error *fault_title(struct history *h, struct history_fault *f)
 {
-#define NEWEST(what, which) "(SELECT " what " FROM incidents WHERE " which " AND began = $2 ORDER BY id LIMIT 1), "
 #define COMMON(which)                                                                                                          \
-	"SELECT " NEWEST("title", which) NEWEST("program", which)                                                              \
-		NEWEST("id", which) "count(DISTINCT program), min(began) FROM incidents WHERE " which
+	"SELECT title, program, id, (SELECT count(DISTINCT n.program) FROM (SELECT program FROM incidents WHERE " which " "    \
+	"ORDER BY began DESC LIMIT 50) n), (SELECT min(began) FROM incidents WHERE " which ") FROM incidents WHERE " which     \
+	" AND began = $2 ORDER BY id LIMIT 1"
 	static const char *const sql[] = { COMMON("fingerprint = $1"), COMMON("class = $1 AND fingerprint IS NULL") };
 	const struct db_value values[] = { db_text(f->key), db_int(f->last) };
 	struct fault_common common = { .h = h };
@@ -268,14 +268,30 @@ static struct uh_error *fault_title(struct history *h, struct history_fault *f)
 	return err;
 }
 
+/** What is open and older is asked for by itself: in one question, the database would walk over all that is old. */
+static struct uh_error *sum_incidents(struct summing *s, const struct history_filter *f)
+{
+	struct history_filter parts[] = { *f, *f };
+	struct uh_error *err = NULL;
+	parts[0].open_ever = parts[1].open_ever = false;
+	parts[1].since = 0;
+	parts[1].until = f->until && f->until < f->since ? f->until : f->since;
+	parts[1].open = true;
+	for (size_t n = 0; n < (f->open_ever && f->since ? ARRAY_SIZE(parts) : 1) && !err; n++) {
+		_cleanup_inquiry_ struct inquiry q = { 0 };
+		text_add(&q.sql, S("SELECT began, class, part, host, fingerprint, state, fault FROM incidents"));
+		inquiry_filter(&q, &parts[n]);
+		err = inquiry_ask(s->h, &q, sum_row, s);
+	}
+	return err;
+}
+
 struct uh_error *history_summary(struct history *h, const struct history_filter *f, size_t most, struct history_summary *ret)
 {
-	_cleanup_inquiry_ struct inquiry q = { 0 }, work = { 0 };
+	_cleanup_inquiry_ struct inquiry work = { 0 };
 	struct summing s = { .h = h, .to = ret, .since = f->since };
 	s.faults.arena = s.hosts.arena = s.classes.arena = s.parts.arena = &h->arena;
-	text_add(&q.sql, S("SELECT began, class, part, host, fingerprint, state, fault FROM incidents"));
-	inquiry_filter(&q, f);
-	struct uh_error *err = inquiry_ask(h, &q, sum_row, &s);
+	struct uh_error *err = sum_incidents(&s, f);
 	text_add(&work.sql, S("SELECT host, sum(busy) FROM exposure"));
 	inquiry_from(&work, "since", f->since, f->until);
 	inquiry_is(&work, "host", f->host);
