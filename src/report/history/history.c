@@ -303,7 +303,8 @@ static void say_head(const struct history_told *t, FILE *out)
 	history_window_said(&line, t);
 	if (n->hours > 0) {
 		text_printf(&line, "; %.0f GPU-hours of work", n->hours);
-		if (within && !t->filter.open)
+		// Not all nodes count their work: a rate would be too high.
+		if (within && !t->filter.open && n->machines >= n->hosts)
 			text_printf(&line, ", one every %.0f GPU-hours", n->hours / (double)within);
 	}
 	text_add(&line, S("."));
