@@ -4,7 +4,9 @@
 25 machines of eight distributions, as trees: the logs that their package managers write, by the documentation of each format, and the
 journal of many boots. On 14 a change is to blame, on 11 none is. UNHANG_TEST_ALL=1 tries all; else one of each distribution and kind."""
 import datetime
+import html
 import os
+import re
 import sqlite3
 import sys
 
@@ -320,7 +322,31 @@ def test_machines(tap, unhang, numbers):
         tap.ok(right, f'{title}: {blamed}', f'{changed}\n{incident["changes"]}')
         first = incident['remedies'][0] if incident['remedies'] else {'id': '', 'do': [], 'undo': None, 'shown': False}
         tap.ok(first['id'].startswith('back-to') and first['shown'] and command in ' '.join(first['do']) and first['undo'], 'and the way back is the first remedy', first)
+        test_way_back(tap, unhang, unhang.directory / f'machine-{number}', title, ' '.join(first['do'][:1]))
     tap.note(f'{found} of {sum(1 for n in numbers if MACHINES[n][2])} found, {wrong} of {sum(1 for n in numbers if not MACHINES[n][2])} blamed wrongly')
+
+
+def joined(text):
+    return ' '.join(re.sub(r' \\\n +', ' ', text).split())
+
+
+def test_way_back(tap, unhang, root, title, step):
+    """The way back stands on the first screen, and near the top of what is shared: the command, or the words where none does it."""
+    text = unhang.run('explain', '--root', root).stdout.decode()
+    lines = text.splitlines()
+    behind = re.search(r'\[back-to-[a-z-]+\]\n((?: {8,}.*\n)+)', text)
+    told = joined(behind.group(1)).split(' 2. ')[0].strip() if behind else ''
+    tap.ok(told and (joined(step).startswith(told) or 'explain -v has the command' in told), f'{title}: the first screen has the way back', f'{step}\n{text}')
+    tap.ok(len(lines) <= 24 and all(len(line) <= 80 for line in lines), 'and fits', text)
+    tap.ok(re.search(r'not once in the \d+ boots before, in \d+ since', joined(text)), 'how often since is there', text)
+    command = told if joined(step).startswith(told) else step.split(' (')[0]
+    markdown = unhang.run('explain', '--root', root, '--markdown').stdout.decode()
+    tap.ok(command in joined(markdown).replace('\\', ''), 'Markdown has it', markdown)
+    page = unhang.directory / 'way.html'
+    unhang.run('explain', '--root', root, '--html', page)
+    top = html.unescape(page.read_text().split('<svg')[0])
+    page.unlink()
+    tap.ok('<dt>Changed</dt><dd>first seen' in top and command in joined(top), 'and HTML, above its pictures', top[-2000:])
 
 
 def test_screen(tap, unhang):
@@ -336,9 +362,13 @@ def test_screen(tap, unhang):
     tap.ok('seen in 5 boots, all of them after it' in long and 'sudo apt-mark hold firmware-amd-graphics' in long and '/var/log/apt/history.log' in long, 'and -v tells why', long)
     markdown = unhang.run('explain', '--root', root, '--markdown').stdout.decode()
     tap.ok('| **Changed** | first seen 3 h after firmware-amd-graphics' in markdown, 'so does Markdown', markdown)
-    html = unhang.directory / 'page.html'
-    unhang.run('explain', '--root', root, '--html', html)
-    tap.ok('Changed: first seen 3 h after firmware-amd-graphics' in html.read_text(), 'HTML has it', '')
+    tap.ok('changed on 2025-07-13, in use from 2025-07-14 on; first seen on 2025-07-14' in long and 'hours of use' in long, 'with the days', long)
+    older = unhang.run('explain', '-v', '--root', make(unhang, 14)).stdout.decode()
+    tap.ok('Changed nothing to blame: the same incident was seen on 2025-06-06, before every' in joined(older), 'seen before: -v says when', older)
+    remedy = joined(unhang.run('remedy', 'back-to-package').stdout.decode())
+    tap.ok('CHANGED' not in remedy and 'unhang explain -v on that machine names the packages' in remedy, 'without a machine: what names them', remedy)
+    steps = joined(unhang.run('explain', '-v', '--root', make(unhang, 12)).stdout.decode())
+    tap.ok('initramfs' not in steps.split(' 2. ')[0], 'NixOS: nothing of other distributions', steps)
 
 
 def test_ways(tap, unhang):

@@ -73,6 +73,10 @@ void report_walk(const struct diagnosis *d, const struct report_writer *w, void 
 /** How a question is answered: `unhang explain log.txt -a one-game=yes|no`, or of one reply (NULL: of all). Where the command
  * cannot be repeated, or @d is NULL, only what is added to it. */
 void question_command(const struct diagnosis *d, const struct diag_question *q, const struct diag_reply *r, struct text *to);
+/** The first step of a remedy that leads back from the change that is to blame; NULL: it does not. */
+const struct command *way_back_step(const struct diag_remedy *r);
+/** The same of an incident's remedies; NULL: no change is to blame, or there is no way back. */
+const struct command *incident_way_back(const struct incident *i);
 void report_text(const struct diagnosis *d, FILE *out, const struct uh_report_options *options);
 void report_json(const struct diagnosis *d, FILE *out);
 /** A line for each incident; docs/OPERATORS.md names the fields. */

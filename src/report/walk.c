@@ -30,6 +30,19 @@ void question_command(const struct diagnosis *d, const struct diag_question *q, 
 			text_printf(to, "%s" STR_FMT, n && !r ? "|" : "", STR_ARG(q->replies[n].reply));
 }
 
+const struct command *way_back_step(const struct diag_remedy *r)
+{
+	return r->remedy->first && r->shown && r->verdict.state == REMEDY_TRY && r->steps.n ? r->steps.list[0] : NULL;
+}
+
+const struct command *incident_way_back(const struct incident *i)
+{
+	const struct command *step = NULL;
+	for (size_t n = 0; n < i->remedies.len && !step; n++)
+		step = way_back_step(&i->remedies.data[n]);
+	return step;
+}
+
 /** What a writer has no use for it leaves out of its table. */
 #define TELL(what, ...) (w->what ? w->what(ctx, __VA_ARGS__) : (void)0)
 /** A list: it is opened and closed also where it is empty. The rest says what the writer is told of number n. */

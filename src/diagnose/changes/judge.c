@@ -306,7 +306,7 @@ void changes_judge(const struct changes_judge *given, struct diag_changes *ret)
 	_cleanup_free_ struct boot_known *known = mem_alloc((c->boots.len + 1) * sizeof(*known));
 	struct judging j = { .changes = c, .known = known };
 	const struct trial *best = NULL;
-	*ret = (struct diag_changes){ .read = c->boots.len || c->transactions.len, .chance = 1 };
+	*ret = (struct diag_changes){ .read = c->boots.len || c->transactions.len, .earliest = true, .chance = 1 };
 	for (size_t n = 0; n < c->boots.len; n++) {
 		const struct boot *b = &c->boots.data[n];
 		const struct boot *first = list_find(c->boots.data, n + 1, one, str_eq(one->kernel, b->kernel));
@@ -344,6 +344,7 @@ void changes_judge(const struct changes_judge *given, struct diag_changes *ret)
 		if (lately && t->effect <= ret->first && isinf(t->end))
 			changes_list(ret, t, CHANGE_LATELY);
 		ret->earlier |= lately && t->effect > ret->first;
+		ret->earliest &= t->effect > ret->first;
 	}
 	vec_free(&j.sightings);
 	vec_free(&j.trials);

@@ -37,6 +37,7 @@ struct diag_changes {
 	// Of the incidents of this kind, of all boots:
 	bool read;         // what changed could be read at all
 	bool earlier;      // the kind was seen before each of the changes of late
+	bool earliest;     // it was seen before every change of which anything is known
 	unsigned seen;     // boots in which it was seen
 	double first;      // when it was seen first
 	unsigned counted;  // how many of them count for the rule

@@ -164,15 +164,14 @@ void html_fold(struct html_report *h, const char *id, const char *title, size_t 
 
 void html_fold_end(struct html_report *h) { page_put(&h->page, "</details>\n"); }
 
-/** What changed before it, in full. */
-static void put_changed(struct html *p, const struct incident *i)
+/** Each change before it with its packages; the row at the top says which one is to blame. */
+static void put_changes(struct html *p, const struct incident *i)
 {
 	const struct diag_changes *c = &i->changes;
 	_cleanup_text_ struct text line = { 0 };
-	prose_changed(i, &line);
-	if (!line.n)
+	if (!c->list.len)
 		return;
-	page_fill(p, "<p>Changed: @.</p>\n<ul>\n", text_str(&line));
+	page_put(p, "<p>Changed before it:</p>\n<ul>\n");
 	for (size_t n = 0; n < c->list.len; n++) {
 		text_clear(&line);
 		prose_change_line(&c->list.data[n], &line);
@@ -212,7 +211,7 @@ static void put_why(struct html_report *h, const struct incident *i)
 		}
 		page_fill(p, " <span class=\"quiet\">@</span></p>\n", i->known.data[n]->source);
 	}
-	put_changed(p, i);
+	put_changes(p, i);
 	html_fold_end(h);
 }
 

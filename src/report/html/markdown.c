@@ -175,6 +175,19 @@ static void markdown_put_row(struct md_report *r, const char *label, struct str 
 	markdown_put_between(r, " | ", text, " |\n");
 }
 
+/** Within its item of the list: the command, or the words where none does it. */
+static void markdown_put_way_back(struct md_report *r, const struct command *step)
+{
+	const struct str run = command_run(step, 0);
+	if (!run.n) {
+		markdown_put_between(r, "\n   ", command_str(step), "\n\n");
+		return;
+	}
+	fputs("\n   ```sh\n   ", r->page.out);
+	markdown_put_code(r, run, SIZE_MAX);
+	fputs("   ```\n\n", r->page.out);
+}
+
 /** Three at most: a comment in a tracker is no manual. */
 static void markdown_put_remedies(struct md_report *r, const struct incident *i)
 {
@@ -197,6 +210,8 @@ static void markdown_put_remedies(struct md_report *r, const struct incident *i)
 		}
 		put_known(r, remedy->remedy->title);
 		fprintf(r->page.out, " (`unhang remedy " STR_FMT "`)\n", STR_ARG(remedy->remedy->head.id));
+		if (way_back_step(remedy))
+			markdown_put_way_back(r, way_back_step(remedy));
 	}
 	if (told)
 		fputc('\n', r->page.out);
@@ -281,6 +296,7 @@ void report_markdown(const struct diagnosis *d, FILE *out, const struct page_opt
 		}
 		text_clear(&line);
 		prose_changed(i, &line);
+		prose_not_blamed(i, &line);
 		markdown_put_row(&r, "Changed", text_str(&line));
 		fputc('\n', r.page.out);
 		markdown_put_remedies(&r, i);

@@ -72,6 +72,24 @@ static void first_put_head(struct html_report *h, const struct incident *i)
 	page_put(p, "</p>\n");
 }
 
+/** What changed before it and, where that is to blame, how to go back. */
+static void put_changed(struct html_report *h, const struct incident *i)
+{
+	struct html *p = &h->page;
+	const struct command *back = incident_way_back(i);
+	_cleanup_text_ struct text line = { 0 };
+	prose_changed(i, &line);
+	prose_not_blamed(i, &line);
+	if (!line.n)
+		return;
+	page_fill(p, "<div class=\"changed\"><dt>Changed</dt><dd>@.", text_str(&line));
+	if (back && command_run(back, 0).n)
+		page_fill(p, " To go back:<pre class=\"copied\">@</pre>", command_run(back, 0));
+	else if (back)
+		page_fill(p, " To go back: @.", command_str(back));
+	page_put(p, "</dd></div>\n");
+}
+
 /** What to do comes before whose fault it is: it is what the reader came for. */
 static void put_answer(struct html_report *h, const struct incident *i)
 {
@@ -91,6 +109,7 @@ static void put_answer(struct html_report *h, const struct incident *i)
 	text_printf(&line, "%s: " STR_FMT ".", prose_confidence(i->confidence), STR_ARG(i->sure));
 	page_fill(p, "<div class=\"sure\"><dt>Confidence</dt><dd>@", text_str(&line));
 	page_numbers(p, " <a href=\"#why%zu\">why</a></dd></div>\n", h->index);
+	put_changed(h, i);
 	for (size_t n = 0; n < i->answers.len; n++)
 		page_fill(p, "<div class=\"replied\"><dt>Reply</dt><dd>@ You replied: @.</dd></div>\n",
 			  i->answers.data[n].question->ask, i->answers.data[n].reply);

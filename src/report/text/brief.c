@@ -168,7 +168,7 @@ static void brief_add_row(struct text_report *t, const struct brief_row *r, cons
 
 // --- callbacks of the walk ---
 
-enum { LINES = 24, COLUMNS_USUAL = 80, REMEDIES = 3, OTHERS = 3, COMMAND_LINES = 2 };
+enum { LINES = 24, COLUMNS_USUAL = 80, REMEDIES = 3, OTHERS = 3 };
 
 static struct block *add_label(struct text_report *t, const char *label, size_t least, size_t most)
 {
@@ -188,6 +188,7 @@ void brief_incident(void *ctx, const struct incident *i)
 	t->nexts = 0;
 	t->knowns = 0;
 	t->likes = 0;
+	t->way_back = false;
 	if (t->index)
 		add_gap(t);
 	_cleanup_text_ struct text line = { 0 };
@@ -283,6 +284,25 @@ void brief_known(void *ctx, const struct know_bad *b)
 	}
 }
 
+/** The way back from a change is known to the letter, and everything below it makes room for it. A command that would fill the screen is
+ * left to -v. */
+static void add_way_back(struct text_report *t, const struct command *step)
+{
+	enum { COMMAND_LINES = 4, WORDS_LINES = 3, INDENT = LABEL + 3 };
+	const struct str run = command_run(step, 0);
+	const bool long_one = run.n && wrap_command(NULL, run, INDENT, t->width) > COMMAND_LINES;
+	t->way_back = true;
+	if (run.n && !long_one) {
+		struct block *p = screen_add(&t->screen, (struct block){ .form = FORM_COMMAND, .indent = INDENT });
+		text_add(&p->text, run);
+		return;
+	}
+	struct block *p = screen_add(
+		&t->screen,
+		(struct block){ .indent = INDENT, .column = INDENT, .label = "", .least = WORDS_LINES, .most = WORDS_LINES });
+	screen_text(&t->screen, p, long_one ? S("unhang explain -v has the command, which is long.") : command_str(step));
+}
+
 void brief_remedy(void *ctx, const struct diag_remedy *r, size_t number)
 {
 	struct text_report *t = ctx;
@@ -301,25 +321,23 @@ void brief_remedy(void *ctx, const struct diag_remedy *r, size_t number)
 	p->column = LABEL;
 	p->indent = LABEL + 3;
 	screen_text(&t->screen, p, text_str(&line));
-	// The way back from a change is known to the letter.
-	const struct str run = r->remedy->first && r->steps.n ? command_run(r->steps.list[0], 0) : (struct str){ 0 };
-	if (run.n && wrap_command(NULL, run, LABEL + 3, t->width) <= COMMAND_LINES) {
-		p = screen_add(&t->screen, (struct block){ .form = FORM_COMMAND, .indent = LABEL + 3 });
-		text_add(&p->text, run);
-	}
+	p->yields = t->way_back;
+	if (way_back_step(r))
+		add_way_back(t, way_back_step(r));
 }
 
-/** What would tell more makes room for what solved the same elsewhere. */
+/** What would tell more makes room for what solved the same elsewhere, and for the way back. */
 void brief_next(void *ctx, const struct diag_next *n)
 {
 	struct text_report *t = ctx;
 	if (!t->full || t->nexts++)
 		return;
+	const bool yields = t->likes || t->way_back;
 	struct block *p = add_label(t, "Next", 1, 2);
-	p->yields = t->likes;
+	p->yields = yields;
 	screen_text(&t->screen, p, n->why);
 	text_add(&p->behind, S(":"));
-	p = screen_add(&t->screen, (struct block){ .form = FORM_COMMAND, .indent = LABEL, .yields = t->likes });
+	p = screen_add(&t->screen, (struct block){ .form = FORM_COMMAND, .indent = LABEL, .yields = yields });
 	text_add(&p->text, command_str(n->run));
 }
 
@@ -354,6 +372,8 @@ void brief_close(void *ctx, enum report_list list, const struct incident *i)
 		return;
 	if (list == LIST_TIMELINE)
 		add_why(t, i);
+	if (list == LIST_CHANGES)
+		brief_not_blamed(t, i);
 	if (list == LIST_REMEDIES && !t->tried)
 		screen_text(&t->screen, add_label(t, "Try", 1, 2),
 			    i->next.len ? S("Nothing specific is known. The next step tells more.") :

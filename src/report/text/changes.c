@@ -75,9 +75,11 @@ static void add_blame(const struct incident *i, struct text *to)
 		text_printf(to, " and %zu more changes", beside);
 	}
 	if (c->boots > 1)
-		text_printf(to, "; not once in the %zu boots before", c->boots);
+		text_printf(to, "; not once in the %zu boots before, in %u %s", c->boots, c->seen,
+			    c->undone ? "with it" : "since");
 	else
-		text_printf(to, "; not once in the %.0f hours before", c->all - c->since);
+		text_printf(to, "; not once in the %.0f hours before, in %u boot%s %s", c->all - c->since, c->seen,
+			    c->seen == 1 ? "" : "s", c->undone ? "with it" : "since");
 	if (c->undone)
 		text_add(to, S("; taken back since"));
 }
@@ -102,6 +104,31 @@ void prose_changed(const struct incident *i, struct text *to)
 	}
 	if (c->list.len > NAMED)
 		text_printf(to, "; and %zu more (-v)", c->list.len - NAMED);
+}
+
+void prose_not_blamed(const struct incident *i, struct text *to)
+{
+	const struct diag_changes *c = &i->changes;
+	if (c->list.len || !c->earlier)
+		return;
+	text_add(to, S("nothing to blame: the same incident was seen on "));
+	add_day(to, c->first);
+	text_printf(to, ", before every%s change", c->earliest ? "" : " recent");
+}
+
+/** The days that the row of the first screen leaves out. */
+static void add_days(const struct incident *i, struct text *to)
+{
+	const struct diag_change *blamed = &i->changes.list.data[0];
+	_cleanup_text_ struct text installed = { 0 }, used = { 0 };
+	add_day(&installed, blamed->transaction->when);
+	add_day(&used, blamed->effect);
+	text_printf(to, "changed on " STR_FMT, STR_ARG(text_str(&installed)));
+	if (!str_eq(text_str(&installed), text_str(&used)))
+		text_printf(to, ", in use from " STR_FMT " on", STR_ARG(text_str(&used)));
+	text_add(to, S("; first seen on "));
+	add_day(to, i->changes.first);
+	text_add(to, S(" (UTC). Hours are hours of use: those that the machine ran"));
 }
 
 const char *change_role_name(enum change_role role)
@@ -150,7 +177,18 @@ void brief_change(void *ctx, const struct incident *i, const struct diag_change 
 	if (!t->full || c != i->changes.list.data)
 		return;
 	prose_changed(i, &line);
+	struct block *p = screen_add(&t->screen, (struct block){ .label = "Changed", .indent = LABEL, .least = 3, .most = 3 });
+	screen_text(&t->screen, p, text_str(&line));
+}
+
+void brief_not_blamed(struct text_report *t, const struct incident *i)
+{
+	_cleanup_text_ struct text line = { 0 };
+	prose_not_blamed(i, &line);
+	if (!line.n)
+		return;
 	struct block *p = screen_add(&t->screen, (struct block){ .label = "Changed", .indent = LABEL, .least = 2, .most = 2 });
+	p->spare = true;
 	screen_text(&t->screen, p, text_str(&line));
 }
 
@@ -163,6 +201,9 @@ void prose_change(void *ctx, const struct incident *i, const struct diag_change 
 		prose_label(t, "Changed", text_str(&line));
 		text_clear(&line);
 		if (c->role == CHANGE_TO_BLAME) {
+			add_days(i, &line);
+			prose_label(t, "", text_str(&line));
+			text_clear(&line);
 			prose_why_blamed(i, &line);
 			prose_label(t, "", text_str(&line));
 			text_clear(&line);
@@ -172,4 +213,12 @@ void prose_change(void *ctx, const struct incident *i, const struct diag_change 
 	if (c->transaction->where.n)
 		text_printf(&line, "  [" STR_FMT "]", STR_ARG(c->transaction->where));
 	prose_label(t, "", text_str(&line));
+}
+
+void prose_no_change(const struct text_report *t, const struct incident *i)
+{
+	_cleanup_text_ struct text line = { 0 };
+	prose_not_blamed(i, &line);
+	if (line.n)
+		prose_label(t, "Changed", text_str(&line));
 }

@@ -70,6 +70,7 @@ struct text_report {
 	struct screen screen;
 	VEC(struct brief_row) rows;
 	size_t tried, nexts, knowns, likes; // that it has
+	bool way_back;                      // from a change, which what follows makes room for
 };
 
 // --- words, lines, colours ---
@@ -116,6 +117,8 @@ void evidence_lines(const struct text_report *t, const struct incident *i);
 
 /** What changed before it, and whether that is to blame; nothing where nothing did. */
 void prose_changed(const struct incident *i, struct text *to);
+/** That the same was seen before every change; nothing where it was not. */
+void prose_not_blamed(const struct incident *i, struct text *to);
 /** One transaction with its packages; and why one is to blame. */
 void prose_change_line(const struct diag_change *c, struct text *to);
 void prose_why_blamed(const struct incident *i, struct text *to);
@@ -123,6 +126,7 @@ const char *change_role_name(enum change_role role);
 
 // --- callbacks of the first screen ---
 void brief_change(void *ctx, const struct incident *i, const struct diag_change *c);
+void brief_not_blamed(struct text_report *t, const struct incident *i);
 void brief_incident(void *ctx, const struct incident *i);
 void rows_event(void *ctx, const struct diag_event *e, size_t id);
 void brief_like(void *ctx, const struct incident *i, const struct diag_like *l);
@@ -139,6 +143,8 @@ void prose_event(void *ctx, const struct diag_event *e, size_t id);
 void prose_remedy(void *ctx, const struct diag_remedy *r, size_t number);
 void prose_setting(void *ctx, const struct diag_setting *s);
 void prose_change(void *ctx, const struct incident *i, const struct diag_change *c);
+/** Where the list of changes is empty, whether it is because the incident is older. */
+void prose_no_change(const struct text_report *t, const struct incident *i);
 void prose_like(void *ctx, const struct incident *i, const struct diag_like *l);
 void prose_known(void *ctx, const struct know_bad *b);
 void prose_next(void *ctx, const struct diag_next *n);

@@ -263,6 +263,8 @@ static void text_on_open(void *ctx, enum report_list list, const struct incident
 static void text_on_close(void *ctx, enum report_list list, const struct incident *i)
 {
 	struct text_report *t = ctx;
+	if (list == LIST_CHANGES)
+		prose_no_change(t, i);
 	if (list != LIST_TIMELINE)
 		return;
 	if (i->dropped)

@@ -221,7 +221,8 @@ static size_t natural(const struct screen *s, const struct block *p)
 static struct str clip_block(const struct screen *s, const struct block *p, size_t given, bool *ret_torn)
 {
 	const struct print_room room = {
-		p->indent, first_column(p), s->width, given - p->stacked, print_columns(text_str(&p->behind)), p->kept, p->advice
+		p->indent, first_column(p), s->width, given - p->stacked, print_columns(text_str(&p->behind)),
+		p->kept,   p->advice
 	};
 	return print_clip(text_str(&p->text), &room, ret_torn);
 }
@@ -252,13 +253,13 @@ static bool wrap_take_line(struct screen *s, bool whole)
 	return from;
 }
 
-/** Leaves a block out; what stands behind it is said by the one before. Returns the lines that this saves. */
+/** Leaves a block out; what stands behind a spare one is said by the one before. Returns the lines that this saves. */
 static size_t spare_block(struct screen *s, size_t n)
 {
 	struct block *p = &s->blocks.data[n], *before = n ? p - 1 : NULL;
 	size_t saved = p->given;
 	p->given = p->most = 0;
-	if (before && p->behind.n) {
+	if (before && p->spare && p->behind.n) {
 		saved += before->given;
 		text_add(&before->text, text_str(&p->behind));
 		before->given = before->most = natural(s, before);
