@@ -40,7 +40,12 @@ def test_row(t, cwd):
     if not t.ok(at is not None, "the answer ends with a question", "\n".join(shown)):
         return
     row = " ".join(line.strip() for line in shown[at:at + 2])
-    t.ok(re.search(r"Ask +\S.*\?  ?unhang explain log\.txt -a [a-z-]+=[a-z]+(\|[a-z]+)+", row), "with a command that can be pasted", row)
+    t.ok(re.search(r"Ask +\S.*\? \([a-z]+(, [a-z]+)+\)  ?unhang explain log\.txt -a [a-z-]+=[a-z]+$", row), "with a command that can be pasted", row)
+    words = shlex.split(shown[at + 1].strip())
+    t.same((words[:4], unhang(*words[1:], cwd=cwd).returncode), (["unhang", "explain", "log.txt", "-a"], 1), "pasted, it answers")
+    for form in ((), ("-v",), ("--markdown",), ("--html", "-")):
+        for name in ("log.txt", "mes.txt", "ras.txt"):
+            t.ok(not re.search(r"-a [a-z-]+=[a-z]+\|", unhang("explain", *form, name, cwd=cwd).stdout), f"{name} {' '.join(form)}: nothing that a shell would pipe")
     t.ok(len(shown) <= 24 and max(map(len, shown)) <= 80, "and all of it fits the first screen")
     said = [line for line in shown if not line.startswith(("Ask", "More")) and "-a " not in line]
     oneline = unhang("explain", "--oneline", "log.txt", cwd=cwd).stdout
@@ -88,18 +93,18 @@ def test_repeated(t, cwd):
     t.same(words[:-1], ["unhang", "explain", "-v", "--part", "RX 580", name, "-a"], "a shell reads the words that were given")
     t.ok(not os.path.exists(os.path.join(cwd, "owned")), "and nothing else")
     piped = unhang("explain", "-", cwd=cwd, text=GAME).stdout
-    row = next((line for line in piped.splitlines() if line.startswith("Ask")), "")
-    t.ok(row.endswith(" -a update=kernel|mesa|program|nothing") and "explain" not in row, "standard input cannot be read again", piped)
+    row = " ".join(re.search(r"^Ask.*\n(?: .*\n)*", piped, re.M)[0].split())
+    t.ok(row.endswith("Add -a update=kernel (or mesa, program, nothing) to the command.") and "explain" not in row, "standard input cannot be read again", piped)
     page = unhang("explain", "--html", "-", "log.txt", cwd=cwd).stdout
     t.ok("unhang explain log.txt -a update=" in page and "--html" not in page.split('class="ask"')[1].split("</dd>")[0], "the page has the command too")
 
 
 def test_refused(t, cwd):
-    for word, say in (("one-gam=yes", "there is no question 'one-gam'; there are: "), ("one-game=maybe", "'maybe' is no reply to 'one-game'; it takes: yes, no"),
-                      ("one-game=", "'' is no reply to 'one-game'")):
+    for word, say in (("one-gam=yes", "there is no question 'one-gam'; unhang knowledge list question has them"), ("one-game=maybe", "'maybe' is no reply to 'one-game'; it takes: yes, no"),
+                      ("one-game=", "-a one-game needs a reply: yes, no"), ("update", "-a update needs a reply: kernel, mesa, program, nothing")):
         got = unhang("explain", "-a", word, "log.txt", cwd=cwd)
         t.same((got.returncode, got.stdout, len(got.stderr.splitlines())), (2, "", 1), f"{word}: one line, and 2")
-        t.ok(say in got.stderr, f"{word}: it says what there is", got.stderr)
+        t.ok(say in got.stderr and len(got.stderr) <= 81, f"{word}: it says what there is", got.stderr)
     got = unhang("explain", "-a", "one-game=yes", "-a", "one-game=no", "log.txt", cwd=cwd)
     t.same((got.returncode, "answered twice" in got.stderr), (2, True), "two replies to one question")
     got = unhang("explain", "-a", "log.txt", cwd=cwd)
@@ -123,6 +128,10 @@ def test_machine(t, cwd):
         out.write(GAME)
     t.same(first("log.txt", cwd=cwd)["question"]["id"], "update", "of a file: what was updated")
     t.same(first("--root", "root", cwd=cwd)["question"]["id"], "one-game", "of a machine: what only its user knows")
+    plain, told = (unhang("explain", "--json", "--root", "root", *more, cwd=cwd) for more in ((), ("-a", "update=mesa")))
+    said, steered = (json.loads(got.stdout)["incidents"][0] for got in (plain, told))
+    t.same((steered["answers"], steered["remedies"], steered["action"]), ([], said["remedies"], said["action"]), "a reply to what was not asked steers nothing")
+    t.ok("-a update=mesa is not used" in told.stderr and len(told.stderr) <= 81, "and that is said in a line", told.stderr)
 
 
 def test_page(t, cwd):

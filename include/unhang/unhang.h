@@ -56,6 +56,8 @@ void uh_session_newest(struct uh_session *s);
 void uh_session_ask(struct uh_session *s, char *const *words, size_t n);
 /** The reply to such a question: `one-game=yes`; before uh_session_end(). The error is that there is no such question or reply. */
 struct uh_error *uh_session_answer(struct uh_session *s, const char *text);
+/** Whether there is a question of this name. */
+bool uh_session_has_question(const struct uh_session *s, const char *id);
 /** A file or directory with the code that waves ran; before the sources. What lies beside the evidence is found without. */
 void uh_session_add_code(struct uh_session *s, const char *path);
 /** After the last source. */
@@ -352,10 +354,10 @@ struct uh_history_options {
 	const char *since, *until, *cause, *node, *gpu, *serial, *part, *program, *job, *fingerprint;
 	const char *id; // only this incident, with all that is known of it; NULL: none
 	bool filtered;  // one of them is given
-	bool open;     // only those that are not over
+	bool open;      // only those that are not over
 	bool json, csv;
-	bool list;     // each incident, in place of what they have in common
-	bool remedies; // whether changes helped
+	bool list;        // each incident, in place of what they have in common
+	bool remedies;    // whether changes helped
 	bool nodes, gpus; // how often each of them fails
 	const char *html; // directory for pages; NULL: none
 	unsigned most;    // incidents or changes; 0: as many as fit
@@ -392,7 +394,8 @@ struct uh_triage_options {
 	unsigned part, parts; // only files whose content falls into part @part, from 0 on, of @parts
 };
 /** *@ret_failed files could not be read or explained. The error is that the store cannot be written. */
-struct uh_error *uh_triage(const struct uh_triage_options *o, FILE *out, uh_problem_fn *problem, void *ctx, unsigned *ret_failed);
+struct uh_error *uh_triage(const struct uh_triage_options *o, FILE *out, uh_problem_fn *problem, void *ctx,
+			   unsigned *ret_failed);
 
 /** The pages of the history by HTTP. */
 struct uh_serve_options {

@@ -85,6 +85,8 @@ void telling_keep(struct telling *t, char *name, int argc, char **argv)
 	for (int i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "-a") && is_answer(argv[i + 1]))
 			argv[i] = answer;
+		else if (!strcmp(argv[i], "-a") && argv[i + 1] && !strchr(argv[i + 1], '='))
+			t->behind_all = argv[i + 1];
 		// Behind -- no option can follow.
 		t->once |= is_stream(argv[i]) || !strcmp(argv[i], "--") || t->nagain == AGAIN_MOST;
 		if (!strcmp(argv[i], "--answer") || !strcmp(argv[i], "--html"))
@@ -104,6 +106,8 @@ bool telling_begin(const struct telling *t, struct uh_session *s)
 	struct uh_error *err = t->since ? uh_session_since(s, t->since) : NULL;
 	if (!err && t->part)
 		err = uh_session_part(s, t->part);
+	if (!err && t->behind_all && uh_session_has_question(s, t->behind_all) && access(t->behind_all, F_OK))
+		err = uh_session_answer(s, t->behind_all);
 	for (size_t n = 0; n < t->nanswers && !err; n++)
 		err = uh_session_answer(s, t->answers[n]);
 	if (!err && t->without)

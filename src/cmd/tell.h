@@ -20,6 +20,7 @@ struct telling {
 	const char *since, *part, *without;
 	const char *answers[ANSWERS_MOST];
 	size_t nanswers;
+	const char *behind_all;  // the word behind -a, where it may be a question without its reply; NULL: none
 	char *again[AGAIN_MOST]; // the words of the command, without answers and forms of reports
 	size_t nagain;
 	bool once; // it cannot be repeated

@@ -70,9 +70,11 @@ struct report_writer {
 };
 
 void report_walk(const struct diagnosis *d, const struct report_writer *w, void *ctx);
-/** How a question is answered: `unhang explain log.txt -a one-game=yes|no`, or of one reply (NULL: of all). Where the command
- * cannot be repeated, or @d is NULL, only what is added to it. */
-void question_command(const struct diagnosis *d, const struct diag_question *q, const struct diag_reply *r, struct text *to);
+/** How a question is answered, with its first reply, so that it can be pasted: `unhang explain log.txt -a one-game=yes`. Where the command
+ * cannot be repeated only what is added to it. */
+void question_command(const struct diagnosis *d, const struct diag_question *q, struct text *to);
+/** Its replies, from number @from on: `mesa, program, nothing`. */
+void question_replies(const struct diag_question *q, size_t from, struct text *to);
 /** The first step of a remedy that leads back from the change that is to blame; NULL: it does not. */
 const struct command *way_back_step(const struct diag_remedy *r);
 /** The same of an incident's remedies; NULL: no change is to blame, or there is no way back. */

@@ -20,14 +20,17 @@ const char *clock_name(enum time_clock clock)
 	return names[clock];
 }
 
-void question_command(const struct diagnosis *d, const struct diag_question *q, const struct diag_reply *r, struct text *to)
+void question_command(const struct diagnosis *d, const struct diag_question *q, struct text *to)
 {
 	if (d && d->again)
 		text_printf(to, STR_FMT " ", STR_ARG(command_str(d->again)));
-	text_printf(to, "-a " STR_FMT "=", STR_ARG(q->question->head.id));
-	for (size_t n = 0; n < q->n; n++)
-		if (!r || r == &q->replies[n])
-			text_printf(to, "%s" STR_FMT, n && !r ? "|" : "", STR_ARG(q->replies[n].reply));
+	text_printf(to, "-a " STR_FMT "=" STR_FMT, STR_ARG(q->question->head.id), STR_ARG(q->replies[0].reply));
+}
+
+void question_replies(const struct diag_question *q, size_t from, struct text *to)
+{
+	for (size_t n = from; n < q->n; n++)
+		text_printf(to, "%s" STR_FMT, n > from ? ", " : "", STR_ARG(q->replies[n].reply));
 }
 
 const struct command *way_back_step(const struct diag_remedy *r)

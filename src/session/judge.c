@@ -60,11 +60,25 @@ static bool processes_gone(const struct uh_session *s, const struct incident *i)
 	return true;
 }
 
+/** A reply that steers nothing is said, not swallowed. */
+static void tell_unused(const struct uh_session *s, const bool *used)
+{
+	for (size_t n = 0; n < s->answers.len; n++) {
+		const struct diag_answer *a = &s->answers.data[n];
+		_cleanup_text_ struct text line = { 0 };
+		text_printf(&line, "-a " STR_FMT "=" STR_FMT " is not used: the evidence tells it, or tells enough",
+			    STR_ARG(a->question->head.id), STR_ARG(a->reply));
+		if (!used[n] && s->problem && s->ledger.incidents.len)
+			s->problem(s->ctx, line.p);
+	}
+}
+
 /** An incident of this boot is held against the machine as it is; an earlier one only against what its log says. */
 void session_advise(struct uh_session *s)
 {
 	enum { DRIVER_KEEPS = 300 }; // seconds, for a device core
 	_cleanup_(host_free) struct host host = { 0 };
+	_cleanup_free_ bool *used = mem_alloc(s->answers.len + 1);
 	bool look = false;
 	for (size_t n = 0; n < s->ledger.incidents.len; n++)
 		look |= s->ledger.incidents.data[n]->this_boot;
@@ -85,12 +99,14 @@ void session_advise(struct uh_session *s)
 		i->cases = &s->cases;
 		if (s->log_wanted)
 			incident_weigh_log(i, s->log_read);
-		for (size_t a = 0; a < s->answers.len; a++)
-			vec_push(&i->answers, s->answers.data[a]);
+		const struct asking asking = { s->know, look ? &host : NULL, s->of_machine || s->asked || s->seen };
+		if (s->answers.len)
+			incident_take_answers(i, &asking, s->answers.data, s->answers.len, used);
 		incident_advise(i, s->know, look ? &host : NULL);
 		if (s->asks)
-			incident_ask(i, &(struct asking){ s->know, look ? &host : NULL, s->of_machine || s->asked || s->seen });
+			incident_ask(i, &asking);
 	}
+	tell_unused(s, used);
 }
 
 static void add_unread(struct uh_session *s, struct str what, const char *why)

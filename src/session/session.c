@@ -397,6 +397,11 @@ void uh_session_ask(struct uh_session *s, char *const *words, size_t n)
 	s->again = words ? again : NULL;
 }
 
+bool uh_session_has_question(const struct uh_session *s, const char *id)
+{
+	return list_find_of(s->know->questions.data, s->know->questions.len, q, str_is(q->head.id, id));
+}
+
 struct uh_error *uh_session_answer(struct uh_session *s, const char *text)
 {
 	struct str reply = str_z(text), id = str_split(&reply, '=');
@@ -406,15 +411,12 @@ struct uh_error *uh_session_answer(struct uh_session *s, const char *text)
 		const struct know_question *one = s->know->questions.data[n];
 		if (str_eq(one->head.id, id))
 			q = one;
-		text_printf(&valid, "%s" STR_FMT, n ? ", " : "", STR_ARG(one->head.id));
 	}
 	if (!q)
-		return uh_error_new("there is no question '" STR_FMT "'; there are: " STR_FMT, STR_ARG(id),
-				    STR_ARG(text_str(&valid)));
+		return uh_error_new("there is no question '" STR_FMT "'; unhang knowledge list question has them", STR_ARG(id));
 	for (size_t n = 0; n < s->answers.len; n++)
 		if (s->answers.data[n].question == q)
 			return uh_error_new("'" STR_FMT "' was answered twice; give one reply", STR_ARG(id));
-	text_clear(&valid);
 	for (const struct know_list *r = q->replies; r; r = r->next) {
 		const struct diag_answer answer = { q, r->text };
 		if (str_eq(r->text, reply)) {
@@ -423,6 +425,8 @@ struct uh_error *uh_session_answer(struct uh_session *s, const char *text)
 		}
 		text_printf(&valid, "%s" STR_FMT, valid.n ? ", " : "", STR_ARG(r->text));
 	}
+	if (!reply.n)
+		return uh_error_new("-a " STR_FMT " needs a reply: " STR_FMT, STR_ARG(id), STR_ARG(text_str(&valid)));
 	return uh_error_new("'" STR_FMT "' is no reply to '" STR_FMT "'; it takes: " STR_FMT, STR_ARG(reply), STR_ARG(id),
 			    STR_ARG(text_str(&valid)));
 }

@@ -197,3 +197,18 @@ void incident_ask(struct incident *i, const struct asking *a)
 		}
 	}
 }
+
+void incident_take_answers(struct incident *i, const struct asking *a, const struct diag_answer *given, size_t n, bool *used)
+{
+	const struct fact_view view = { incident_get, i };
+	struct incident trial; // what would be said without them
+	incident_trial_begin(&trial, i);
+	incident_advise_reply(&trial, a->know, a->host);
+	const bool settled = is_settled(&trial);
+	incident_trial_end(&trial, i);
+	for (size_t k = 0; k < n && !settled; k++)
+		if (may_ask(given[k].question, i, a, &view)) {
+			vec_push(&i->answers, given[k]);
+			used[k] = true;
+		}
+}

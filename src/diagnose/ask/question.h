@@ -14,5 +14,8 @@ struct asking {
 	const struct host *host; // as in incident_advise()
 	bool machine;            // the evidence is of a machine that can be looked at
 };
+/** Takes those replies that answer what may be asked of this incident, and marks them as used: what the evidence tells itself, no reply
+ * changes. Before incident_advise(). */
+void incident_take_answers(struct incident *i, const struct asking *a, const struct diag_answer *given, size_t n, bool *used);
 /** Finds the question whose replies would change the advice, and tell most; behind incident_advise(). None where a reply was given. */
 void incident_ask(struct incident *i, const struct asking *a);

@@ -221,9 +221,11 @@ static void markdown_put_remedies(struct md_report *r, const struct incident *i)
 		fputs("```\n\n", r->page.out);
 	}
 	if (i->question) {
-		_cleanup_text_ struct text command = { 0 };
-		question_command(r->d, i->question, NULL, &command);
-		markdown_put_between(r, "**Ask**: ", i->question->question->ask, "\n\n```sh\n");
+		_cleanup_text_ struct text command = { 0 }, replies = { 0 };
+		question_command(r->d, i->question, &command);
+		question_replies(i->question, 0, &replies);
+		markdown_put_between(r, "**Ask**: ", i->question->question->ask, " (");
+		markdown_put_between(r, "", text_str(&replies), ")\n\n```sh\n");
 		markdown_put_code(r, text_str(&command), SIZE_MAX);
 		fputs("```\n\n", r->page.out);
 	}

@@ -133,7 +133,7 @@ static void put_question(struct html_report *h, const struct diag_question *q)
 {
 	struct html *p = &h->page;
 	_cleanup_text_ struct text command = { 0 }, then = { 0 };
-	question_command(h->d, q, NULL, &command);
+	question_command(h->d, q, &command);
 	page_fill(p, "<div class=\"ask\"><dt>Ask</dt><dd>@ <span class=\"quiet\">@</span><pre class=\"copied\">@</pre>\n",
 		  q->question->ask, q->question->why, text_str(&command));
 	for (size_t n = 0; n < q->n; n++) {

@@ -341,28 +341,34 @@ void brief_next(void *ctx, const struct diag_next *n)
 	text_add(&p->text, command_str(n->run));
 }
 
-/** The question and how to answer it: in one line, or with the command below it. Where there is no room for that, or the command is long,
- * the line says what to add to it. */
+/** The question and a command that answers it, in one line, or with the command below it. A command that takes more than a line is said
+ * by what to add to the one that was typed. */
 void brief_question(void *ctx, const struct diag_question *q)
 {
 	struct text_report *t = ctx;
-	_cleanup_text_ struct text command = { 0 }, added = { 0 };
+	_cleanup_text_ struct text command = { 0 }, all = { 0 }, others = { 0 };
 	if (!t->full)
 		return;
-	question_command(t->diagnosis, q, NULL, &command);
-	question_command(NULL, q, NULL, &added);
-	const size_t line = LABEL + print_columns(q->question->ask) + 2, wide = print_columns(text_str(&command));
-	const bool below = line + wide > t->width && LABEL + wide <= t->width && wide > added.n;
-	struct block *p = add_label(t, "Ask", 1, 2);
+	question_command(t->diagnosis, q, &command);
+	question_replies(q, 0, &all);
+	question_replies(q, 1, &others);
+	const struct str typed = command_str(t->diagnosis->again);
+	const struct str added = typed.n ? str_from(text_str(&command), typed.n + 1) : text_str(&command);
+	const size_t wide = print_columns(text_str(&command)), asked = LABEL + print_columns(q->question->ask) + 2;
+	const bool below = typed.n && LABEL + wide <= t->width;
+	struct block *p = add_label(t, "Ask", 2, 2);
 	p->yields = true;
-	text_add(&p->text, q->question->ask);
-	if (!below) {
-		text_printf(&p->text, "  " STR_FMT, STR_ARG(text_str(line + wide <= t->width ? &command : &added)));
-		return;
+	text_printf(&p->text, STR_FMT "  ", STR_ARG(q->question->ask));
+	if (typed.n && asked + wide + strlen(" (or )") + others.n <= t->width) {
+		text_printf(&p->text, STR_FMT " (or " STR_FMT ")", STR_ARG(text_str(&command)), STR_ARG(text_str(&others)));
+	} else if (!below) {
+		text_printf(&p->text, "Add " STR_FMT " (or " STR_FMT ") to the command.", STR_ARG(added),
+			    STR_ARG(text_str(&others)));
+	} else {
+		text_printf(&p->text, "(" STR_FMT ")", STR_ARG(text_str(&all)));
+		p = screen_add(&t->screen, (struct block){ .form = FORM_COMMAND, .indent = LABEL, .yields = true });
+		text_add(&p->text, text_str(&command));
 	}
-	p = screen_add(&t->screen, (struct block){ .form = FORM_COMMAND, .indent = LABEL, .spare = true });
-	text_add(&p->text, text_str(&command));
-	text_printf(&p->behind, "  " STR_FMT, STR_ARG(text_str(&added)));
 }
 
 void brief_close(void *ctx, enum report_list list, const struct incident *i)

@@ -345,7 +345,7 @@ void prose_question(void *ctx, const struct diag_question *q)
 	text_printf(&line, STR_FMT " " STR_FMT, STR_ARG(q->question->ask), STR_ARG(q->question->why));
 	prose_label(t, "Ask", text_str(&line));
 	text_clear(&line);
-	question_command(t->diagnosis, q, NULL, &line);
+	question_command(t->diagnosis, q, &line);
 	wrap_command(t->out, text_str(&line), LABEL + 3, t->width);
 	for (size_t n = 0; n < q->n; n++) {
 		text_clear(&line);
