@@ -713,6 +713,14 @@ def test_quotations(t, unhang):
         t.ok(unhang.explain_text(text + "\n").classes, f"no quotation: {name}")
 
 
+def test_no_ras_error(t, unhang):
+    """A count of none, or what a sleeping GPU reads as, is not listed as an error either."""
+    for count in ("0", "1048560", "no"):
+        answer = unhang.explain_text(log(f"10.0 @ {count} uncorrectable hardware errors detected in umc block\n11.0 @ {count} correctable hardware errors detected in umc block"))
+        t.same((answer.classes, answer.document["notes"]), ([], []), f"{count} errors: nothing is said of them")
+    t.same(unhang.explain_text(log("10.0 @ 3 uncorrectable hardware errors detected in umc block")).classes, ["ras-uncorrectable-error"], "3 are an incident")
+
+
 def test_status_without_fields(t, unhang):
     bare = unhang.explain_text(log(fault(10.0, 0x7F0000001000, 0x301031, fields=False)))
     t.ok("printed fields" not in json.dumps(bare.first.data), "a status beside no fields agrees with none")
@@ -877,7 +885,7 @@ def test_text_report(t, unhang):
 
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
-    for test in (test_cases, test_fault_status, test_faults_of_processes, test_names_of_strangers, test_precedence, test_incidents, test_remedies, test_few_remedies, test_edges, test_machine, test_quiet, test_quotations, test_status_without_fields, test_begins_in_reset, test_firmware, test_user_knowledge, test_numbers, test_check, test_text_report):
+    for test in (test_cases, test_fault_status, test_faults_of_processes, test_names_of_strangers, test_precedence, test_incidents, test_remedies, test_few_remedies, test_edges, test_machine, test_quiet, test_quotations, test_no_ras_error, test_status_without_fields, test_begins_in_reset, test_firmware, test_user_knowledge, test_numbers, test_check, test_text_report):
         test(t, unhang)
     t.end()
 

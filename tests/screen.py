@@ -77,6 +77,8 @@ def test_length(t, unhang, files):
     t.same([x for x in long if x[0] > MOST], [], f"none is longer than {MOST}")
     t.no_complaints([f"{name}: {line}" for name, text in said.items() for line in text.splitlines() if len(line) > COLUMNS], "no line is wider than the terminal")
     t.no_complaints([f"{name}: {line}" for name, text in said.items() for line in text.splitlines() if line != line.rstrip()], "nor ends in a space")
+    t.no_complaints([f"{name}: {' '.join(found)}" for name, text in said.items() for found in [re.findall(r"\S+: \[[a-z][a-z0-9-]+\]", " ".join(text.split()))] if found],
+                    "a remedy's title does not end in a colon")
     return said
 
 

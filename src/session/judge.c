@@ -60,19 +60,6 @@ static bool processes_gone(const struct uh_session *s, const struct incident *i)
 	return true;
 }
 
-/** A reply that steers nothing is said, not swallowed. */
-static void tell_unused(const struct uh_session *s, const bool *used)
-{
-	for (size_t n = 0; n < s->answers.len; n++) {
-		const struct diag_answer *a = &s->answers.data[n];
-		_cleanup_text_ struct text line = { 0 };
-		text_printf(&line, "-a " STR_FMT "=" STR_FMT " is not used: the evidence tells it, or tells enough",
-			    STR_ARG(a->question->head.id), STR_ARG(a->reply));
-		if (!used[n] && s->problem && s->ledger.incidents.len)
-			s->problem(s->ctx, line.p);
-	}
-}
-
 /** An incident of this boot is held against the machine as it is; an earlier one only against what its log says. */
 void session_advise(struct uh_session *s)
 {
@@ -106,7 +93,7 @@ void session_advise(struct uh_session *s)
 		if (s->asks)
 			incident_ask(i, &asking);
 	}
-	tell_unused(s, used);
+	session_tell_unused(s, used);
 }
 
 static void add_unread(struct uh_session *s, struct str what, const char *why)

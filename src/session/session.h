@@ -72,6 +72,8 @@ void session_since_job(struct uh_session *s, double began);
 struct diagnosis session_diagnosis(const struct uh_session *s);
 /** Actions, remedies and next steps of each incident. */
 void session_advise(struct uh_session *s);
+/** Names the replies that steer nothing. @used: of each whether an incident took it. */
+void session_tell_unused(const struct uh_session *s, const bool *used);
 /** Notes what a line of a log without a machine says of the boot that it is of. */
 void session_take_boot(struct uh_session *s, const struct event *e);
 /** Keeps the fingerprints of the incidents, as long as each is by itself. */

@@ -133,6 +133,18 @@ static struct str take_piece(struct str *s, const struct command *step, bool *re
 	return word;
 }
 
+/** Without the comma or colon that a sentence puts behind a command. */
+static struct str without_stop(struct str piece, const struct command *step)
+{
+	struct str run;
+	for (size_t i = 0; (run = command_run(step, i)).n; i++) {
+		const char *end = run.p + run.n;
+		if (end == piece.p + piece.n - 1 && char_among(*end, ",;:."))
+			return str_cut(piece, piece.n - 1);
+	}
+	return piece;
+}
+
 void wrap_step(FILE *out, const struct command *step, const struct row_style *style, size_t column)
 {
 	struct pen p = { out, style->left + style->label, style->width ? style->width : WRAP_WIDTH, column, 1 };
@@ -151,7 +163,9 @@ void wrap_step(FILE *out, const struct command *step, const struct row_style *st
 		}
 		first = false;
 		if (command && p.column + n > p.width) {
-			write_command(&p, piece);
+			// What is copied from several lines must be the command alone: words behind it begin a line of their own.
+			write_command(&p, without_stop(piece, step));
+			p.column = p.width;
 			continue;
 		}
 		print_safe(out, piece);
