@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Cases like an incident: what is shared decides, not words; what is left out, hidden or moved; the first screen; the list, and drafts."""
 import json
+import re
 import sys
 
 import jsonschema
@@ -53,6 +54,9 @@ def test_shared(t, unhang):
     answer, found = like(unhang, text=other + HUNG)
     t.ok(not found or {one["what"] for one in found[0]["differs"]} >= {"part", "kernel"}, "what differs is told", found)
     run = unhang.run("explain", "-v", unhang.write("frob.log", boot() + HUNG)).stdout.decode()
+    t.ok("link: https://github.com/test/frob/issues/1\n" in run, "with the address of the thread", run)
+    shown = " ".join(unhang.run("explain", unhang.write("frob.log", boot() + HUNG)).stdout.decode().split())
+    t.ok("Start frobnicator with --slowly." in shown and not re.search(r" [a-z]+_[a-z]+ ", re.search(r"Same .*?\.", shown)[0]), "the first screen has the whole fix, and no names of facts", shown)
     t.ok("test/frob#1" in run and "other threads: test/frob#2" in run and "same: " in run and "several confirm it" in run, "-v has all of it", run)
 
 
@@ -118,7 +122,13 @@ def test_list(t, unhang):
     none = json.loads(unhang.run("cases", "--json", "--program", "frobnicator", "--part", "gfx9*").stdout)
     t.same(none["defects"], [], "both filters count")
     text = unhang.run("cases", "--program", "frobnicator").stdout.decode()
-    t.ok("test/frob#1, test/frob#2" in text and "1 defects" in text or "1 defect" in text, "as a text, with its threads", text)
+    t.ok("test/frob#1, test/frob#2" in text and "1 defect, of which 1 is solved" in text, "as a text, with its threads", text)
+    for words, say in ((("--class", "nosuch"), "there is no class 'nosuch'"), (("--part", "nosuch"), "there is no part 'nosuch'"), (("test/frob#99999999",), "test/frob#99999999 is not in the base")):
+        run = unhang.run("cases", *words)
+        t.ok(run.returncode == tap.CANNOT and say in run.stderr.decode() and not run.stdout, f"{' '.join(words)}: refused", run.stderr)
+    own = unhang.run("cases", "test/frob#1").stdout.decode()
+    t.ok("[frob]" not in own, "a case is not told that it is like itself", own)
+    t.same(unhang.run("cases", "https://github.com/test/frob/issues/1").stdout.decode(), own, "it is found by its address, too")
     refused = unhang.run("cases", "--part", "gfx1100", unhang.write("frob.log", HUNG))
     t.ok(refused.returncode == tap.CANNOT and b"--part" in refused.stderr, "filters belong to the list", refused.stderr)
 
@@ -133,6 +143,12 @@ def test_draft(t, unhang):
     filled = filled.replace("# fix      what to do", "fix Do this").replace("# confirmed  maintainer, several or one", "confirmed one")
     run = unhang.run("knowledge", "check", unhang.write("draft.know", filled))
     t.ok(run.returncode == 0, "filled in, it is right", run.stderr.decode() + filled)
+    run = unhang.run("knowledge", "check", unhang.write("draft.know", filled.replace("frob-draft", "NAME")))
+    t.ok(run.returncode == tap.CANNOT and b"give the defect a name" in run.stderr + run.stdout, "NAME is no name", run.stderr)
+    gitlab = "https://gitlab.freedesktop.org/drm/amd/-/issues/1234"
+    t.ok(f"case {gitlab}\n" in unhang.run("cases", "--add", path, gitlab).stdout.decode(), "a link to another host keeps it")
+    run = unhang.run("cases", "--add", path, "notaurl")
+    t.ok(run.returncode == tap.CANNOT and b"'notaurl' is no link" in run.stderr and not run.stdout, "what is no link is refused", run.stderr)
     run = unhang.run("cases", "--add", unhang.write("empty.log", "nothing\n"), "https://github.com/test/frob/issues/7")
     t.ok(run.returncode == tap.CANNOT and not run.stdout, "without an incident there is none", run.stderr)
 

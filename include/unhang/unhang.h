@@ -225,13 +225,15 @@ struct uh_cases_options {
 };
 /** Leaves cases out: OWNER/REPO#NUMBER, separated by commas, or @FILE with such a list. The error is that the file cannot be read. */
 struct uh_error *uh_session_without(struct uh_session *s, const char *list);
-/** The base of cases, but for those that are left out. */
-void uh_session_list_cases(struct uh_session *s, FILE *out, const struct uh_cases_options *o);
+/** The base of cases, but for those that are left out. The error is that there is no such class or part. */
+struct uh_error *uh_session_list_cases(struct uh_session *s, FILE *out, const struct uh_cases_options *o);
 /** Cases like the incidents of a session that has ended. */
 void uh_session_report_cases(struct uh_session *s, FILE *out, const struct uh_cases_options *o);
 /** The same of a case of the base, OWNER/REPO#NUMBER, by its own facts. false: the base has none of this name. */
 bool uh_session_like_case(struct uh_session *s, const char *source, FILE *out, const struct uh_cases_options *o);
-/** A case to be filled in, of the first incident; @link: where it was reported. The error is that there is none. */
+/** Whether it names a thread, as OWNER/REPO#NUMBER or https://..., and not a file. */
+bool uh_session_is_thread(const char *word);
+/** A case to be filled in, of the first incident; @link: where it was reported. The error is that there is none, or that it is no link. */
 struct uh_error *uh_session_draft_case(struct uh_session *s, const char *link, FILE *out);
 
 /** How one remedy is written. */

@@ -1,6 +1,7 @@
 // unhang cases: public incidents as facts, with what solved them; which of them are like some evidence; a draft of another one.
 #include <getopt.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cmd/cmd.h"
 
@@ -44,12 +45,12 @@ int cmd_cases(int argc, char **argv)
 	struct uh_error *err = without ? uh_session_without(s, without) : NULL;
 	if (err)
 		return cannot(err);
-	if (!n) {
-		uh_session_list_cases(s, stdout, &o);
-		return EXIT_NOTHING_WRONG;
-	}
+	if (!n)
+		return done(uh_session_list_cases(s, stdout, &o));
 	if (n == 1 && uh_session_like_case(s, argv[optind], stdout, &o))
 		return EXIT_NOTHING_WRONG;
+	if (n == 1 && uh_session_is_thread(argv[optind]) && access(argv[optind], F_OK))
+		return refuse("%s is not in the base", argv[optind]);
 	for (int i = optind; i < argc - add; i++)
 		uh_session_add_path(s, argv[i]);
 	uh_session_end(s);

@@ -55,14 +55,48 @@ void like_write(struct sheet *s, const struct diag_like *l)
 
 // --- in words ---
 
-/** A fact for people: `fault_client CPF`, `part gfx1151`. */
+/** Facts as people call them; others by their name, with spaces. */
+static const struct {
+	const char *fact, *words;
+} fact_words[] = {
+	{ "ring", "ring" },
+	{ "hip_error", "HIP error" },
+	{ "hsa_status", "HSA status" },
+	{ "hsa_code", "fault code" },
+	{ "fault_status", "fault status" },
+	{ "fault_client", "client of the fault" },
+	{ "mes_message", "request to MES" },
+	{ "smu_message", "request to the SMU" },
+	{ "smu_message_name", "request to the SMU" },
+	{ "smu_response", "answer of the SMU" },
+	{ "reset_method", "kind of reset" },
+	{ "ip_block", "block of the GPU" },
+	{ "errno", "error code" },
+	{ "gfx_missing", "missing part" },
+	{ "crtc", "display controller" },
+	{ "mes", "MES firmware" },
+};
+
+static void fact_name(struct text *to, struct str name)
+{
+	for (size_t n = 0; n < ARRAY_SIZE(fact_words); n++)
+		if (str_is(name, fact_words[n].fact)) {
+			text_add(to, str_z(fact_words[n].words));
+			return;
+		}
+	for (size_t n = 0; n < name.n; n++)
+		text_printf(to, "%c", name.p[n] == '_' ? ' ' : name.p[n]);
+}
+
+/** A fact for people: `fault code 0x29`, `part gfx1151`. */
 static void fact_text(struct text *to, const struct like_fact *f)
 {
 	struct str value = f->value, name = str_split(&value, '=');
 	switch (f->kind) {
 	case TERM_FIRMWARE:
 	case TERM_CODE:
-		text_printf(to, STR_FMT " " STR_FMT, STR_ARG(name), STR_ARG(value));
+		fact_name(to, name);
+		text_printf(to, " " STR_FMT, STR_ARG(value));
 		break;
 	case TERM_NAME:
 	case TERM_PROGRAM:
@@ -100,7 +134,7 @@ static void same_text(struct text *to, const struct diag_like *l)
 		if (f->value.n > LONGEST || (by_kind && seen[f->kind]))
 			continue;
 		seen[f->kind] = true;
-		text_add(to, told++ ? S(", ") : S("Same "));
+		text_add(to, told++ ? S(", same ") : S("Same "));
 		if (near)
 			text_add(to, f->kind == TERM_GFX ? S("family of parts") : S("kernel series"));
 		else if (by_kind)
@@ -134,13 +168,23 @@ void like_solved(struct text *to, const struct know_defect *d)
 	text_add(to, str_z(who[d->confirmed]));
 }
 
-void like_row(struct text *to, const struct diag_like *l)
+void case_link(struct text *to, const struct know_case *c)
+{
+	struct str number = c->head.id, repository = str_split(&number, '#');
+	if (str_starts(c->head.id, S("http")) || !number.n)
+		text_add(to, c->head.id);
+	else
+		text_printf(to, "https://github.com/" STR_FMT "/issues/" STR_FMT, STR_ARG(repository), STR_ARG(number));
+}
+
+size_t like_row(struct text *to, const struct diag_like *l)
 {
 	const struct know_defect *d = l->defect;
 	text_printf(to, STR_FMT ": ", STR_ARG(l->nearest->head.id));
 	const struct str said = d->state == STATE_OPEN ? d->title : d->fix;
 	text_add(to, said);
 	text_add(to, str_ends(said, S(".")) ? S("") : S("."));
+	const size_t fix = to->n;
 	if (d->state == STATE_OPEN)
 		text_add(to, S(" Nobody has solved it yet."));
 	else if (d->confirmed == CONFIRMED_ONE)
@@ -148,6 +192,7 @@ void like_row(struct text *to, const struct diag_like *l)
 	text_add(to, S(" "));
 	same_text(to, l);
 	text_add(to, S("."));
+	return fix;
 }
 
 // --- cases like an incident ---
@@ -178,6 +223,7 @@ static void like_say(const struct diag_like *l, const struct row_style *style, F
 struct like_head {
 	struct str id, title, class;
 	const diag_likes *like;
+	const struct know_defect *own; // of the case; NULL: it is an incident. Nobody needs to be told that it is like itself
 };
 
 static void report_like_of(struct sheet *s, const struct like_head *h, const struct uh_cases_options *o)
@@ -191,10 +237,10 @@ static void report_like_of(struct sheet *s, const struct like_head *h, const str
 		fputs(h->like->len ? "" : "  No case of the base shares anything with it.\n", s->json.out);
 	}
 	sheet_open(s, "like", '[');
-	for (size_t k = 0; k < h->like->len; k++) {
+	for (size_t k = 0, told = 0; k < h->like->len; k++) {
 		if (o->json)
 			like_write(s, &h->like->data[k]);
-		else if (k < TOLD)
+		else if (h->like->data[k].defect != h->own && told++ < TOLD)
 			like_say(&h->like->data[k], &style, s->json.out);
 	}
 	sheet_close(s, ']');
@@ -207,7 +253,7 @@ void report_like(const struct diagnosis *d, const struct uh_cases_options *o, FI
 	sheet_begin(&s, "unhang/cases/1", "incidents");
 	for (size_t n = 0; n < d->ledger->incidents.len; n++) {
 		const struct incident *i = d->ledger->incidents.data[n];
-		report_like_of(&s, &(struct like_head){ i->id, i->title, i->cause->head.id, &i->like }, o);
+		report_like_of(&s, &(struct like_head){ i->id, i->title, i->cause->head.id, &i->like, NULL }, o);
 	}
 	sheet_end(&s);
 	if (!o->json && !d->ledger->incidents.len)
@@ -221,7 +267,7 @@ void report_like_case(const struct know *k, const struct know_case *c, const str
 	struct sheet s = sheet_on(o->json, out);
 	case_find_like(k, c, &room, &like);
 	sheet_begin(&s, "unhang/cases/1", "incidents");
-	report_like_of(&s, &(struct like_head){ c->head.id, c->defect->title, (struct str){ 0 }, &like }, o);
+	report_like_of(&s, &(struct like_head){ c->head.id, c->defect->title, (struct str){ 0 }, &like, c->defect }, o);
 	sheet_end(&s);
 }
 
@@ -297,7 +343,8 @@ void report_cases(const struct know *k, const struct cases_asked *a, const struc
 	}
 	sheet_end(&s);
 	if (!o->json)
-		fprintf(out, "%zu defects, of which %zu are solved, in %zu cases.\n", defects, solved, cases);
+		fprintf(out, "%zu defect%s, of which %zu %s solved, in %zu case%s.\n", defects, defects == 1 ? "" : "s", solved,
+			solved == 1 ? "is" : "are", cases, cases == 1 ? "" : "s");
 }
 
 // --- a draft ---

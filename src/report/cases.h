@@ -6,8 +6,10 @@
 
 /** A defect with its nearest case, as an object of JSON. */
 void like_write(struct sheet *s, const struct diag_like *l);
-/** `ROCm/ROCm#5706: Boot kernel 6.17.9 or newer. Same part, fault_client CPF.` */
-void like_row(struct text *to, const struct diag_like *l);
+/** Where it can be read: the address of its thread. */
+void case_link(struct text *to, const struct know_case *c);
+/** `ROCm/ROCm#5706: Boot kernel 6.17.9 or newer. Same part, same client of the fault CPF.` Returns how much of it says what to do. */
+size_t like_row(struct text *to, const struct diag_like *l);
 /** What is the same, or what differs, all of it: `part gfx1151, kernel 6.17.9 (here 6.17.4)`. */
 void like_facts_text(struct text *to, const struct like_fact *facts, size_t n);
 /** `solved by kernel 6.17.9, which a developer confirms`, or that it is open. */

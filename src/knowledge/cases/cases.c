@@ -155,6 +155,8 @@ bool check_defect(struct loader *l, struct know_head *object)
 	const struct know_defect *d = (const struct know_defect *)object;
 	const unsigned before = l->problems->count;
 	const bool told = d->by.n || d->fix.n || d->confirmed != CONFIRMED_UNSAID || d->remedies || d->versions;
+	if (str_is(object->id, "NAME"))
+		case_wrong(l, object, "a draft: give the defect a name of its own, here and in its cases", object->id);
 	if (d->title.n > TITLE_MOST || d->fix.n > FIX_MOST)
 		case_wrong(l, object, "'title' has 110 characters at most, 'fix' 140", object->id);
 	if (d->state == STATE_SOLVED && (!d->by.n || !d->fix.n || d->confirmed == CONFIRMED_UNSAID))

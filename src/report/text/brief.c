@@ -249,20 +249,19 @@ static void add_why(struct text_report *t, const struct incident *i)
 	screen_text(&t->screen, add_label(t, "Why", 2, 4), i->explanation);
 }
 
-/** The nearest in two lines; the others by their names, where there is room. */
+/** The nearest with its fix; the others by their names, where there is room. */
 void brief_like(void *ctx, const struct incident *i, const struct diag_like *l)
 {
-	enum { ROWS = 2 };
+	enum { ROWS = 4 };
 	struct text_report *t = ctx;
 	_cleanup_text_ struct text line = { 0 };
 	(void)i;
 	if (!t->full)
 		return;
 	if (!t->likes++) {
-		struct block *p = add_label(t, "Like", 1, ROWS);
-		like_row(&line, l);
+		struct block *p = add_label(t, "Like", 2, ROWS);
 		p->advice = true;
-		p->kept = l->nearest->head.id.n + 1; // a thread alone tells nobody what to do
+		p->kept = like_row(&line, l) - 1; // a thread, or half a fix, tells nobody what to do
 		screen_text(&t->screen, p, text_str(&line));
 		return;
 	}

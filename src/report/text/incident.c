@@ -287,6 +287,9 @@ void prose_like(void *ctx, const struct incident *i, const struct diag_like *l)
 		    STR_ARG(l->defect->head.id));
 	prose_label(t, "Like", text_str(&line));
 	text_clear(&line);
+	case_link(&line, l->nearest);
+	text_incident_put_extra(t, "link", text_str(&line));
+	text_clear(&line);
 	like_solved(&line, l->defect);
 	text_incident_put_extra(t, "state", text_str(&line));
 	text_incident_put_extra(t, "fix", l->defect->fix);
