@@ -365,6 +365,10 @@ def test_screen(tap, unhang):
     tap.ok('changed on 2025-07-13, in use from 2025-07-14 on; first seen on 2025-07-14' in long and 'hours of use' in long, 'with the days', long)
     older = unhang.run('explain', '-v', '--root', make(unhang, 14)).stdout.decode()
     tap.ok('Changed nothing to blame: the same incident was seen on 2025-06-06, before every' in joined(older), 'seen before: -v says when', older)
+    tap.ok('[journal, line' in joined(older) and '(low confidence)' in older and 'in the cause: medium (' in joined(older), 'with the source of a line, and one story of confidence', older)
+    for words in (('explain',), ()):
+        gone = unhang.run(*words, '--root', '/nonexistent/tree')
+        tap.same((gone.returncode, gone.stderr.decode()), (2, 'unhang: --root /nonexistent/tree: No such file or directory\n'), f'{" ".join(words)}: a tree that is not there is named')
     remedy = joined(unhang.run('remedy', 'back-to-package').stdout.decode())
     tap.ok('CHANGED' not in remedy and 'unhang explain -v on that machine names the packages' in remedy, 'without a machine: what names them', remedy)
     steps = joined(unhang.run('explain', '-v', '--root', make(unhang, 12)).stdout.decode())

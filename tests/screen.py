@@ -159,7 +159,7 @@ def test_verbose(t, unhang):
     t.ok(brief.count("MES timeout:") == 1 and "(2 times)" in brief, "what repeats is counted", brief)
     t.ok("full reset: MODE1" in brief and "reset begins" not in brief and "reset begins" in full, "that a reset begins is not said beside which one it was", brief)
     t.ok("cost" in full and "cost:" not in brief and steps["source"].split(",")[0] in full and steps["source"].split(",")[0] not in brief, "costs and sources are with -v", full)
-    t.ok(re.search(r"^Confidence  high \(\d+ %\)", full, re.M), "as is the figure", full)
+    t.ok(re.search(r"^Confidence  in the cause: high \(\d+ %\):", full, re.M), "as is the figure", full)
     t.no_complaints([line for line in full.splitlines() if len(line) > 80 and "'" not in line], "-v keeps to 80 columns, but for a command that must stay whole")
     ring = unhang.write("ring.txt", "".join(f"Nov 15 21:02:1{second} box kernel: amdgpu 0000:0a:00.0: amdgpu: {text}\n" for second, text in (
         (1, "ring gfx_0.0.0 timeout, signaled seq=190211, emitted seq=190213"), (1, "Process information: process game.exe pid 4242 thread game.exe:cs0 pid 4250"),

@@ -34,11 +34,16 @@ def shown_of(incident):
     yield from (("next step", f"{step['why']}: {step['run']}") for step in incident["next"])
 
 
+def unstopped(text):
+    return re.sub(r"[,;:.](?= |$)", "", flat(text))
+
+
 def lacking(document, text):
     """What the text does not say."""
     whole = flat(text)
     for incident in document["incidents"]:
-        yield from (f"{what}: {words}" for what, words in shown_of(incident) if words and flat(words) not in whole)
+        # A command over several lines stands without the comma that a sentence puts behind it.
+        yield from (f"{what}: {words}" for what, words in shown_of(incident) if words and flat(words) not in whole and unstopped(words) not in unstopped(text))
         at = 0
         for event in incident["timeline"]:
             for words in (event["role"], event["text"], f"{event['at']['line']}]" if event["at"].get("line") else None):

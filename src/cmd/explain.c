@@ -1,9 +1,11 @@
 // unhang explain: evidence in, diagnosis out. unhang, unhang live: this machine now, each GPU with its health, what is stuck and why, and the
 // newest incident of the kernel's log. They stand together because `unhang FILE` is `unhang explain FILE`.
+#include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/print.h"
 #include "cmd/tell.h"
@@ -50,6 +52,12 @@ static void show_progress(void *ctx, const char *name, unsigned long long done, 
 
 static int by_path(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
+/** Whether the tree that --root names can be looked into; NULL: none is named. false: behind a complaint. */
+static bool root_is_there(const char *root)
+{
+	return !root || !access(root, R_OK | X_OK) || reject("--root %s: %s", root, strerror(errno));
+}
+
 static const struct help_text explain_help = {
 	.name = "explain",
 	.usage = "unhang explain [OPTION...] [PATH...]",
@@ -90,6 +98,8 @@ int cmd_explain(int argc, char **argv)
 	char name[] = "explain";
 	telling_keep(&tell, name, argc, argv);
 	options_parse(&explain_help, ROWS(rows), ROWS(shared), argc, argv);
+	if (!root_is_there(root))
+		return EXIT_CANNOT;
 	terminal_describe(&tell.report);
 	tell.share.inputs = argv + optind;
 	tell.share.ninputs = (size_t)(argc - optind);
@@ -122,9 +132,8 @@ int cmd_explain(int argc, char **argv)
 	else if (read || tell.report.json || tell.report.oneline)
 		uh_session_report(s, stdout, &tell.report);
 	else if (!uh_session_problems(s))
-		complain("this machine has no journal, pstore or kdump log to explain; give a PATH (in a container the kernel "
-			 "log "
-			 "is the host's)");
+		complain("%s has no journal, pstore or kdump log to explain; give a PATH%s", root ? root : "this machine",
+			 root ? "" : " (in a container the kernel log is the host's)");
 	struct uh_error *unstored = store ? uh_session_store(s, store) : NULL;
 	if (unstored)
 		return cannot(unstored);
@@ -174,6 +183,8 @@ static int now(bool live, int argc, char **argv)
 	}
 	if (optind < argc)
 		return refuse("'%s' is not an option; to explain evidence: unhang explain PATH", argv[optind]);
+	if (!root_is_there(root))
+		return EXIT_CANNOT;
 	terminal_describe(&tell.report);
 	_cleanup_(machine_end) struct uh_machine *machine = NULL;
 	struct uh_error *err = target ? uh_machine_open(target, &machine) : NULL;

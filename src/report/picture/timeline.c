@@ -30,7 +30,8 @@ bool picture_of_timeline(const struct diagnosis *d, const struct incident *i, st
 						     [LOOK_UNKNOWN] = "by-product",
 						     [LOOK_QUIET] = "bystander",
 						     [LOOK_GOOD] = NULL };
-	const struct text_report t = { .diagnosis = d };
+	static const struct uh_report_options plain = { 0 };
+	const struct text_report t = { .diagnosis = d, .options = &plain };
 	_cleanup_(scale_free) struct scale s = { 0 };
 	picture_heads(p, "Time", "After", "Role", "Event", "What", "Where");
 	const size_t n = i->events.len < EVENTS_MOST ? i->events.len : EVENTS_MOST;

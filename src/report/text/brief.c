@@ -201,7 +201,10 @@ void brief_incident(void *ctx, const struct incident *i)
 	screen_text(&t->screen, add_label(t, "Now", 2, 3), i->action_text);
 	text_clear(&line);
 	prose_fault(i, true, &line);
-	screen_text(&t->screen, add_label(t, "Fault", 3, 3), text_str(&line));
+	p = add_label(t, "Fault", 3, 3);
+	const ptrdiff_t sure = str_find(text_str(&line), S(". Confidence"));
+	p->kept = sure < 0 ? 0 : (size_t)sure + 1; // whose fault it is says little without how sure that is
+	screen_text(&t->screen, p, text_str(&line));
 	add_gap(t);
 }
 

@@ -95,8 +95,8 @@ void prose_fault(const struct incident *i, bool with_cause, struct text *to)
 {
 	const char *fault = prose_confidence(i->fault_confidence), *cause = prose_confidence(i->confidence);
 	const bool known = !str_is(i->fault, "unknown"), same = with_cause && known && !strcmp(fault, cause);
-	// Two figures in one line confuse: a word tells how sure it is whose fault it was.
-	const bool guess = with_cause && known && !same && i->fault_confidence < CONFIDENCE_HIGH;
+	// A word tells how sure it is whose fault it was, in both reports; beside the cause's figure there is no second one.
+	const bool guess = known && !same && i->fault_confidence < CONFIDENCE_HIGH;
 	if (guess)
 		text_add(to, i->fault_confidence < CONFIDENCE_MEDIUM ? S("perhaps ") : S("probably "));
 	text_add(to, i->fault_say.n             ? i->fault_say :
@@ -104,8 +104,8 @@ void prose_fault(const struct incident *i, bool with_cause, struct text *to)
 		     str_is(i->fault, "node")   ? S("the node (hardware or setup)") :
 		     str_is(i->fault, "driver") ? S("the driver or firmware") :
 						  S("unknown"));
-	if (known && !same && !guess)
-		text_printf(to, " (confidence: %s)", fault);
+	if (known && !same && !(guess && with_cause))
+		text_printf(to, " (%s confidence)", fault);
 	for (size_t n = 0; n < i->processes.len; n++) {
 		const struct diag_process *p = &i->processes.data[n];
 		if (!str_is(str_z(p->role), "bystander"))
@@ -332,7 +332,7 @@ void prose_reply(const struct diag_reply *r, struct text *to)
 	if (r->acts)
 		text_printf(to, STR_FMT " ", STR_ARG(r->action_text));
 	if (r->leads)
-		text_printf(to, "Fault: " STR_FMT " (confidence: %s). ", STR_ARG(r->leads->title),
+		text_printf(to, "Fault: " STR_FMT " (%s confidence). ", STR_ARG(r->leads->title),
 			    prose_confidence(r->fault_confidence));
 	if (r->first && (r->leads || r->changes))
 		text_printf(to, "Try first: " STR_FMT " [" STR_FMT "].", STR_ARG(r->first->remedy->title),

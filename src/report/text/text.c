@@ -272,7 +272,8 @@ static void text_on_close(void *ctx, enum report_list list, const struct inciden
 	fputc('\n', t->out);
 	prose_label(t, "Why", i->explanation);
 	_cleanup_text_ struct text sure = { 0 };
-	text_printf(&sure, "%s (%d %%): " STR_FMT ".", prose_confidence(i->confidence), i->confidence, STR_ARG(i->sure));
+	text_printf(&sure, "in the cause: %s (%d %%): " STR_FMT ".", prose_confidence(i->confidence), i->confidence,
+		    STR_ARG(i->sure));
 	prose_label(t, "Confidence", text_str(&sure));
 }
 

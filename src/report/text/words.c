@@ -130,11 +130,15 @@ void prose_file(const struct text_report *t, unsigned source, struct text *to) {
 /** Where a row was read. */
 void prose_place(const struct text_report *t, struct text *line, struct place at)
 {
+	// The name of the only file that was given is known; that it was the journal is not.
 	bool alone = evidence_count(t->diagnosis->evidence) == 1;
 	if (!at.line && alone) // of a core
 		return;
 	if (!at.line)
 		text_printf(line, " [" STR_FMT "]", STR_ARG(file_name(t, at.source)));
+	else if (alone && t->options->verbose &&
+		 str_starts(evidence_at(t->diagnosis->evidence, at.source)->path, S("journal (")))
+		text_printf(line, " [journal, line %llu]", (unsigned long long)at.line);
 	else if (alone)
 		text_printf(line, " [line %llu]", (unsigned long long)at.line);
 	else
