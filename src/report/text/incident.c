@@ -48,7 +48,7 @@ static void gpu_part(const struct incident *i, struct text *part)
 		text_printf(part, "%s" STR_FMT " (" STR_FMT ")", part->n ? " " : "", STR_ARG(i->gpu.name), STR_ARG(i->gpu.gfx));
 	else if (i->gpu.gfx.n)
 		text_printf(part, "%s" STR_FMT, part->n ? " " : "", STR_ARG(i->gpu.gfx));
-	if (i->host.n)
+	if (i->host.n && !str_is(i->host, "host")) // what logs are made anonymous with says nothing
 		text_printf(part, ", host " STR_FMT, STR_ARG(i->host));
 }
 
