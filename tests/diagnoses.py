@@ -713,6 +713,25 @@ def test_quotations(t, unhang):
         t.ok(unhang.explain_text(text + "\n").classes, f"no quotation: {name}")
 
 
+def test_where_it_failed(t, unhang):
+    """RIP names the function that crashed, whatever the work queue's function was; and a broken line of a fault is the fault's."""
+    crash = log("""
+10.0 general protection fault, probably for non-canonical address 0x5f080b54534f611f: 0000 [#1] SMP NOPTI
+10.1 CPU: 16 PID: 3935 Comm: kworker/u448:9 Tainted: G           OE     5.15.0-91-generic #101-Ubuntu
+10.2 Workqueue: amdgpu-reset-hive amdgpu_ras_do_recovery [amdgpu]
+10.3 RIP: 0010:amdgpu_device_gpu_recover.cold+0xbf1/0xcf5 [amdgpu]
+10.4 Call Trace:
+10.5  amdgpu_ras_do_recovery+0x1b2/0x210 [amdgpu]""")
+    title = unhang.explain_text(crash).first.data["cause"]["title"]
+    t.ok("crashed in amdgpu_device_gpu_recover" in title, "the function at RIP", title)
+    torn = log(f"10.0 @  for process python3 pid 133736 thread python3 pid 133736)\n10.0 @   in page starting at address 0x00007ef24d5fd000 from IH client 0x1b (UTCL2)\n"
+               "10.0 @ VM_L2_PROTECTION_FAULT_STATUS:0x00341051")
+    title = unhang.explain_text(torn).first.data["cause"]["title"]
+    t.ok("python3 (133736)" in title, "a fault whose first line is broken keeps its program", title)
+    old = unhang.explain_text("[   75.326755] kfd kfd: amdgpu: PITCAIRN  not supported in kfd\n").first.data["action"]["text"]
+    t.ok("(PITCAIRN) cannot run ROCm" in old, "a part without ROCm: Now says so", old)
+
+
 def test_no_ras_error(t, unhang):
     """A count of none, or what a sleeping GPU reads as, is not listed as an error either."""
     for count in ("0", "1048560", "no"):
@@ -885,7 +904,7 @@ def test_text_report(t, unhang):
 
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
-    for test in (test_cases, test_fault_status, test_faults_of_processes, test_names_of_strangers, test_precedence, test_incidents, test_remedies, test_few_remedies, test_edges, test_machine, test_quiet, test_quotations, test_no_ras_error, test_status_without_fields, test_begins_in_reset, test_firmware, test_user_knowledge, test_numbers, test_check, test_text_report):
+    for test in (test_cases, test_fault_status, test_faults_of_processes, test_names_of_strangers, test_precedence, test_incidents, test_remedies, test_few_remedies, test_edges, test_machine, test_quiet, test_quotations, test_where_it_failed, test_no_ras_error, test_status_without_fields, test_begins_in_reset, test_firmware, test_user_knowledge, test_numbers, test_check, test_text_report):
         test(t, unhang)
     t.end()
 

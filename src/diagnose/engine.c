@@ -138,6 +138,21 @@ static bool frame_confirms(const struct diag_event *d, const struct event *e)
 	return d->kind->needs_frame != FRAME_NEAR || !depth || !str_number(depth->value, &above) || above < TOP_FRAMES;
 }
 
+/** Where the kernel failed says more than a frame, or the function that its work began with; else the first line counts. */
+static void take_frame_facts(struct incident *i, struct diag_event *d, const struct event *e)
+{
+	const bool instead = e->signature->event->tells == TELLS_FAULTED && diag_find(d, S("frame_depth"));
+	for (size_t f = 0; f < e->nfacts; f++) {
+		struct fact *has = list_find(d->facts, d->nfacts, one, str_eq(one->name, e->facts[f].name));
+		if (!has) {
+			diag_set_fact(i, d, e->facts[f]);
+		} else if (instead) {
+			has->value = arena_str(&i->arena, e->facts[f].value);
+			has->at = e->facts[f].at;
+		}
+	}
+}
+
 /** What a line of a stack says about the oops or hung task before it: whose it is, and which process met it. */
 static void engine_take_frame(struct engine *g, const struct event *e)
 {
@@ -160,9 +175,7 @@ static void engine_take_frame(struct engine *g, const struct event *e)
 			d->confirmed |= confirms;
 			if (confirms)
 				g->frame_at = e->at;
-			for (size_t f = 0; f < e->nfacts; f++)
-				if (!diag_find(d, e->facts[f].name))
-					diag_set_fact(i, d, e->facts[f]);
+			take_frame_facts(i, d, e);
 			return;
 		}
 	}
