@@ -290,7 +290,7 @@ void brief_known(void *ctx, const struct know_bad *b)
  * left to -v. */
 static void add_way_back(struct text_report *t, const struct command *step)
 {
-	enum { COMMAND_LINES = 4, WORDS_LINES = 3, INDENT = LABEL + 3 };
+	enum { COMMAND_LINES = 6, WORDS_LINES = 3, INDENT = LABEL + 3 };
 	const struct str run = command_run(step, 0);
 	const bool long_one = run.n && wrap_command(NULL, run, INDENT, t->width) > COMMAND_LINES;
 	t->way_back = true;
