@@ -10,6 +10,8 @@
 #include <cmocka.h>
 
 #include "diagnose/changes/past.h"
+#include "diagnose/incident.h"
+#include "knowledge/steps.h"
 #include "source/tape/tape.h"
 
 #define HOUR 3600.0
@@ -341,6 +343,67 @@ static void test_several_parts(void **state)
 	assert_null(transaction_only(&h->changes.transactions.data[0]));
 }
 
+/** The facts of the way back from one change, as `manager id before names`. */
+static void way_says(const struct know *k, const char *const of[4], const char *expected)
+{
+	struct history h = { 0 };
+	struct incident i = { 0 };
+	_cleanup_text_ struct text told = { 0 };
+	static const char *const names[] = { "changed_manager", "changed_id", "changed_id_before", "changed_olds" };
+	add_days(&h, 0, 44, "6.12.9");
+	add_change(&h, BEGIN + 40 * DAY + 4 * HOUR, know_package(k, str_z(of[2])), of[2], of[3], "2");
+	h.changes.transactions.data[0].manager = str_z(of[0]);
+	h.changes.transactions.data[0].id = str_z(of[1]);
+	for (int day = 41; day < 44; day++)
+		add_incident(&h, BEGIN + day * DAY + HOUR);
+	judge(&h);
+	i.changes = h.judged;
+	assert_non_null(blamed(&i.changes));
+	changes_find_way_back(&i, &h.changes, &(struct package_cache){ 0 });
+	for (size_t n = 0; n < ARRAY_SIZE(names); n++) {
+		struct str value = { 0 };
+		changes_get(&i.changes, str_z(names[n]), 0, &value);
+		text_printf(&told, "%s" STR_FMT, n ? "|" : "", STR_ARG(value));
+	}
+	assert_string_equal(told.p, expected);
+	h.judged = i.changes;
+	vec_free(&i.also);
+	arena_free(&i.arena);
+	history_clear(&h);
+}
+
+/** A bundle says freely which manager did what to which package: only what knowledge has together becomes a command. */
+static void test_known_ways(void **state)
+{
+	static char longest[CHANGE_WORD_MOST + 1];
+	memset(longest, '1', CHANGE_WORD_MOST);
+	const struct {
+		const char *of[4], *says;
+	} all[] = {
+		{ { "apt", "", "linux-firmware", "1" }, "apt|||linux-firmware=1" },
+		{ { "dnf5", "31", "linux-firmware", "1" }, "dnf5|31||linux-firmware=1" },
+		{ { "dnf5", "last", "linux-firmware", "1" }, "dnf5|||linux-firmware=1" },
+		{ { "dnf5", "1/../@x:y=%", "linux-firmware", "1" }, "dnf5|||linux-firmware=1" },
+		{ { "nix", "-1", "nixos-system", "1" }, "nix|||nixos-system=1" },
+		{ { "pip", "7", "rocm-hotfix-attacker", "6.6.6" }, "other|||" },
+		{ { "snap", "", "mesa-2404", "412" }, "snap|||mesa-2404=412" },
+		{ { "snap", "", "mesa--unaliased", "412" }, "other|||" },
+		{ { "flatpak", "", "mesa-evil.App//stable", "1" }, "other|||" },
+		{ { "nobody", "7", "linux-firmware", "1" }, "other|||" },
+		{ { "apt", "", "linux-firmware", longest }, "other|||" },
+	};
+	struct know_problems problems = { 0 };
+	struct know *k = know_load(&problems);
+	(void)state;
+	for (size_t n = 0; n < ARRAY_SIZE(all); n++)
+		way_says(k, all[n].of, all[n].says);
+	assert_true(know_package_by(know_package(k, S("torch")), S("pip"), S("torch")));
+	assert_false(know_package_by(know_package(k, S("vllm-rocm-fast")), S("pip"), S("vllm-rocm-fast")));
+	assert_int_equal(fact_type(k, S("changed_id")), PIECE_NUMBER);
+	assert_int_equal(fact_type(k, S("changed_id_before")), PIECE_NUMBER);
+	know_free(k);
+}
+
 static const struct know_package *const kinds_of_boots[] = { &kernel, &firmware };
 
 /** Another kernel is a change where no log of packages has it; the menu's choice of an older one is none. */
@@ -632,6 +695,7 @@ int main(void)
 		HISTORY_TEST(test_taken_back),
 		HISTORY_TEST(test_of_a_program),
 		HISTORY_TEST(test_several_parts),
+		cmocka_unit_test(test_known_ways),
 		HISTORY_TEST(test_boots_tell),
 		cmocka_unit_test(test_cached),
 		cmocka_unit_test(test_taped),

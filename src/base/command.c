@@ -69,7 +69,7 @@ static bool is_package_version(struct str s)
 	for (size_t n = 0; n < s.n; n++)
 		if (s.p[n] == '~' && (!n || (!char_word(s.p[n - 1]) && s.p[n - 1] != '.' && s.p[n - 1] != '+')))
 			return false;
-	return only(s, ".:+-~") && char_word(s.p[0]) && char_word(s.p[s.n - 1]);
+	return only(s, ".:+-~") && char_word(s.p[0]) && (char_word(s.p[s.n - 1]) || s.p[s.n - 1] == '+'); // 6.18.0+ is a kernel
 }
 
 static bool is_number(struct str s)

@@ -425,6 +425,8 @@ int know_month(const struct know *k, struct str name);
 bool know_lists(const struct know_list *patterns, struct str name);
 /** What a package of this name is to a GPU; NULL: nothing. */
 const struct know_package *know_package(const struct know *k, struct str name);
+/** Whether this manager is known to bring the package under this name. */
+bool know_package_by(const struct know_package *p, struct str manager, struct str name);
 /** The role that the name of a program or thread alone says; empty: none. */
 struct str know_program_role(const struct know *k, struct str name);
 /** Whether @work, a list of kinds of work, has @kind. What is not known to be another kind is not left out. */

@@ -276,3 +276,13 @@ const struct know_package *know_package(const struct know *k, struct str name)
 {
 	return list_find_of(k->packages.data, k->packages.len, p, know_lists(p->names, name) && !know_lists(p->not, name));
 }
+
+bool know_package_by(const struct know_package *p, struct str manager, struct str name)
+{
+	for (const struct know_list *one = p->managers; one; one = one->next) {
+		struct str exact = one->text;
+		if (str_eq(str_split(&exact, ':'), manager) && (!exact.n || str_eq(exact, name)))
+			return true;
+	}
+	return false;
+}

@@ -22,6 +22,26 @@ static void back_fact(const struct way_back *w, const char *name, struct str val
 			 ((struct fact){ .name = str_z(name), .value = arena_str(&w->incident->arena, value) }));
 }
 
+/** Managers count what they did: `last` and `1..5` would undo something else. */
+static void back_number(const struct way_back *w, const char *name, struct str value)
+{
+	enum { DIGITS_MOST = 18 };
+	if (value.n <= DIGITS_MOST && str_run(value, char_digit) == value.n)
+		back_fact(w, name, value);
+}
+
+static bool change_is_whole(const struct change *c)
+{
+	return c->package.n < CHANGE_WORD_MOST && c->from.n < CHANGE_WORD_MOST && c->to.n < CHANGE_WORD_MOST;
+}
+
+/** A bundle may name any manager for any package. A command is printed only where knowledge has the two together. */
+static bool is_known_way(const struct transaction *t)
+{
+	return !list_find(t->changes.data, t->changes.len, c,
+			  !change_is_whole(c) || !know_package_by(c->kind, t->manager, c->package));
+}
+
 static void back_command(const struct way_back *w, const char *name, struct command_maker *m)
 {
 	const struct command *c = command_end(m);
@@ -59,6 +79,11 @@ static void back_packages(const struct way_back *w, const char *name, enum back_
 	else
 		command_end(m);
 }
+
+static const struct {
+	const char *fact;
+	enum back_form form;
+} back_lists[] = { { "changed_names", BACK_NAME }, { "changed_olds", BACK_OLD }, { "changed_files", BACK_FILE } };
 
 /** The transaction of the same manager before it, which led to the state to go back to; NULL. */
 static const struct transaction *one_before(const struct way_back *w)
@@ -118,9 +143,10 @@ void changes_find_way_back(struct incident *i, const struct changes *c, const st
 		kernel |= change_of_kernel(one);
 		others |= !change_of_kernel(one);
 	}
-	back_fact(&w, "changed_manager", t->manager);
-	back_fact(&w, "changed_id", t->id);
-	back_fact(&w, "changed_id_before", before ? before->id : (struct str){ 0 });
+	const bool known = is_known_way(t);
+	back_fact(&w, "changed_manager", known ? t->manager : S("other"));
+	back_number(&w, "changed_id", known ? t->id : (struct str){ 0 });
+	back_number(&w, "changed_id_before", known && before ? before->id : (struct str){ 0 });
 	back_fact(&w, "changed_part", only ? only->kind->head.id : S("several"));
 	back_fact(&w, "changed_besides_kernel", others ? S("yes") : S("no"));
 	back_fact(&w, "changed_kept", kept && !missing ? S("yes") : S("no"));
@@ -132,8 +158,7 @@ void changes_find_way_back(struct incident *i, const struct changes *c, const st
 	back_day(&w, before);
 	if (kernel)
 		back_kernels(&w);
-	back_packages(&w, "changed_names", BACK_NAME);
-	back_packages(&w, "changed_olds", BACK_OLD);
-	back_packages(&w, "changed_files", BACK_FILE);
+	for (size_t n = 0; known && n < ARRAY_SIZE(back_lists); n++)
+		back_packages(&w, back_lists[n].fact, back_lists[n].form);
 	vec_push(&i->also, S("after-change"));
 }

@@ -26,9 +26,8 @@ void changes_free(struct changes *c)
 /** Names and versions are one word of the log, and stay one: what a log is made to say must not look like more than it is. */
 static struct str change_word(struct arena *a, struct str s)
 {
-	enum { WORD_MOST = 200 };
-	char *copy = arena_z(a, str_cut(s, WORD_MOST));
-	const size_t n = s.n < WORD_MOST ? s.n : WORD_MOST;
+	char *copy = arena_z(a, str_cut(s, CHANGE_WORD_MOST));
+	const size_t n = s.n < CHANGE_WORD_MOST ? s.n : CHANGE_WORD_MOST;
 	for (size_t i = 0; i < n; i++)
 		copy[i] = copy[i] > ' ' && copy[i] < 127 ? copy[i] : '?';
 	return (struct str){ copy, n };

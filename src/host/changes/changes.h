@@ -8,6 +8,9 @@
 #include "knowledge/know.h"
 #include "source/probe.h"
 
+/** Names, versions and ids are cut to so many bytes: one of this length is none that a package manager knows. */
+enum { CHANGE_WORD_MOST = 200 };
+
 /** A package, or a setting, that became another. */
 struct change {
 	struct str package; // as its manager calls it, without the architecture; of a setting the path of its file

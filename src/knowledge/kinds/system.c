@@ -24,6 +24,7 @@ const struct kind_key package_keys[] = {
 	{ "names", KEY_WORDS, offsetof(struct know_package, names), .required = true },
 	{ "not", KEY_WORDS, offsetof(struct know_package, not ) },
 	{ "process", KEY_WORDS, offsetof(struct know_package, processes) },
+	{ "managers", KEY_WORDS, offsetof(struct know_package, managers) },
 	{ "effect", KEY_CHOICE, offsetof(struct know_package, effect), .required = true, .choices = "boot start" },
 	{ 0 },
 };

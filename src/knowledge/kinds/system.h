@@ -45,5 +45,6 @@ struct know_package {
 	struct know_list *names;     // patterns of names, of all distributions
 	struct know_list * not ;     // patterns of those names that it does not mean
 	struct know_list *processes; // patterns of the processes that it concerns; NULL: every one
+	struct know_list *managers;  // who brings it: `apt`; `pip:torch`: under this name alone
 	enum know_effect effect;
 };
