@@ -324,6 +324,21 @@ static void test_taken_back(void **state)
 	assert_true(c->undone && fabs(c->since - 15) < 1e-6);
 }
 
+/** Taken back after the last incident, and not booted since. */
+static void test_taken_back_without_boot(void **state)
+{
+	struct history *h = *state;
+	const double end = BEGIN + 43 * DAY + 4.5 * HOUR;
+	add_guilty(h);
+	assert_false(judge(h)->undone);
+	add_change(h, end, &firmware, "linux-firmware", "20250708", "20250613");
+	const struct diag_changes *c = judge(h);
+	assert_non_null(blamed(c));
+	assert_true(c->undone && c->pending);
+	add_change(h, end + 60, &firmware, "linux-firmware", "20250613", "20250708");
+	assert_false(judge(h)->undone);
+}
+
 static void test_of_a_program(void **state)
 {
 	struct history *h = *state;
@@ -693,6 +708,7 @@ int main(void)
 		cmocka_unit_test(test_releases),
 		HISTORY_TEST(test_beside),
 		HISTORY_TEST(test_taken_back),
+		HISTORY_TEST(test_taken_back_without_boot),
 		HISTORY_TEST(test_of_a_program),
 		HISTORY_TEST(test_several_parts),
 		cmocka_unit_test(test_known_ways),

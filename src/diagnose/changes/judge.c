@@ -104,13 +104,14 @@ static double effect_of(const struct changes *c, const struct transaction *t, st
 	return 0;
 }
 
-/** Whether @back takes a part of @t back: the same package in the version of before. */
-static bool takes_back(const struct transaction *back, const struct transaction *t)
+/** Whether a later one brings a part of @t to the version of before, or (@again) once more to that of @t. */
+static bool brings(const struct transaction *later, const struct transaction *t, bool again)
 {
 	for (size_t n = 0; n < t->changes.len; n++) {
 		const struct change *one = &t->changes.data[n];
-		if (one->from.n && list_find(back->changes.data, back->changes.len, c,
-					     str_eq(c->package, one->package) && str_eq(c->to, one->from)))
+		const struct str to = again ? one->to : one->from;
+		if (to.n && list_find(later->changes.data, later->changes.len, c,
+				      str_eq(c->package, one->package) && str_eq(c->to, to)))
 			return true;
 	}
 	return false;
@@ -126,6 +127,7 @@ struct trial {
 	const struct transaction *transaction;
 	double effect, end; // the end: when it was taken back; else none
 	bool kernel;        // of a kernel alone: boots that ran an older one are not under it
+	bool back;          // it was taken back, in effect or not yet
 	double chance, since;
 	bool suits; // all incidents came under it
 };
@@ -224,11 +226,12 @@ static void add_trials(struct judging *j, struct str process)
 		one.effect = effect_of(c, t, process);
 		for (size_t k = 0; k < t->changes.len; k++)
 			one.kernel &= change_of_kernel(&t->changes.data[k]);
-		for (size_t later = n + 1; later < c->transactions.len && isinf(one.end); later++)
-			if (takes_back(&c->transactions.data[later], t)) {
-				const double end = effect_of(c, &c->transactions.data[later], process);
-				one.end = end > one.effect ? end : one.end;
-			}
+		for (size_t later = n + 1; later < c->transactions.len && isinf(one.end); later++) {
+			const struct transaction *l = &c->transactions.data[later];
+			const double end = brings(l, t, false) ? effect_of(c, l, process) : 0;
+			one.end = end > one.effect ? end : one.end;
+			one.back = brings(l, t, false) || (one.back && !brings(l, t, true));
+		}
 		for (size_t k = 0; k < j->sightings.len && one.suits; k++)
 			one.suits = sighting_under(j, &one, &j->sightings.data[k]);
 		if (one.effect > 0)
@@ -244,13 +247,14 @@ static double to_the(double x, size_t k)
 	return power;
 }
 
-/** min(1, m (t/T)^k) of each, with m those before which the machine is known to have run. */
+/** min(1, m (t/T)^k) of each, with m those before which the machine is known to have run, and that came before the last incident. */
 static void weigh(struct judging *j, struct diag_changes *ret)
 {
 	const size_t k = j->sightings.len;
 	const double first = j->changes->boots.len ? j->changes->boots.data[0].begin : 0;
+	const double last = k ? j->sightings.data[k - 1].when : INFINITY;
 	for (size_t n = 0; n < j->trials.len; n++)
-		ret->tried += j->trials.data[n].effect > first;
+		ret->tried += j->trials.data[n].effect > first && j->trials.data[n].effect <= last;
 	for (size_t n = 0; n < j->trials.len; n++) {
 		struct trial *t = &j->trials.data[n];
 		t->since = hours_under(j, t);
@@ -279,7 +283,8 @@ static void tell_blame(struct judging *j, const struct trial *t, struct diag_cha
 	ret->since = t->since;
 	ret->all = hours_of(j, 0, INFINITY, false, NULL) + hours_of(j, t->effect, t->end, true, t);
 	ret->after = hours_between(j, t->effect, ret->first);
-	ret->undone = !isinf(t->end);
+	ret->undone = !isinf(t->end) || t->back;
+	ret->pending = ret->undone && isinf(t->end);
 	for (size_t n = 0; n < c->boots.len; n++)
 		if (c->boots.data[n].begin < t->effect)
 			*(j->known[n].is ? &ret->boots : &ret->unknown) += 1;
@@ -306,7 +311,9 @@ void changes_judge(const struct changes_judge *given, struct diag_changes *ret)
 	_cleanup_free_ struct boot_known *known = mem_alloc((c->boots.len + 1) * sizeof(*known));
 	struct judging j = { .changes = c, .known = known };
 	const struct trial *best = NULL;
-	*ret = (struct diag_changes){ .read = c->boots.len || c->transactions.len, .earliest = true, .chance = 1 };
+	*ret = (struct diag_changes){ .read = (c->boots.len || c->transactions.len) && !c->unread.len,
+				      .earliest = true,
+				      .chance = 1 };
 	for (size_t n = 0; n < c->boots.len; n++) {
 		const struct boot *b = &c->boots.data[n];
 		const struct boot *first = list_find(c->boots.data, n + 1, one, str_eq(one->kernel, b->kernel));

@@ -35,7 +35,7 @@ struct change_command {
 struct diag_changes {
 	VEC(struct diag_change) list; // the one to blame, those beside it, those of late from the newest on
 	// Of the incidents of this kind, of all boots:
-	bool read;         // what changed could be read at all
+	bool read;         // what changed could be read, and all of it
 	bool earlier;      // the kind was seen before each of the changes of late
 	bool earliest;     // it was seen before every change of which anything is known
 	unsigned seen;     // boots in which it was seen
@@ -48,6 +48,7 @@ struct diag_changes {
 	size_t boots;      // known to be quiet before it took effect
 	size_t unknown;    // boots before it of which nobody knows whether they were quiet
 	bool undone;       // it was taken back since
+	bool pending;      // and that takes effect at the next boot
 	// Of the change to blame, for conditions and steps (docs/KNOWLEDGE.md):
 	VEC(struct fact) facts;
 	VEC(struct change_command) commands;

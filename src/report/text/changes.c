@@ -81,7 +81,7 @@ static void add_blame(const struct incident *i, struct text *to)
 		text_printf(to, "; not once in the %.0f hours before, in %u boot%s %s", c->all - c->since, c->seen,
 			    c->seen == 1 ? "" : "s", c->undone ? "with it" : "since");
 	if (c->undone)
-		text_add(to, S("; taken back since"));
+		text_add(to, c->pending ? S("; taken back since; takes effect at the next boot") : S("; taken back since"));
 }
 
 void prose_changed(const struct incident *i, struct text *to)
