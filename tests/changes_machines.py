@@ -384,9 +384,11 @@ def test_ways(tap, unhang):
         incident = unhang.explain('--root', root).first.data
         return incident['changed'], ' '.join(text for remedy in incident['remedies'] if remedy['id'].startswith('back-to') for text in [*remedy['do'], remedy['undo'] or ''])
     firmware = ('firmware-amd-graphics', '20250410-2', '20250708-1')
-    debian = Machine('debian').ordinary(3, *DEBIAN)
+    debian, debian_again = Machine('debian').ordinary(3, *DEBIAN), Machine('debian').ordinary(3, *DEBIAN)
     changed, ways = explain('undone', guilty(debian, firmware).update((firmware[0], firmware[2], firmware[1])).days(3))
     tap.same((changed['undone'], changed['text'].endswith('taken back since'), ways), (True, True, ''), 'taken back already: no way back is offered')
+    changed, ways = explain('pending', guilty(debian_again, firmware).update((firmware[0], firmware[2], firmware[1])))
+    tap.same((changed['undone'], changed['text'].endswith('taken back since; takes effect at the next boot'), ways), (True, True, ''), 'taken back and not booted since: the same')
     kernel = guilty(Machine('debian', f'{OLD}-amd64').ordinary(3, *DEBIAN), (f'linux-image-{NEW}-amd64', '', f'{NEW}-1'), kernel=f'{NEW}-amd64')
     _, ways = explain('gone', kernel, f'{OLD}-amd64')
     tap.ok(f'sudo apt install linux-image-{OLD}-amd64, then' in ways and 'CHANGED' not in ways, 'the older kernel was removed: it is installed again', ways)
@@ -395,6 +397,26 @@ def test_ways(tap, unhang):
     for number, version in enumerate(('1;touch${IFS}/tmp/x', '$(touch_x)', '~root', '-rf', "1'2", '1`x`', '25.0-', '1/../x')):
         changed, ways = explain(f'hostile-{number}', guilty(Machine('ubuntu').ordinary(2, *DEBIAN), ('linux-firmware', version, '2')))
         tap.ok('first seen' in changed['text'] and version not in ways, f'{version}: not in a command', ways)
+
+
+def test_unread(tap, unhang):
+    """While one log could not be read, what the others tell is not blamed."""
+    path, gone = 'usr/lib/sysimage/libdnf5/transaction_history.sqlite', unhang.directory / 'unread-0'
+    make_tree(gone, guilty(Machine('fedora').ordinary(2, *FEDORA), ('amd-gpu-firmware', '1-1', '2-1')))
+    write(gone, '/etc/modprobe.d/amdgpu.conf', 'options amdgpu runpm=0\n', BEGIN + 40 * DAY + 5 * HOUR)
+    tap.same(unhang.explain('--root', gone).first.data['changes'][0]['role'], 'to-blame', 'all of it was read: a change is blamed')
+    whole = (gone / path).read_bytes()
+    for name, damage in (('cut', lambda at: at.write_bytes(whole[:len(whole) // 2])), ('empty', lambda at: at.write_bytes(b'')), ('a pipe', os.mkfifo), ('a link', lambda at: at.symlink_to('/etc/passwd'))):
+        (gone / path).unlink()
+        damage(gone / path)
+        answer = unhang.explain('--root', gone)
+        tap.no_complaints(answer.complaints, f'a database that is {name}: a right document')
+        incident, notes = answer.first.data, [note['text'] for note in answer.document['notes']]
+        tap.ok(not incident['changed']['read'] and all(change['role'] == 'lately' for change in incident['changes']), 'nothing is blamed', incident['changed'])
+        tap.ok(len(notes) == 1 and path in notes[0], 'and one note says why', notes)
+        tap.ok(not any(remedy['id'].startswith('back-to') for remedy in incident['remedies']), 'no way back is offered', incident['remedies'])
+    text = [unhang.run('explain', *more, '--root', gone).stdout.decode() for more in (['-v'], [])]
+    tap.ok('not all was read' in ' '.join(text[0].split()) and 'not all was read' not in text[1], '-v has the note, the first screen has not', text)
 
 
 def test_log(tap, unhang):
@@ -418,6 +440,7 @@ def main():
     test_screen(tap, Unhang(sys.argv[1]))
     test_log(tap, unhang)
     test_ways(tap, unhang)
+    test_unread(tap, unhang)
     test_machines(tap, unhang, range(len(MACHINES)) if os.environ.get('UNHANG_TEST_ALL') else few)
     tap.end()
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "base/door/door.h"
 #include "capture/steps.h"
@@ -230,7 +231,7 @@ void copy_changes(struct step *s)
 	struct tape *tape = tape_record(&(struct tape_recording){
 		.fd = f.fd, .most = step_room(s), .budget = s->capture->budget, .id = s->capture->manifest->id });
 	const struct machine_at at = { .tape = tape };
-	changes_read(s->capture->options->know, at, &c);
+	changes_read(s->capture->options->know, at, (double)time(NULL), &c);
 	package_cache_read(at, &cache);
 	past_read(s->capture->options->know, at, 0, &past);
 	const bool whole = tape_end(tape);

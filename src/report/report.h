@@ -16,6 +16,7 @@ struct note {
 	struct place at;
 	bool seen;    // an event that is no incident
 	bool trouble; // but it may be one that is not known
+	bool quiet;   // on the first screen it is left out
 };
 
 struct diagnosis {

@@ -51,12 +51,37 @@ static struct str fingerprint_at(const struct uh_session *s, const struct incide
 	return best;
 }
 
+/** Who reads `lately` learns why no change is blamed. */
+static void note_unread_changes(struct uh_session *s)
+{
+	const size_t n = s->changes.unread.len;
+	_cleanup_text_ struct text text = { 0 };
+	if (!n)
+		return;
+	text_printf(&text, "No change of this machine is blamed, because not all was read. " STR_FMT,
+		    STR_ARG(s->changes.unread.data[0]));
+	if (n > 1)
+		text_printf(&text, "; and %zu more", n - 1);
+	session_add_note(s, (struct note){ .event = S("changes-unread"), .text = text_str(&text), .quiet = true });
+}
+
+/** When the newest incident came: what changed is of the half year before it. 0: nobody knows. */
+static double newest_incident(const struct uh_session *s)
+{
+	double newest = 0, when;
+	for (size_t n = 0; n < s->ledger.incidents.len; n++)
+		if (incident_when(s->ledger.incidents.data[n], s->evidence, s->told.now, &when) && when > newest)
+			newest = when;
+	return newest;
+}
+
 static void read_changes(struct uh_session *s, struct package_cache *cache)
 {
 	const struct machine_at at = { s->machine_root, session_plays(s) ? machine_tape(s->asked, BUNDLE_CHANGES) : NULL };
 	past_read(s->know, at, -s->boots_read, &s->past);
 	changes_free(&s->changes);
-	changes_read(s->know, at, &s->changes);
+	changes_read(s->know, at, newest_incident(s), &s->changes);
+	note_unread_changes(s);
 	package_cache_read(at, cache);
 	forget_unread_boots(s);
 }

@@ -83,13 +83,12 @@ static void session_incident(void *ctx, struct incident *i)
 	ledger_add(&s->ledger, i);
 }
 
-/** Keeps what is to be said beside incidents, or where there is none (@seen). Said once, however often the evidence has it. */
-static void add_note(struct uh_session *s, struct str id, struct str text, struct place at, bool seen, bool trouble)
+void session_add_note(struct uh_session *s, struct note note)
 {
 	for (size_t n = 0; n < s->notes.len; n++)
-		if (str_eq(s->notes.data[n].text, text))
+		if (str_eq(s->notes.data[n].text, note.text))
 			return;
-	const struct note note = { id, arena_str(&s->arena, text), at, seen, trouble };
+	note.text = arena_str(&s->arena, note.text);
 	if (s->notes.len < NOTES_MAX)
 		vec_push(&s->notes, note);
 }
@@ -99,11 +98,13 @@ static void session_machine(void *ctx, const struct machine *m)
 	struct uh_session *s = ctx;
 	machine_merge(&s->machine, m);
 	if (m->sleeping)
-		add_note(
-			s, S("ends-asleep"),
-			S("This log ends when the machine goes to sleep. If it did not wake up: boot the older kernel if an "
-			  "update began it, else update kernel and BIOS. To see how far it gets, boot with no_console_suspend"),
-			(struct place){ 0 }, true, true);
+		session_add_note(
+			s,
+			(struct note){ S("ends-asleep"),
+				       S("This log ends when the machine goes to sleep. If it did not wake up: boot the older "
+					 "kernel if an update began it, else update kernel and BIOS. To see how far it gets, "
+					 "boot with no_console_suspend"),
+				       .seen = true, .trouble = true });
 }
 
 static void session_process(void *ctx, const struct event *e) { job_take(&((struct uh_session *)ctx)->job, e); }
@@ -117,7 +118,8 @@ static void session_note(void *ctx, const struct diag_seen *seen)
 	phrase_fill(&text, seen->kind->aside.n ? seen->kind->aside : seen->kind->say, &seen->facts);
 	if (!text.n) // of most messages only the words are known
 		text_printf(&text, "The driver reported an error: " STR_FMT, STR_ARG(seen->text));
-	add_note(s, seen->kind->head.id, text_str(&text), seen->at, !seen->kind->note, seen->kind->trouble);
+	session_add_note(
+		s, (struct note){ seen->kind->head.id, text_str(&text), seen->at, !seen->kind->note, seen->kind->trouble });
 }
 
 void session_error(void *ctx, struct uh_error *err)
@@ -335,11 +337,13 @@ static void say_what_the_host_has(struct uh_session *s)
 		kernel_log |= str_is(s->kinds.data[n], "kernel-log");
 	if (s->asked || !s->log_wanted || kernel_log || !evidence_count(s->evidence) || !source_in_container())
 		return;
-	add_note(s, S("container"),
-		 S("This is a container; only the host has the kernel log. On the host, run sudo journalctl -k -b -o "
-		   "short-monotonic > kernel.txt, then explain that file. The driver's files and device cores are on the host "
-		   "too."),
-		 (struct place){ 0 }, false, false);
+	session_add_note(
+		s, (struct note){
+			   S("container"),
+			   S("This is a container; only the host has the kernel log. On the host, run sudo journalctl -k -b -o "
+			     "short-monotonic > kernel.txt, then explain that file. The driver's files and device cores are on "
+			     "the host "
+			     "too.") });
 }
 
 struct uh_error *uh_session_part(struct uh_session *s, const char *name)

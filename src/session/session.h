@@ -78,6 +78,8 @@ void session_tell_unused(const struct uh_session *s, const bool *used);
 void session_take_boot(struct uh_session *s, const struct event *e);
 /** Keeps the fingerprints of the incidents, as long as each is by itself. */
 void session_note_past(struct uh_session *s);
+/** Keeps what is to be said beside incidents, or where there is none (note.seen). Said once, however often the evidence has it. */
+void session_add_note(struct uh_session *s, struct note note);
 /** What changed on the machine before each incident, and whether that is to blame. */
 void session_changes(struct uh_session *s);
 /** The verdict, and what could not be read for it. */

@@ -244,7 +244,7 @@ static void note_packages(const struct know *k, FILE *to)
 {
 	_cleanup_changes_ struct changes c = { 0 };
 	_cleanup_vec_ VEC(struct str) told = { 0 };
-	changes_read(k, (struct machine_at){ 0 }, &c);
+	changes_read(k, (struct machine_at){ 0 }, 0, &c);
 	for (size_t n = c.transactions.len; n-- > 0;)
 		for (size_t i = 0; i < c.transactions.data[n].changes.len; i++) {
 			const struct change *one = &c.transactions.data[n].changes.data[i];

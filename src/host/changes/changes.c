@@ -8,7 +8,15 @@
 #include "host/changes/readers.h"
 #include "source/tape/tape.h"
 
-enum { TRANSACTIONS_MOST = 4096, CHANGES_MOST = 4096, BOOTS_MOST = 512, UNREAD_MOST = 32, TEXT_MOST = 8 << 20, DAYS = 183 };
+enum {
+	TRANSACTIONS_MOST = 4096,
+	CHANGES_MOST = 4096,
+	BOOTS_MOST = 512,
+	UNREAD_MOST = 32,
+	UNREAD_LENGTH = 512,
+	TEXT_MOST = 8 << 20,
+	DAYS = 183
+};
 #define CHANGES_HEAD "unhang/changes/1"
 
 void changes_free(struct changes *c)
@@ -73,6 +81,13 @@ void transaction_end(struct changes *c, struct transaction *t)
 	vec_push(&c->transactions, kept);
 }
 
+void changes_unread(struct changes *c, struct str what, const char *why)
+{
+	enum { WHAT_MOST = 300 };
+	if (c->unread.len < UNREAD_MOST)
+		vec_push(&c->unread, arena_printf(&c->arena, STR_FMT ": %s", STR_ARG(str_cut(what, WHAT_MOST)), why));
+}
+
 struct str change_place(struct changes *c, const struct change_log *log, unsigned line)
 {
 	return line ? arena_printf(&c->arena, STR_FMT ":%u", STR_ARG(log->path), line) : arena_str(&c->arena, log->path);
@@ -109,7 +124,6 @@ void changes_order(struct changes *c)
 {
 	enum { DAY_S = 86400 };
 	const double latest = (double)time(NULL) + DAY_S; // what is later is a clock's mistake, or a lie
-	double newest = 0;
 	size_t kept = 0;
 	for (size_t i = 0; i < c->transactions.len; i++)
 		if (c->transactions.data[i].when <= latest)
@@ -117,16 +131,15 @@ void changes_order(struct changes *c)
 		else
 			vec_free(&c->transactions.data[i].changes);
 	c->transactions.len = kept;
-	kept = 0;
 	if (c->transactions.len)
 		qsort(c->transactions.data, c->transactions.len, sizeof(*c->transactions.data), by_time);
 	if (c->boots.len)
 		qsort(c->boots.data, c->boots.len, sizeof(*c->boots.data), by_begin);
-	if (c->transactions.len)
-		newest = c->transactions.data[c->transactions.len - 1].when;
-	if (c->boots.len && c->boots.data[c->boots.len - 1].end > newest)
-		newest = c->boots.data[c->boots.len - 1].end;
-	const double oldest = newest - DAYS * 86400.0;
+}
+
+void changes_keep_since(struct changes *c, double oldest)
+{
+	size_t kept = 0;
 	for (size_t i = 0; i < c->transactions.len; i++) {
 		if (c->transactions.data[i].when >= oldest)
 			c->transactions.data[kept++] = c->transactions.data[i];
@@ -280,7 +293,7 @@ static bool parse_line(struct changes *c, const struct know *k, struct str line,
 	if (str_is(what, "boot"))
 		return parse_boot(c, line);
 	if (str_is(what, "unread") && c->unread.len < UNREAD_MOST)
-		vec_push(&c->unread, arena_str(&c->arena, line));
+		vec_push(&c->unread, arena_str(&c->arena, str_cut(line, UNREAD_LENGTH)));
 	return true; // or a later unhang wrote it
 }
 
@@ -309,17 +322,21 @@ bool changes_parse(struct changes *c, const struct know *k, struct str text)
 
 // --- reading ---
 
-void changes_read(const struct know *k, struct machine_at at, struct changes *ret)
+void changes_read(const struct know *k, struct machine_at at, double when, struct changes *ret)
 {
+	const double oldest = when > 0 ? when - DAYS * 86400.0 : 0;
 	*ret = (struct changes){ 0 };
 	if (tape_plays(at.tape)) {
-		changes_parse(ret, k, tape_said(at.tape, &ret->arena, "changes", (struct str){ 0 }));
+		const struct str said = tape_said(at.tape, &ret->arena, "changes", (struct str){ 0 });
+		if (!changes_parse(ret, k, said) && said.n) // older bundles have none
+			changes_unread(ret, S("answers/changes"), "this part of the bundle is damaged");
 	} else {
-		changes_collect(ret, k, at.root);
+		changes_collect(ret, k, at.root, oldest);
 		changes_boots(ret, k, at.root);
 	}
 	changes_order(ret);
 	changes_join(ret);
+	changes_keep_since(ret, oldest);
 	if (tape_records(at.tape)) {
 		_cleanup_text_ struct text text = { 0 };
 		changes_write(ret, &text);

@@ -53,11 +53,12 @@ struct changes {
 	VEC(struct boot) boots;               // oldest first
 	double since;                         // from then on the logs of packages are whole; 0: there is none
 	bool boots_cut;                       // there are older boots, which were not read in time, or are too many
-	VEC(struct str) unread;               // what could not be read: a path, or `the journal`, and why
+	VEC(struct str) unread; // what is there and could not be read: a path, or `the journal`, and why. It may be to blame
 };
 
-/** Reads them from this machine, a tree, or a tape. While a tape records, what was read goes to it, so that its bundle says the same. */
-void changes_read(const struct know *k, struct machine_at at, struct changes *ret);
+/** Reads them from this machine, a tree, or a tape: of the half year before @when, and all that came later; 0: everything. While a tape records,
+ * what was read goes to it, so that its bundle says the same. */
+void changes_read(const struct know *k, struct machine_at at, double when, struct changes *ret);
 void changes_free(struct changes *c);
 #define _cleanup_changes_ _cleanup_(changes_free)
 

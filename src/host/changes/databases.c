@@ -1,6 +1,8 @@
 // The histories of dnf 4 and of libdnf5, which are databases of SQLite. The library is loaded only when there is one. It opens neither the
 // file nor what lies beside it: it is given a copy in memory, in which what the log of writes (-wal) holds is in its place already, so that
 // nothing is written on the machine and nobody's lock is taken.
+#include <time.h>
+
 #include "base/bytes.h"
 #include "base/door/sqlite.h"
 #include "host/changes/readers.h"
@@ -75,79 +77,132 @@ static void wal_take(struct text *db, struct str wal)
 // --- asking ---
 
 /** Statements are few and small; a database that is made to keep us busy is left. */
-static int too_long(void *left) { return --*(int *)left < 0; }
+static int too_long(void *until) { return clock() > *(const clock_t *)until; }
 
 /** What is asked of a database, and to whom its answers go. */
 struct dnf_history {
 	const char *manager, *sql;
+	const char *tables; // that it is asked of, with commas between
 	const struct know *know;
 	const struct change_log *log;
 	struct changes *to;
 };
 
-static void ask_history(const struct sqlite_api *s, sqlite3 *db, const struct dnf_history *h)
+enum { COLUMN_ID, COLUMN_BEGIN, COLUMN_END, COLUMN_NAME, COLUMN_FROM, COLUMN_TO, NUMBERS = COLUMN_NAME };
+
+/** A column of SQLite takes values of any kind: `last` as a number of a transaction is none. */
+static bool row_is_sound(const struct sqlite_api *s, sqlite3_stmt *rows)
+{
+	for (int i = 0; i <= COLUMN_TO; i++) {
+		const int type = s->sqlite3_column_type(rows, i);
+		const bool missing = type == SQLITE_NULL && i > COLUMN_NAME;
+		if (type != (i < NUMBERS ? SQLITE_INTEGER : SQLITE_TEXT) && !missing)
+			return false;
+	}
+	return s->sqlite3_column_int64(rows, COLUMN_ID) > 0;
+}
+
+static struct str row_text(const struct sqlite_api *s, sqlite3_stmt *rows, int column)
+{
+	const char *p = (const char *)s->sqlite3_column_text(rows, column);
+	return (struct str){ p, p ? (size_t)s->sqlite3_column_bytes(rows, column) : 0 };
+}
+
+/** false: it is not what it should be, or took too long. */
+static bool ask_history(const struct sqlite_api *s, sqlite3_stmt *rows, const struct dnf_history *h)
 {
 	struct transaction open = { .manager = str_z(h->manager) }, *t = &open;
 	struct changes *c = h->to;
-	sqlite3_stmt *rows = NULL;
 	int64_t id = 0;
-	if (s->sqlite3_prepare_v2(db, h->sql, -1, &rows, NULL) != SQLITE_OK)
-		return;
-	while (s->sqlite3_step(rows) == SQLITE_ROW) {
-		struct str texts[3];
-		for (int i = 0; i < 3; i++) {
-			const char *p = (const char *)s->sqlite3_column_text(rows, 3 + i);
-			texts[i] = (struct str){ p, p ? (size_t)s->sqlite3_column_bytes(rows, 3 + i) : 0 };
-		}
-		const int64_t of = s->sqlite3_column_int64(rows, 0);
+	int end;
+	while ((end = s->sqlite3_step(rows)) == SQLITE_ROW && row_is_sound(s, rows)) {
+		const struct change one = { row_text(s, rows, COLUMN_NAME), row_text(s, rows, COLUMN_FROM),
+					    row_text(s, rows, COLUMN_TO) };
+		const int64_t of = s->sqlite3_column_int64(rows, COLUMN_ID);
 		if (of != id)
 			transaction_end(c, t);
 		id = of;
 		if (!t->when) {
-			t->begin = (double)s->sqlite3_column_int64(rows, 1);
-			t->when = (double)s->sqlite3_column_int64(rows, 2);
+			t->begin = (double)s->sqlite3_column_int64(rows, COLUMN_BEGIN);
+			t->when = (double)s->sqlite3_column_int64(rows, COLUMN_END);
 			t->id = arena_printf(&c->arena, "%lld", (long long)id);
 			t->where = arena_str(&c->arena, h->log->path);
 		}
-		if (texts[0].n && !str_eq(texts[1], texts[2]))
-			transaction_add(c, h->know, t, (struct change){ texts[0], texts[1], texts[2] });
+		if (one.package.n && !str_eq(one.from, one.to))
+			transaction_add(c, h->know, t, one);
 	}
 	transaction_end(c, t);
+	return end == SQLITE_DONE;
+}
+
+/** Views and virtual tables are programs of whoever wrote the file. Each name has to be a table. */
+static bool has_tables(const struct sqlite_api *s, sqlite3 *db, const char *tables)
+{
+	static const char sql[] = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?1 AND sql LIKE 'CREATE TABLE%'";
+	sqlite3_stmt *row = NULL;
+	bool all = s->sqlite3_prepare_v2(db, sql, -1, &row, NULL) == SQLITE_OK;
+	str_each (name, str_z(tables), ',') {
+		all = all && s->sqlite3_bind_text(row, 1, name.p, (int)name.n, SQLITE_STATIC) == SQLITE_OK &&
+		      s->sqlite3_step(row) == SQLITE_ROW;
+		if (row)
+			s->sqlite3_reset(row);
+	}
+	s->sqlite3_finalize(row);
+	return all;
+}
+
+static bool take_history(const struct sqlite_api *s, sqlite3 *db, const struct dnf_history *h)
+{
+	sqlite3_stmt *rows = NULL;
+	const bool good = has_tables(s, db, h->tables) && s->sqlite3_prepare_v2(db, h->sql, -1, &rows, NULL) == SQLITE_OK &&
+			  s->sqlite3_bind_int64(rows, 1, (int64_t)h->log->oldest) == SQLITE_OK && ask_history(s, rows, h);
 	s->sqlite3_finalize(rows);
+	return good;
+}
+
+/** What a stranger's database must not do. */
+static void limit_database(const struct sqlite_api *s, sqlite3 *db, clock_t *until)
+{
+	enum { STEP = 10000, LENGTH = 1 << 20 };
+	s->sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+	s->sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+	s->sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+	s->sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
+	s->sqlite3_limit(db, SQLITE_LIMIT_LENGTH, LENGTH);
+	s->sqlite3_progress_handler(db, STEP, too_long, until);
 }
 
 static void read_history(const struct dnf_history *h)
 {
-	enum { VERSION_AT = 18, STEP = 10000, STEPS = 5000, LENGTH = 1 << 20 };
+	enum { VERSION_AT = 18, MILLISECONDS = 1000 };
 	struct sqlite_api s = { 0 };
 	const struct change_log *log = h->log;
+	clock_t until = clock() + MILLISECONDS * (CLOCKS_PER_SEC / 1000);
 	sqlite3 *db = NULL;
-	int left = STEPS;
 	if (log->text.n < DATABASE_HEAD || sqlite_take(&s)) {
-		if (log->text.n >= DATABASE_HEAD)
-			vec_push(&h->to->unread, arena_printf(&h->to->arena, STR_FMT ": libsqlite3 is not on this machine",
-							      STR_ARG(log->path)));
+		changes_unread(h->to, log->path,
+			       log->text.n < DATABASE_HEAD ? "it is no database" : "libsqlite3 is not on this machine");
 		return;
 	}
 	_cleanup_text_ struct text copy = { 0 };
 	text_add(&copy, log->text);
 	wal_take(&copy, log->wal);
 	copy.p[VERSION_AT] = copy.p[VERSION_AT + 1] = 1; // its log of writes is in it, and memory has none
-	if (s.sqlite3_open_v2(":memory:", &db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK) {
-		s.sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-		s.sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-		s.sqlite3_limit(db, SQLITE_LIMIT_LENGTH, LENGTH);
-		s.sqlite3_progress_handler(db, STEP, too_long, &left);
-		if (s.sqlite3_deserialize(db, "main", (unsigned char *)copy.p, (sqlite3_int64)copy.n, (sqlite3_int64)copy.n,
-					  SQLITE_DESERIALIZE_READONLY) == SQLITE_OK)
-			ask_history(&s, db, h);
-	}
+	bool good = s.sqlite3_open_v2(":memory:", &db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK;
+	if (good)
+		limit_database(&s, db, &until);
+	good = good &&
+	       s.sqlite3_deserialize(db, "main", (unsigned char *)copy.p, (sqlite3_int64)copy.n, (sqlite3_int64)copy.n,
+				     SQLITE_DESERIALIZE_READONLY) == SQLITE_OK &&
+	       take_history(&s, db, h);
+	if (!good)
+		changes_unread(h->to, log->path, "it is damaged, or no history of packages");
 	s.sqlite3_close(db);
 }
 
 #define VERSION "(CASE r.epoch WHEN 0 THEN '' ELSE r.epoch || ':' END) || r.version || '-' || r.release"
 #define COLUMNS "SELECT t.id, t.dt_begin, coalesce(t.dt_end, t.dt_begin)"
-#define LATELY "t.dt_begin > (SELECT max(dt_begin) FROM trans) - 190 * 86400"
+#define LATELY "t.dt_begin > ?1"
 
 /** Actions: 1 install, 2 downgrade, 4 obsoletes, 6 upgrade; and of what was there 3 downgraded, 5 obsoleted, 7 upgraded, 8 removed. */
 void changes_of_dnf4(struct changes *c, const struct know *k, const struct change_log *log)
@@ -157,7 +212,7 @@ void changes_of_dnf4(struct changes *c, const struct know *k, const struct chang
 			"max(CASE WHEN i.action IN (1, 2, 4, 6) THEN " VERSION " END) "
 			"FROM trans t JOIN trans_item i ON i.trans_id = t.id JOIN rpm r ON r.item_id = i.item_id "
 			"WHERE i.action <= 8 AND i.state = 1 AND " LATELY " GROUP BY t.id, r.name ORDER BY t.id";
-	read_history(&(struct dnf_history){ "dnf", sql, k, log, c });
+	read_history(&(struct dnf_history){ "dnf", sql, "trans,trans_item,rpm", k, log, c });
 }
 
 void changes_of_dnf5(struct changes *c, const struct know *k, const struct change_log *log)
@@ -169,5 +224,6 @@ void changes_of_dnf5(struct changes *c, const struct know *k, const struct chang
 			"JOIN pkg_name n ON n.id = r.name_id JOIN trans_item_action a ON a.id = i.action_id "
 			"JOIN trans_state s ON s.id = t.state_id "
 			"WHERE s.name = 'Ok' AND " LATELY " GROUP BY t.id, n.name ORDER BY t.id";
-	read_history(&(struct dnf_history){ "dnf5", sql, k, log, c });
+	read_history(
+		&(struct dnf_history){ "dnf5", sql, "trans,trans_item,rpm,pkg_name,trans_item_action,trans_state", k, log, c });
 }

@@ -9,6 +9,7 @@ struct change_log {
 	struct str wal;  // of a database: what was written beside it and is not in it yet; empty
 	struct str path; // as the machine names it
 	double changed;  // when, in seconds since 1970
+	double oldest;   // what is from before does not count; 0: all of it does
 };
 
 /** Adds what one form of log tells. */
@@ -24,6 +25,8 @@ change_parse_fn changes_of_nix;
 void transaction_add(struct changes *c, const struct know *k, struct transaction *t, struct change change);
 /** The transaction was read: keeps it where it concerns a GPU. @t is empty then, but for its manager. */
 void transaction_end(struct changes *c, struct transaction *t);
+/** It is there and could not be read, or not all of it. */
+void changes_unread(struct changes *c, struct str what, const char *why);
 /** `PATH:LINE`. */
 struct str change_place(struct changes *c, const struct change_log *log, unsigned line);
 /** Takes a time off the front of @s: `2025-07-08 10:00[:01][+0200]`, with T, one space or two between; without an offset it is local. */
@@ -35,8 +38,10 @@ struct str change_before(const struct changes *c, struct str manager, struct str
 void changes_write(const struct changes *c, struct text *to);
 /** Adds what was written, which may be several times such a text. What is damaged ends it; false. */
 bool changes_parse(struct changes *c, const struct know *k, struct str text);
-/** Sorts them, and leaves out what is older than half a year before the newest. */
+/** Sorts them, and leaves out what is from the future. */
 void changes_order(struct changes *c);
+/** Leaves out what is from before. Nothing that was logged later moves this: one fresh file would hide all changes. */
+void changes_keep_since(struct changes *c, double oldest);
 
 /** Joins what tools did one by one, each a transaction, shortly one after the other: one call of pip installs several packages. */
 void changes_join(struct changes *c);
@@ -46,6 +51,6 @@ extern const char *const boot_marks[];
 void boot_take_line(struct arena *a, const struct know *k, struct boot *b, struct str line);
 
 /** Reads logs and files of this machine, or of a tree, in a child. In another build there may be none. */
-void changes_collect(struct changes *c, const struct know *k, const char *root);
+void changes_collect(struct changes *c, const struct know *k, const char *root, double oldest);
 /** The same of the journal. */
 void changes_boots(struct changes *c, const struct know *k, const char *root);

@@ -429,7 +429,9 @@ static void put_other(struct text_report *t, const struct incident *i, size_t to
 /** What follows the incidents. */
 static size_t notes_lines(const struct text_report *t)
 {
-	const size_t n = t->diagnosis->nnotes;
+	size_t n = 0;
+	for (size_t i = 0; i < t->diagnosis->nnotes; i++)
+		n += !t->diagnosis->notes[i].quiet;
 	return n ? 1 + NOTE_LINES * (n < NOTES_BRIEF ? n : NOTES_BRIEF) : 0;
 }
 

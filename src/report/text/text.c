@@ -147,6 +147,8 @@ static void text_on_note(void *ctx, const struct note *n)
 	// Beside an incident only what is said by itself; without one also what was seen.
 	if (t->index && n->seen && !t->options->verbose)
 		return;
+	if (n->quiet && !t->options->verbose)
+		return;
 	if (++t->noted > NOTES_BRIEF && !t->options->verbose)
 		return;
 	const char *label = t->index ? "Note" : "Seen";
