@@ -206,7 +206,8 @@ def start(kernel, line="quiet amdgpu.runpm=0 root=UUID=secret"):
 
 
 STOPPED = (5000, "Journal stopped", "driver", {"MESSAGE_ID": "d93fb3c9c24d451a97cea615ce59c00b"})
-TARGET = (5000, "Reached target reboot.target - System Reboot.", "journal", {"UNIT": "reboot.target", "MESSAGE_ID": "39f53479d3a045ac8e11786248231fbf"})
+TARGET = (5000, "Reached target reboot.target - System Reboot.", "journal", {"UNIT": "reboot.target", "MESSAGE_ID": "39f53479d3a045ac8e11786248231fbf", "_PID": 1})
+LOGIND = (5000, "The system will reboot now!", "journal", {"MESSAGE_ID": "98268866d1d54a499c4e98921d93bc40", "_SYSTEMD_UNIT": "systemd-logind.service", "_PID": 900})
 
 
 def test_boots(t, unhang, lister):
@@ -240,6 +241,17 @@ def test_boots(t, unhang, lister):
     t.same([one[3] for one in found.of("rpm-ostree") + found.of("rauc")], [[("ostree/deployment", *version)] for version in (("", "42.0"), ("42.0", "42.2"), ("42.2", "42.3"))] + [[("rauc/image", "", "3.7.8")]],
            "images of the system: those that are gone, each after the one before it")
     t.ok(not found.cut and found.unread == [], "all of it was read", found.text)
+
+
+def test_orderly(t, unhang, lister):
+    """An orderly end is what journald attests, not what a program of root says."""
+    tree, container = Tree(unhang, "orderly"), {"_SYSTEMD_UNIT": "x.service", "_PID": 4242, "_COMM": "logger"}
+    ends = [STOPPED, TARGET, LOGIND, (*STOPPED[:2], "journal", {**STOPPED[3], **container}), (*TARGET[:3], {**TARGET[3], **container}), (*LOGIND[:3], {**LOGIND[3], **container}),
+            (*TARGET[:2], "stdout", TARGET[3]), (*LOGIND[:3], {**LOGIND[3], "_UID": 1000})]
+    records = b"".join(journals.export({"__CURSOR": f"s=1;i={n}", **one})
+                       for n, one in enumerate(one for n, end in enumerate(ends) for one in entries(f"{n + 1:032x}", WHEN + n * DAY, start("6.14.4") + [end])))
+    journals.write(tree.root / "var/log/journal/0123456789abcdef0123456789abcdef", records)
+    t.same([one[3] for one in Listed(lister, tree.root).boots], ["lc"] * 3 + ["l"] * 5, "journald, systemd and logind tell of an orderly end; others do not")
 
 
 def test_many_boots(t, unhang, lister):
@@ -342,6 +354,7 @@ def main():
         test(t, unhang, lister)
     if pathlib.Path(journals.REMOTE).exists():
         test_boots(t, unhang, lister)
+        test_orderly(t, unhang, lister)
         test_many_boots(t, unhang, lister)
     else:
         t.skip("boots", "systemd-journal-remote is not there")

@@ -23,13 +23,15 @@ static bool journal_end_of(const struct journal_api *api, sd_journal *j, bool la
 	return true;
 }
 
-/** journald's own last words, or a target that only a shutdown reaches, near its last entry: journald is also restarted at other times,
- * and its last words are lost where /var is gone before it ends. */
+/** journald's own last words, logind's, or a target that only a shutdown reaches, near its last entry: journald is also restarted at other
+ * times, and its last words are lost where /var is gone before it ends. Who wrote them is what journald itself attests: anybody may send
+ * such a MESSAGE_ID, and programs of root do in containers. */
 static bool ended_cleanly(const struct journal_api *api, sd_journal *j, sd_id128_t id, double end)
 {
 	enum { NEAR_S = 180 };
-	static const char *const stopped[] = { "MESSAGE_ID=d93fb3c9c24d451a97cea615ce59c00b",
-					       "MESSAGE_ID=98268866d1d54a499c4e98921d93bc40", "_UID=0", NULL };
+	static const char *const stopped[] = { "MESSAGE_ID=d93fb3c9c24d451a97cea615ce59c00b", "_TRANSPORT=driver", NULL };
+	static const char *const logind[] = { "MESSAGE_ID=98268866d1d54a499c4e98921d93bc40",
+					      "_SYSTEMD_UNIT=systemd-logind.service", "_UID=0", "_TRANSPORT=journal", NULL };
 	static const char *const targets[] = { "UNIT=reboot.target",
 					       "UNIT=poweroff.target",
 					       "UNIT=halt.target",
@@ -37,9 +39,11 @@ static bool ended_cleanly(const struct journal_api *api, sd_journal *j, sd_id128
 					       "UNIT=kexec.target",
 					       "UNIT=final.target",
 					       "UNIT=soft-reboot.target",
+					       "_PID=1",
 					       "_UID=0",
+					       "_TRANSPORT=journal",
 					       NULL };
-	const char *const *const ways[] = { stopped, targets };
+	const char *const *const ways[] = { stopped, logind, targets };
 	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
 		double at;
 		journal_match(api, j, id, ways[i]);
