@@ -4,6 +4,7 @@ import json
 import os
 import random
 import re
+import struct
 import sys
 
 import journals
@@ -169,6 +170,46 @@ def test_damage(tap, unhang):
         link.unlink()
 
 
+def objects(data, kind):
+    """Where the objects of a kind are, and their sizes."""
+    at, tail = (struct.unpack_from('<Q', data, place)[0] for place in (88, 136))
+    while at <= tail:
+        size = struct.unpack_from('<Q', data, at + 8)[0]
+        if data[at] == kind:
+            yield at, size
+        at = at + size + 7 & ~7
+
+
+def test_counters(tap, unhang):
+    """Counters that say less than there is hide nothing; entries that are gone are missed."""
+    root = unhang.directory / 'counters'
+    around = [(f'line {n}', ('kernel', 'stdout')[n % 2]) for n in range(100)]
+    path = make_journal(root / 'var/log/journal', [(0, around + kernel(HANG) + around)])
+    whole = path.read_bytes()
+    data_of, arrays, number = list(objects(whole, 1)), list(objects(whole, 6)), lambda n: struct.pack('<Q', n)
+    few = [(152, number(20))]
+    gone = [(152, number(2))] + [(at + 56, number(1)) for at, _ in data_of] + [(at + 48, number(0)) for at, _ in data_of]
+    first = struct.unpack_from('<Q', whole, 176)[0]
+    gone += [(first + 16, number(0)), (first + 24 + 4 * 2, bytes(dict(arrays)[first] - 24 - 4 * 2))]
+    for name, edits, wanted in (('nothing', [], 1), ('20 entries in the head', few, 1), ('no entries of any value', [(at + 56, number(0)) for at, _ in data_of], 1),
+                                ('one entry of each value', [(at + 56, number(1)) for at, _ in data_of], 1), ('both', few + [(at + 56, number(0)) for at, _ in data_of], 1),
+                                ('entries that are gone', gone, 2)):
+        changed = bytearray(whole)
+        for at, new in edits:
+            changed[at:at + len(new)] = new
+        path.write_bytes(changed)
+        unhang.environment['UNHANG_JOURNAL'] = 'files'
+        run = unhang.run('explain', '--root', root)
+        tap.ok(run.returncode == wanted and (wanted == 1 or b'part of the journal is damaged' in run.stderr), f'a journal with {name}', (run.returncode, run.stdout, run.stderr))
+    packed = root / 'var/log/journal/system@1.journal.zst'
+    path.write_bytes(make_journal(unhang.directory / 'calm', [(1, around)]).read_bytes())
+    tap.same(unhang.run('explain', '--root', root).returncode, 0, 'a quiet journal is quiet')
+    packed.write_bytes(b'x')
+    run = unhang.run('explain', '--root', root)
+    tap.ok(run.returncode == 2 and packed.name.encode() in run.stderr, 'a packed journal beside it is named', run.stderr)
+    del unhang.environment['UNHANG_JOURNAL']
+
+
 def main():
     unhang, tap = Unhang(sys.argv[1]), Tap()
     if not os.path.exists(journals.REMOTE):
@@ -204,6 +245,7 @@ def main():
 
     test_own_reader(tap, unhang, root)
     test_damage(tap, unhang)
+    test_counters(tap, unhang)
     test_forged(tap, unhang)
     test_true(tap, unhang)
 

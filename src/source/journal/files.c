@@ -67,7 +67,7 @@ static void file_prepare(const struct sd_journal *j, struct journal_file *f)
 		if (!own.damaged && (f->list.damaged || own.n < f->list.n))
 			f->list = own;
 	}
-	f->damaged |= f->list.damaged;
+	f->damaged |= f->list.damaged || !journal_is_whole(f);
 }
 
 // --- moving ---
@@ -310,6 +310,12 @@ static bool is_journal(const char *name)
 	return str_ends(s, S(".journal")) || str_ends(s, S(".journal~"));
 }
 
+/** Somebody packed it to keep it. */
+static bool is_packed_journal(const char *name)
+{
+	return str_among(str_z(name), STR_ENDS, ".journal.zst|.journal.xz|.journal.gz|.journal.lz4|.journal.bz2").n;
+}
+
 /** Users' own journals have nothing of the kernel. */
 static void journal_note_refused(sd_journal *j, int dir, const char *name, int why)
 {
@@ -335,6 +341,8 @@ static void journal_add_directory(sd_journal *j, int fd, bool deeper)
 	}
 	for (struct dirent *e; (e = readdir(d));) {
 		const bool file = is_journal(e->d_name);
+		if (is_packed_journal(e->d_name))
+			journal_note_refused(j, dirfd(d), e->d_name, EOPNOTSUPP);
 		if (e->d_name[0] == '.' || (!file && !deeper))
 			continue;
 		const int type = file ? O_NONBLOCK : O_DIRECTORY;

@@ -19,7 +19,14 @@ enum {
 	HEADER_FIELDS = 120,
 	HEADER_FIELDS_SIZE = 128
 };
-enum { HEADER_N_ENTRIES = 152, HEADER_ENTRY_ARRAY = 176, HEADER_FIRST_TIME = 184, HEADER_LAST_TIME = 192, HEADER_LEAST = 208 };
+enum {
+	HEADER_N_ENTRIES = 152,
+	HEADER_LAST_SEQNUM = 160,
+	HEADER_ENTRY_ARRAY = 176,
+	HEADER_FIRST_TIME = 184,
+	HEADER_LAST_TIME = 192,
+	HEADER_LEAST = 208
+};
 enum { OBJECT_HEAD = 16 };
 enum { FIELD_NEXT_HASH = 24, FIELD_HEAD_DATA = 32, FIELD_TEXT = 40 };
 enum {
@@ -54,23 +61,27 @@ static uint64_t item_at(const struct journal_file *f, const uint8_t *items, size
 	return f->compact ? get_u32(items + i * width) : get_u64(items + i * width);
 }
 
-/** @n: how many there should be. */
+/** @n: how many there should be. A counter that is too low must not hide the rest: what stands behind it in the arrays counts, too. */
 static struct entry_list list_of(const struct journal_file *f, uint64_t first, uint64_t array, uint64_t n)
 {
 	struct entry_list l = { .first = first, .n = first ? 1 : 0 };
 	const size_t width = f->compact ? 4 : 8;
+	uint64_t before = 0;
 	size_t size;
 	const uint8_t *p;
-	for (uint64_t before = 0; l.n < n && array > before && l.nruns < RUNS_MOST; array = get_u64(p + ARRAY_NEXT)) {
+	for (; array > before && l.nruns < RUNS_MOST; array = get_u64(p + ARRAY_NEXT)) {
 		p = object_at(f, array, OBJECT_ENTRY_ARRAY, ARRAY_ITEMS, &size);
 		if (!p)
 			break;
-		const size_t holds = (size - ARRAY_ITEMS) / width, used = holds < n - l.n ? holds : (size_t)(n - l.n);
+		const size_t holds = (size - ARRAY_ITEMS) / width;
+		size_t used = l.n >= n ? 0 : holds < n - l.n ? holds : (size_t)(n - l.n);
+		while (used < holds && item_at(f, p + ARRAY_ITEMS, used, width))
+			used++;
 		l.runs[l.nruns++] = (struct entry_run){ array, used };
 		l.n += used;
 		before = array;
 	}
-	l.damaged = l.n < n;
+	l.damaged = l.n < n || array;
 	return l;
 }
 
@@ -119,6 +130,19 @@ int journal_place_compare(const struct journal_place *a, const struct journal_pl
 struct entry_list journal_all_entries(const struct journal_file *f)
 {
 	return list_of(f, 0, get_u64(f->p + HEADER_ENTRY_ARRAY), get_u64(f->p + HEADER_N_ENTRIES));
+}
+
+bool journal_is_whole(const struct journal_file *f)
+{
+	// Journald may write meanwhile: what the header said before is what must be there after.
+	const uint64_t seqnum = get_u64(f->p + HEADER_LAST_SEQNUM), time = get_u64(f->p + HEADER_LAST_TIME);
+	const struct entry_list all = journal_all_entries(f);
+	const uint8_t *entry = all.n ? journal_list_entry(f, &all, all.n - 1) : NULL;
+	if (!entry) // a new file has the number of the one before it already, but no time
+		return !all.n && !time;
+	const struct journal_place last = journal_entry_place(f, entry);
+	// The number is taken before the entry is there.
+	return last.seqnum + 1 >= seqnum && (last.realtime >= time || last.seqnum > seqnum);
 }
 
 bool journal_file_spans(const struct journal_file *f, uint64_t from, uint64_t until)
@@ -291,7 +315,9 @@ struct entry_list journal_value_list(const struct journal_file *f, uint64_t valu
 	const uint8_t *p = object_at(f, value, OBJECT_DATA, DATA_TEXT, &size);
 	if (!p)
 		return (struct entry_list){ 0 };
-	return list_of(f, get_u64(p + DATA_ENTRY), get_u64(p + DATA_ENTRY_ARRAY), get_u64(p + DATA_N_ENTRIES));
+	struct entry_list l = list_of(f, get_u64(p + DATA_ENTRY), get_u64(p + DATA_ENTRY_ARRAY), get_u64(p + DATA_N_ENTRIES));
+	l.damaged |= !l.n; // it is there because an entry has it
+	return l;
 }
 
 uint64_t journal_entry_value(const struct journal_file *f, const uint8_t *entry, size_t i)

@@ -44,6 +44,8 @@ struct journal_match {
 /** Takes the head of a file. 0, or -errno as libsystemd has it. */
 int journal_file_begin(struct str bytes, struct journal_file *ret);
 struct entry_list journal_all_entries(const struct journal_file *f);
+/** Whether its entries go as far as its head says. */
+bool journal_is_whole(const struct journal_file *f);
 /** Whether the file may have entries of this time (microseconds). */
 bool journal_file_spans(const struct journal_file *f, uint64_t from, uint64_t until);
 /** The object of NAME=VALUE; 0: this file does not have it. @f is marked where its index is damaged. */
