@@ -201,6 +201,10 @@ def test_counters(tap, unhang):
         unhang.environment['UNHANG_JOURNAL'] = 'files'
         run = unhang.run('explain', '--root', root)
         tap.ok(run.returncode == wanted and (wanted == 1 or b'part of the journal is damaged' in run.stderr), f'a journal with {name}', (run.returncode, run.stdout, run.stderr))
+    for n in (16_000, 300_000):  # the kernel writes none of more than a thousand
+        make_journal(unhang.directory / f'long{n}/var/log/journal', [(0, around + kernel(['amdgpu 0000:03:00.0: amdgpu: ' * (n // 29) + HANG[0]]) + around)])
+        run = unhang.run('explain', '--root', unhang.directory / f'long{n}')
+        tap.ok(run.returncode == 2 and b'too long' in run.stderr, f'a line of {n} bytes is no all-clear', (run.returncode, run.stderr))
     packed = root / 'var/log/journal/system@1.journal.zst'
     path.write_bytes(make_journal(unhang.directory / 'calm', [(1, around)]).read_bytes())
     tap.same(unhang.run('explain', '--root', root).returncode, 0, 'a quiet journal is quiet')

@@ -59,12 +59,16 @@ static enum journal_read journal_tell_damage(const struct journal_api *api, cons
 	return own && journal_files_unread(j, from, until, &told) ? journal_send_damage(to, text_str(&told)) : READ_WHOLE;
 }
 
+/** No kernel writes so long a line, and no more of one is looked at (evidence/log/line.h): what hides behind it was not read. */
+enum { KERNEL_LINE_MOST = 4096 };
+
 /** READ_LATE: this process has worked until @until (0: without end). */
 static enum journal_read journal_send_records(const struct journal_api *api, sd_journal *j, const char *name, clock_t until,
 					      int to)
 {
 	enum { BETWEEN = 64 }; // looks at the clock
 	uint64_t first = 0, last = UINT64_MAX;
+	bool longer = false;
 	feed_send(to, RECORDS, str_z(name), S(""));
 	for (unsigned n = 0; api->sd_journal_next(j) > 0; n++) {
 		struct sent_record out = { .boot_seconds = -1, .wall_seconds = -1 };
@@ -88,11 +92,15 @@ static enum journal_read journal_send_records(const struct journal_api *api, sd_
 		str_copy(out.device, sizeof(out.device), journal_field(api, j, "_KERNEL_DEVICE"));
 		out.kernel = journal_by_kernel(api, j);
 		struct str text = journal_field(api, j, "MESSAGE");
+		longer |= out.kernel && text.n > KERNEL_LINE_MOST;
 		if (text.n)
 			feed_send(to, RECORD, journal_bytes_of(&out, sizeof(out)), str_cut(text, MESSAGE_MOST));
 		if (until && n % BETWEEN == 0 && clock() > until)
 			return READ_LATE;
 	}
+	if (longer)
+		return journal_send_damage(
+			to, S("the journal has a line of the kernel that is too long; only its beginning was read"));
 	return journal_tell_damage(api, j, first, last, to);
 }
 
