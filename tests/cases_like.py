@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Cases like an incident: what is shared decides, not words; what is left out, hidden or moved; the first screen; the list, and drafts."""
 import json
+import os
 import re
 import sys
 
@@ -66,6 +67,11 @@ def test_without(t, unhang):
     listed = unhang.write("list.txt", "test/frob#1\ntest/FROB#2\n")
     t.same(like(unhang, "--without", f"@{listed}")[1], [], "all are, by a file, whatever their case: so is the defect")
     t.same(like(unhang, "--without", "test/frob#1,test/frob#2")[1], [], "and by a list with commas")
+    many = unhang.write("many.txt", "".join(f"owner/repo#{n}\n" for n in range(100_000)) + "Test/FROB#1\n")
+    began = os.times()
+    t.same(like(unhang, "--without", f"@{many}")[1][0]["sources"], ["test/frob#2"], "one in a list of 100,000")
+    ended = os.times()
+    t.ok(ended.children_user - began.children_user < 5, "which takes no time", str(ended))
     run = unhang.run("explain", "--without", "@/nowhere", unhang.write("frob.log", boot() + HUNG))
     t.ok(run.returncode == tap.CANNOT and b"/nowhere" in run.stderr, "a list that cannot be read is told", run.stderr)
     unhang.know("cases.know", base(sources=("ROCm/ROCm#99999991",)))

@@ -317,19 +317,35 @@ const struct know_case *case_called(const struct know *k, struct str source)
 	return list_find_of(k->base.cases.data, k->base.cases.len, c, str_like(source_today(k, &room, c->head.id), today));
 }
 
+/** The same in small letters: there are thousands on both sides, and they are looked up by their order. */
+static struct str source_key(const struct know *k, struct arena *a, struct str source)
+{
+	const struct str today = source_today(k, a, source);
+	char *key = arena_z(a, today);
+	for (size_t n = 0; n < today.n; n++)
+		key[n] = char_lower(key[n]);
+	return (struct str){ key, today.n };
+}
+
+static int by_key(const void *a, const void *b) { return str_cmp(*(const struct str *)a, *(const struct str *)b); }
+
 void cases_leave_out(struct cases_asked *a, const struct know *k, struct str list)
 {
 	_cleanup_arena_ struct arena room = { 0 };
+	_cleanup_vec_ VEC(struct str) keys = { 0 };
 	if (!a->without)
 		a->without = mem_alloc(k->base.cases.len + 1);
 	while (list.n) {
-		struct str rest = list, some = str_split(&rest, ',');
-		list = rest;
-		for (struct str one = str_word(&some); one.n; one = str_word(&some)) {
-			const struct str today = source_today(k, &room, one);
-			for (size_t n = 0; n < k->base.cases.len; n++)
-				a->without[n] |= str_like(source_today(k, &room, k->base.cases.data[n]->head.id), today);
-		}
+		struct str some = str_split(&list, ',');
+		for (struct str one = str_word(&some); one.n; one = str_word(&some))
+			vec_push(&keys, source_key(k, &room, one));
+	}
+	if (!keys.len)
+		return;
+	qsort(keys.data, keys.len, sizeof(*keys.data), by_key);
+	for (size_t n = 0; n < k->base.cases.len; n++) {
+		const struct str key = source_key(k, &room, k->base.cases.data[n]->head.id);
+		a->without[n] |= bsearch(&key, keys.data, keys.len, sizeof(*keys.data), by_key) != NULL;
 	}
 }
 
