@@ -518,6 +518,44 @@ static void test_taped(void **state)
 	know_free(k);
 }
 
+/** What a bundle says of changes, and how much of it is unread. */
+static size_t unread_of(const struct know *k, struct str text)
+{
+	_cleanup_changes_ struct changes c = { 0 };
+	_cleanup_arena_ struct arena a = { 0 };
+	_cleanup_text_ struct text bytes = { 0 };
+	FILE *file = tmpfile();
+	struct tape *tape = tape_record(&(struct tape_recording){ .fd = fileno(file), .most = 1 << 20 });
+	tape_said(tape, &a, "changes", text);
+	assert_true(tape_end(tape));
+	tape_free(tape);
+	rewind(file);
+	char *room = text_room(&bytes, 1 << 16);
+	bytes.n = fread(room, 1, 1 << 16, file);
+	fclose(file);
+	tape = tape_new();
+	tape_add(tape, S("changes"), text_str(&bytes));
+	tape_begin(tape, "changes");
+	changes_read(k, (struct machine_at){ .tape = tape }, 0, &c);
+	tape_free(tape);
+	return c.unread.len;
+}
+
+/** What is damaged in a bundle is unread, and then nothing is blamed. */
+static void test_damaged_bundle(void **state)
+{
+	const struct str whole = S("unhang/changes/1\nsince\t1750000000\t\nboot\t00\t1750000000\t1750000100\tlc\t6.1\t\t\t\t\n"
+				   "transaction\t1750000000\t1750000001\t\t0\tapt\t\t/log\nchange\tmesa\t25.0\t25.1\n");
+	struct know *k = know_load(&(struct know_problems){ 0 });
+	(void)state;
+	assert_int_equal(unread_of(k, whole), 0);
+	assert_int_equal(unread_of(k, S("")), 0); // of before
+	assert_int_equal(unread_of(k, str_cut(whole, whole.n - 3)), 1);
+	assert_int_equal(unread_of(k, str_from(whole, 3)), 1);
+	assert_int_equal(unread_of(k, S("unhang/changes/1\ntransaction\tnan\t1\t\t0\tapt\t\t/log\n")), 1);
+	know_free(k);
+}
+
 // --- by chance ---
 
 static uint64_t random_state;
@@ -715,6 +753,7 @@ int main(void)
 		HISTORY_TEST(test_boots_tell),
 		cmocka_unit_test(test_cached),
 		cmocka_unit_test(test_taped),
+		cmocka_unit_test(test_damaged_bundle),
 		cmocka_unit_test(test_chance),
 		cmocka_unit_test(test_power),
 	};

@@ -304,6 +304,11 @@ bool changes_parse(struct changes *c, const struct know *k, struct str text)
 	text = str_cut(text, TEXT_MOST);
 	bool good = str_starts(text, S(CHANGES_HEAD "\n"));
 	while (good && text.n) {
+		// A line without an end was cut, and may say what it did not mean.
+		if (!memchr(text.p, '\n', text.n)) {
+			good = false;
+			break;
+		}
 		struct str line = str_split(&text, '\n'), rest = line;
 		if (!str_is(str_split(&rest, '\t'), "since")) {
 			good = parse_line(c, k, line, &open);
