@@ -324,6 +324,19 @@ static void test_taken_back(void **state)
 	assert_true(c->undone && fabs(c->since - 15) < 1e-6);
 }
 
+/** A file of a user stands behind what the system changed, whatever its date. */
+static void test_own_files(void **state)
+{
+	struct history *h = *state;
+	add_guilty(h);
+	add_change(h, BEGIN + 41 * DAY + 0.9 * HOUR, &mesa, "mesa", "1", "2");
+	assert_ptr_equal(blamed(judge(h))->transaction, &h->changes.transactions.data[1]);
+	h->changes.transactions.data[1].own = true;
+	const struct diag_changes *c = judge(h);
+	assert_ptr_equal(blamed(c)->transaction, &h->changes.transactions.data[0]);
+	assert_true(c->list.len == 2 && c->list.data[1].role == CHANGE_BESIDE);
+}
+
 /** Taken back after the last incident, and not booted since. */
 static void test_taken_back_without_boot(void **state)
 {
@@ -746,6 +759,7 @@ int main(void)
 		cmocka_unit_test(test_releases),
 		HISTORY_TEST(test_beside),
 		HISTORY_TEST(test_taken_back),
+		HISTORY_TEST(test_own_files),
 		HISTORY_TEST(test_taken_back_without_boot),
 		HISTORY_TEST(test_of_a_program),
 		HISTORY_TEST(test_several_parts),

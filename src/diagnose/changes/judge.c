@@ -276,6 +276,25 @@ static void changes_list(struct diag_changes *ret, const struct trial *t, enum c
 		vec_push(&ret->list, ((struct diag_change){ t->transaction, role, t->effect }));
 }
 
+/** Whether an earlier change may be it as well: how many incidents would have been expected before @t, had @o been to blame? */
+static bool is_beside(const struct judging *j, const struct trial *o, const struct trial *t)
+{
+	const double rate = (double)j->sightings.len / greater(t->since, 1e-6);
+	return o != t && o->suits && o->chance <= chance_most && o->effect <= t->effect &&
+	       hours_of(j, o->effect, t->effect, false, NULL) * rate < EXPECTED_MOST;
+}
+
+/** A user can date a file as he likes. The way back is that of the system's change, where it may be the one. */
+static const struct trial *rather_of_system(const struct judging *j, const struct trial *t)
+{
+	for (size_t n = j->trials.len; n-- > 0 && t->transaction->own;) {
+		const struct trial *o = &j->trials.data[n];
+		if (!o->transaction->own && is_beside(j, o, t))
+			return o;
+	}
+	return t;
+}
+
 static void tell_blame(struct judging *j, const struct trial *t, struct diag_changes *ret)
 {
 	const struct changes *c = j->changes;
@@ -289,12 +308,9 @@ static void tell_blame(struct judging *j, const struct trial *t, struct diag_cha
 		if (c->boots.data[n].begin < t->effect)
 			*(j->known[n].is ? &ret->boots : &ret->unknown) += 1;
 	changes_list(ret, t, CHANGE_TO_BLAME);
-	// How many would have been expected before it, had an earlier one been to blame.
-	const double rate = (double)j->sightings.len / greater(t->since, 1e-6);
 	for (size_t n = j->trials.len; n-- > 0;) {
 		const struct trial *o = &j->trials.data[n];
-		if (o != t && o->suits && o->chance <= chance_most && o->effect <= t->effect &&
-		    hours_of(j, o->effect, t->effect, false, NULL) * rate < EXPECTED_MOST)
+		if (is_beside(j, o, t) || (o->transaction->own && is_beside(j, t, o) && o->suits && o->effect > t->effect))
 			changes_list(ret, o, CHANGE_BESIDE);
 	}
 }
@@ -344,7 +360,7 @@ void changes_judge(const struct changes_judge *given, struct diag_changes *ret)
 	if (c->unread.len)
 		best = NULL;
 	if (best)
-		tell_blame(&j, best, ret);
+		tell_blame(&j, rather_of_system(&j, best), ret);
 	for (size_t n = j.trials.len; n-- > 0 && !best;) {
 		const struct trial *t = &j.trials.data[n];
 		const bool lately = t->effect <= given->when && t->effect > given->when - LATELY_DAYS * 86400.0;

@@ -162,7 +162,7 @@ void changes_join(struct changes *c)
 	for (size_t i = 0; i < c->transactions.len; i++) {
 		struct transaction *t = &c->transactions.data[i], *before = NULL;
 		for (size_t n = kept; n-- > 0 && !before && t->begin - c->transactions.data[n].when <= NEAR_S;)
-			if (str_eq(c->transactions.data[n].manager, t->manager))
+			if (str_eq(c->transactions.data[n].manager, t->manager) && c->transactions.data[n].own == t->own)
 				before = &c->transactions.data[n];
 		if (!before || !str_among(t->manager, STR_EQUALS, "pip|file|dkms|steam|flatpak|snap").n) {
 			c->transactions.data[kept++] = *t;
@@ -210,7 +210,7 @@ void changes_write(const struct changes *c, struct text *to)
 		text_add(to, S("transaction"));
 		changes_put_time(to, t->begin);
 		changes_put_time(to, t->when);
-		text_printf(to, "\t%s%s\t%zu", t->local ? "z" : "", t->last ? "f" : "", t->others);
+		text_printf(to, "\t%s%s%s\t%zu", t->local ? "z" : "", t->last ? "f" : "", t->own ? "u" : "", t->others);
 		changes_put(to, t->manager);
 		changes_put(to, t->id);
 		changes_put(to, t->where);
@@ -270,6 +270,7 @@ static bool parse_transaction(struct changes *c, struct str line, struct transac
 		return false;
 	ret->local = has_flag(flags, 'z');
 	ret->last = has_flag(flags, 'f');
+	ret->own = has_flag(flags, 'u');
 	ret->others = (size_t)others;
 	ret->manager = str_split(&line, '\t');
 	ret->id = str_split(&line, '\t');

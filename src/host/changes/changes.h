@@ -23,6 +23,7 @@ struct change {
 struct transaction {
 	double begin, when; // when it began and ended, in seconds since 1970
 	bool local;         // the log has no zone: the machine's zone was taken
+	bool own;           // of a file that a user can write: it never stands before a change of the system
 	bool last;          // known by the time of a file only: earlier changes of it, and the version before, are unknown
 	struct str
 		manager;  // apt, dpkg, pacman, dnf, dnf5, zypper, rpm-ostree, rauc, nix, flatpak, snap, pip, dkms, steam, file

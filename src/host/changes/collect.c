@@ -279,7 +279,9 @@ static struct str link_of(struct collecting *w, const char *path)
 static void collect_log(struct collecting *w, const struct found_file *f)
 {
 	const struct change_reader *r = w->reader;
-	struct change_log log = { .path = str_z(f->path), .changed = f->changed, .oldest = w->oldest };
+	struct change_log log = {
+		.path = str_z(f->path), .changed = f->changed, .own = str_starts(str_z(r->paths), S("~")), .oldest = w->oldest
+	};
 	struct collected bytes = { 0 };
 	const char *beside =
 		r->beside ? arena_printf(&w->arena, "%.*s%s", (int)(log.path.n - strlen(r->cut)), f->path, r->beside).p : NULL;

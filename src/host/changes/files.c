@@ -7,6 +7,7 @@ static void add_one(struct changes *c, const struct know *k, const struct change
 		    struct change change)
 {
 	t.begin = t.when = t.when > 0 ? t.when : log->changed;
+	t.own = log->own;
 	t.where = change_place(c, log, 0);
 	transaction_add(c, k, &t, change);
 	transaction_end(c, &t);

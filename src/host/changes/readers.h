@@ -9,6 +9,7 @@ struct change_log {
 	struct str wal;  // of a database: what was written beside it and is not in it yet; empty
 	struct str path; // as the machine names it
 	double changed;  // when, in seconds since 1970
+	bool own;        // it lies in a home
 	double oldest;   // what is from before does not count; 0: all of it does
 };
 
