@@ -97,14 +97,12 @@ static void session_machine(void *ctx, const struct machine *m)
 {
 	struct uh_session *s = ctx;
 	machine_merge(&s->machine, m);
+	const struct str text =
+		S("This log ends when the machine goes to sleep. If it did not wake up: boot the older kernel if an "
+		  "update began it, else update kernel and BIOS. To see how far it gets, boot with "
+		  "no_console_suspend");
 	if (m->sleeping)
-		session_add_note(
-			s,
-			(struct note){ S("ends-asleep"),
-				       S("This log ends when the machine goes to sleep. If it did not wake up: boot the older "
-					 "kernel if an update began it, else update kernel and BIOS. To see how far it gets, "
-					 "boot with no_console_suspend"),
-				       .seen = true, .trouble = true });
+		session_add_note(s, (struct note){ S("ends-asleep"), text, .seen = true, .trouble = true });
 }
 
 static void session_process(void *ctx, const struct event *e) { job_take(&((struct uh_session *)ctx)->job, e); }
@@ -337,13 +335,11 @@ static void say_what_the_host_has(struct uh_session *s)
 		kernel_log |= str_is(s->kinds.data[n], "kernel-log");
 	if (s->asked || !s->log_wanted || kernel_log || !evidence_count(s->evidence) || !source_in_container())
 		return;
-	session_add_note(
-		s, (struct note){
-			   S("container"),
-			   S("This is a container; only the host has the kernel log. On the host, run sudo journalctl -k -b -o "
-			     "short-monotonic > kernel.txt, then explain that file. The driver's files and device cores are on "
-			     "the host "
-			     "too.") });
+	const struct str text =
+		S("This is a container; only the host has the kernel log. On the host, run sudo journalctl -k -b -o "
+		  "short-monotonic > kernel.txt, then explain that file. The driver's files and device cores are "
+		  "on the host too.");
+	session_add_note(s, (struct note){ S("container"), text });
 }
 
 struct uh_error *uh_session_part(struct uh_session *s, const char *name)

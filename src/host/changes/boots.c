@@ -1,7 +1,11 @@
-// What a boot ran, as its own lines say it: kernel, command line, BIOS, the GPU's VBIOS and firmware.
+// The journal: what a boot ran, as its own lines say it (kernel, command line, BIOS, the GPU's VBIOS and firmware), and what the tools that
+// log there changed.
+#include <errno.h>
+
 #include "host/host.h"
 #include "host/changes/readers.h"
 #include "knowledge/parameter.h"
+#include "source/source.h"
 
 enum { BOOTS_MOST = 512, FIRMWARE_MOST = 256, LINE_MOST = 512 };
 
@@ -63,4 +67,107 @@ void changes_take_line(struct changes *c, const struct know *k, struct str line,
 	struct boot *b = &c->boots.data[c->boots.len - 1];
 	b->end = when > b->end ? when : b->end;
 	boot_take_line(&c->arena, k, b, line);
+}
+
+// --- from the journal ---
+
+struct told {
+	struct changes *changes;
+	const struct know *know;
+};
+
+static void on_boot(void *ctx, const struct source_boot *b)
+{
+	struct changes *c = ((struct told *)ctx)->changes;
+	const struct boot boot = { .id = arena_str(&c->arena, b->id),
+				   .begin = b->begin,
+				   .end = b->end,
+				   .log = b->log,
+				   .clean = b->clean,
+				   .runs = source_this_boot(b->id) };
+	vec_push(&c->boots, boot);
+}
+
+static void on_line(void *ctx, struct str text)
+{
+	struct told *t = ctx;
+	if (t->changes->boots.len)
+		boot_take_line(&t->changes->arena, t->know, &t->changes->boots.data[t->changes->boots.len - 1], text);
+}
+
+/** Flatpak: `deploy update` of `runtime/org.freedesktop.Platform.GL.default/x86_64/24.08`, from one commit to another. */
+static void on_flatpak(void *ctx, double when, const struct str values[static 4])
+{
+	enum { SHORT = 12 };
+	struct told *t = ctx;
+	struct str ref = values[1], kind = str_split(&ref, '/');
+	if (!str_starts(values[0], S("deploy")) || !kind.n)
+		return;
+	struct transaction one = { when, when, .manager = S("flatpak"), .where = S("the journal") };
+	transaction_add(t->changes, t->know, &one,
+			(struct change){ str_split(&ref, '/'), str_cut(values[3], SHORT), str_cut(values[2], SHORT) });
+	transaction_end(t->changes, &one);
+}
+
+/** A new image of the system. One that is still there has told of itself by its files. */
+static void on_image(struct told *t, double when, struct str manager, struct str package, struct str version)
+{
+	enum { SLACK_S = 3600 };
+	struct changes *c = t->changes;
+	struct transaction one = { when, when, .manager = manager, .where = S("the journal") };
+	if (!version.n || list_find(c->transactions.data, c->transactions.len, it,
+				    str_eq(it->manager, manager) && str_eq(it->changes.data[0].to, version) &&
+					    it->when > when - SLACK_S && it->when < when + SLACK_S))
+		return;
+	transaction_add(c, t->know, &one, (struct change){ package, .to = version });
+	transaction_end(c, &one);
+}
+
+static void on_deployment(void *ctx, double when, const struct str values[static 4])
+{
+	on_image(ctx, when, S("rpm-ostree"), S("ostree/deployment"), values[0]);
+}
+
+static void on_bundle(void *ctx, double when, const struct str values[static 4])
+{
+	on_image(ctx, when, S("rauc"), S("rauc/image"), values[0]);
+}
+
+static const struct source_entries told_entries[] = {
+	{ "MESSAGE_ID=c7b39b1e006b464599465e105b361485", { "OPERATION", "REF", "COMMIT", "OLD_COMMIT" }, on_flatpak },
+	{ "MESSAGE_ID=9bddbda177cd44d891b1b561a8a0ce9e", { "DEPLOYMENT_VERSION" }, on_deployment },
+	{ "MESSAGE_ID=0163db5468ac4237b090d28490c301ed", { "BUNDLE_VERSION" }, on_bundle },
+	{ 0 },
+};
+
+/** What an image replaced is the one before it. */
+static void chain_images(struct changes *c)
+{
+	struct str before[2] = { 0 };
+	changes_order(c);
+	for (size_t i = 0; i < c->transactions.len; i++) {
+		struct transaction *t = &c->transactions.data[i];
+		const bool rauc = str_is(t->manager, "rauc");
+		if (!rauc && !str_is(t->manager, "rpm-ostree"))
+			continue;
+		t->changes.data[0].from = before[rauc];
+		before[rauc] = t->changes.data[0].to;
+	}
+}
+
+void changes_boots(struct changes *c, const struct know *k, const char *root)
+{
+	struct told told = { c, k };
+	const double since = c->since;
+	const struct source_boots wanted = { .marks = boot_marks,
+					     .milliseconds = 3000,
+					     .boot = on_boot,
+					     .line = on_line,
+					     .entries = told_entries,
+					     .ctx = &told };
+	_cleanup_error_ struct uh_error *err = source_journal_told(root, &wanted, &c->boots_cut);
+	if (err && err->errnum != ENOENT) // then there is none
+		vec_push(&c->unread, arena_str(&c->arena, str_z(err->message)));
+	c->since = since; // the journal is no log of packages
+	chain_images(c);
 }

@@ -102,7 +102,7 @@ static bool row_is_sound(const struct sqlite_api *s, sqlite3_stmt *rows)
 	return s->sqlite3_column_int64(rows, COLUMN_ID) > 0;
 }
 
-static struct str row_text(const struct sqlite_api *s, sqlite3_stmt *rows, int column)
+static struct str history_text(const struct sqlite_api *s, sqlite3_stmt *rows, int column)
 {
 	const char *p = (const char *)s->sqlite3_column_text(rows, column);
 	return (struct str){ p, p ? (size_t)s->sqlite3_column_bytes(rows, column) : 0 };
@@ -116,8 +116,8 @@ static bool ask_history(const struct sqlite_api *s, sqlite3_stmt *rows, const st
 	int64_t id = 0;
 	int end;
 	while ((end = s->sqlite3_step(rows)) == SQLITE_ROW && row_is_sound(s, rows)) {
-		const struct change one = { row_text(s, rows, COLUMN_NAME), row_text(s, rows, COLUMN_FROM),
-					    row_text(s, rows, COLUMN_TO) };
+		const struct change one = { history_text(s, rows, COLUMN_NAME), history_text(s, rows, COLUMN_FROM),
+					    history_text(s, rows, COLUMN_TO) };
 		const int64_t of = s->sqlite3_column_int64(rows, COLUMN_ID);
 		if (of != id)
 			transaction_end(c, t);
