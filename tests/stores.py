@@ -2,7 +2,7 @@
 """The history in large stores, as root: stores.py UNHANG [PART...]
 
 PostgreSQL 15 of Debian, started here: 100 spools with 100,000 incidents, while collector and server are killed; through a network that drops half of its
-packets; the overview over 200,000 incidents of 2,000 nodes in SQLite and PostgreSQL. `make stores` runs it. Parts: kills, network, overview, triage."""
+packets; the overview over 200,000 incidents of 2,000 nodes in SQLite and PostgreSQL. `make stores` runs it. Parts: odd, kills, network, overview, triage."""
 import glob
 import http.client
 import json
@@ -28,7 +28,7 @@ class Postgres:
 
     def __init__(self, folder, address="", inside=()):
         self.folder, self.inside = pathlib.Path(folder) / "data", list(inside)
-        pathlib.Path(folder).chmod(0o777)
+        pathlib.Path(folder).chmod(0o1777)  # in one where anybody replaces files, no index is made
         self.run("initdb", "-D", self.folder, "-A", "trust", "--no-sync")
         with open(self.folder / "postgresql.conf", "a") as out:
             out.write(f"unix_socket_directories = '{folder}'\nlisten_addresses = '{address}'\nport = 5599\n")
@@ -115,6 +115,48 @@ def test_kills(t, unhang, folder):
     t.same(int(database.ask("SELECT count(*) FROM events")), 2 * wanted, "each has its events")
     t.ok(last.returncode == 0 and unhang.run("store", "check", "--store", database.url).returncode == 0, "the store is sound", last.stderr)
     t.note(f"{wanted} incidents of {SPOOLS} spools into PostgreSQL in {seconds:.0f} s; collector killed {kills['collector']} times, server {kills['server']} times")
+    database.end()
+
+
+def test_odd(t, unhang, folder):
+    """Lines that a server does not take: it refuses them, and takes the others."""
+    database, spool, now, chance = Postgres(folder), pathlib.Path(folder) / "spool", int(time.time()), random.Random(3)
+
+    def long(n):
+        return "".join(chance.choice("abcdefghijklmnopqrstuvwxyz0123456789") for _ in range(n))
+
+    def changed(n, **more):
+        line = histories.incident("odd", now - n, n, chance)
+        line["record"].update(more)
+        return line
+    head = {"schema": "unhang/record/1", "revision": now, "host": "odd"}
+    odd = [changed(1, **{"class": long(4000)}), changed(2, serial=long(4000), job=long(4000), fault=long(4000), gpu=long(4000), fingerprint=long(4000)),
+           changed(3, title="x" + "\u20ac" * 3000, job="x" + "\u00e9" * 400), {**head, "kind": "configuration", "id": "machine", "items": [{"gpu": None, "name": long(4000), "value": long(4000)}]},
+           {**head, "kind": "exposure", "id": long(4000), "from": now - 100, "until": now, "busy": 1, "serial": long(3000), "part": long(3000)},
+           {**head, "kind": "samples", "id": long(4000), "columns": [], "rows": [[now, 1e308, 5e-324, 1, 1], [now + 1, 1, 1, 1, 1]]},
+           {**head, "kind": "run", "id": long(4000), "run": {"host": "odd", "rank": 0.5, "command": "x", "tries": [{"number": 1, "level": 2.5}]}},
+           {**head, "kind": "run", "id": "r2", "run": {"host": "odd", "status": 1e300, "command": "x", "tries": []}}]
+    odd[-1]["revision"] = 2 ** 62
+    good = [histories.incident("odd", now - 100 - n, 100 + n, chance) for n in range(600)]
+    for n, line in enumerate(odd):
+        good.insert(n * 70, line)
+    histories.write(spool / "odd", good)
+    histories.write(spool / "other", [histories.incident("other", now, 1, chance)])
+    run = unhang.run("collect", "--store", database.url, spool, timeout=300)
+    t.ok(run.returncode == 0 and database.count() == 604, "lines that the server refuses stop nothing", (run, database.count()))
+    again = unhang.run("collect", "--store", database.url, spool, timeout=300)
+    t.same(again.stdout, b"2 files: 0 new, 0 changed, 0 known, 0 not understood\n", "and are not read again")
+    t.note(run.stdout.decode().strip())
+    job = subprocess.Popen([unhang.binary, "collect", "--follow", "--store", database.url, spool], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=unhang.environment)
+    database.ask("ALTER TABLE stamp RENAME TO away")
+    histories.write(spool / "other", [histories.incident("other", now, 2, chance)], day="2026-01-02")
+    time.sleep(8)
+    t.same(job.poll(), None, "with --follow, an error of the server does not end it")
+    database.ask("ALTER TABLE away RENAME TO stamp")
+    t.ok(b"1 new" in job.stdout.readline(), "and it goes on when that is over", "")
+    job.terminate()
+    t.same(job.wait(), 0, "until it is told to end")
+    job.stdout.close()
     database.end()
 
 
@@ -208,7 +250,7 @@ def test_triage(t, unhang, folder):
     t.ok(same[0] == same[1] and len(same[0]) == 15000, "one part and four have the same result", [len(s) for s in same])
 
 
-PARTS = {"kills": test_kills, "network": test_network, "overview": test_overview, "triage": test_triage}
+PARTS = {"odd": test_odd, "kills": test_kills, "network": test_network, "overview": test_overview, "triage": test_triage}
 
 
 def main():

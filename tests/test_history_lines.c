@@ -197,6 +197,79 @@ static void a_line_cut_at_each_byte_or_damaged_is_refused(void **state)
 	text_free(&lines);
 }
 
+static void what_cannot_be_so_is_refused(void **state)
+{
+	static const char *const odd[] = { "[1700000000,1e308,1,1,1]",
+					   "[1700000000,1,-1e300,1,1]",
+					   "[1700000000,1,1,1e9,1]",
+					   "[1700000000,1,1,1,1e19]",
+					   "[-5,1,1,1,1]",
+					   "[99999999999999,1,1,1,1]" };
+	for (size_t n = 0; n < ARRAY_SIZE(odd); n++) {
+		char line[400];
+		snprintf(line, sizeof(line),
+			 "{\"schema\":\"" HISTORY_SCHEMA "\",\"kind\":\"samples\",\"id\":\"g\",\"revision\":1,\"host\":\"h\","
+			 "\"rows\":[[1700000001,1,1,null,1e12],%s]}",
+			 odd[n]);
+		assert_int_equal(take(*state, str_z(line)), TAKEN_REFUSED);
+	}
+	assert_int_equal(ask_number(*state, "SELECT count(*) FROM samples"), 0);
+	struct text line = { 0 };
+	struct stored i = an_incident();
+	i.began = INT64_MAX;
+	line_of_incident(&line, &i, (struct str){ 0 }, (struct str){ 0 });
+	assert_int_equal(take(*state, str_cut(text_str(&line), line.n - 1)), TAKEN_REFUSED);
+	text_free(&line);
+}
+
+/** A server refuses half of a character, and long rows of an index. */
+static void texts_are_cut_between_characters(void **state)
+{
+	struct text line = { 0 }, class = { 0 }, title = { 0 };
+	struct stored i = an_incident();
+	text_add(&class, S("x"));
+	for (int n = 0; n < 3000; n++) {
+		text_add(&class, S("\xe2\x82\xac"));
+		text_add(&title, S("\xe2\x82\xac"));
+	}
+	i.class = text_str(&class);
+	i.title = text_str(&title);
+	line_of_incident(&line, &i, (struct str){ 0 }, (struct str){ 0 });
+	assert_int_equal(take(*state, str_cut(text_str(&line), line.n - 1)), TAKEN_NEW);
+	assert_int_equal(ask_number(*state, "SELECT length(CAST(class AS BLOB)) FROM incidents"), 256);
+	assert_int_equal(ask_number(*state, "SELECT length(CAST(title AS BLOB)) FROM incidents"), 4095);
+	text_free(&line);
+	text_free(&class);
+	text_free(&title);
+}
+
+static void what_a_host_told_of_stays_its_own(void **state)
+{
+	static const struct {
+		const char *host, *from;
+		int64_t revision;
+		enum index_taken wanted;
+	} cases[] = {
+		{ "node1", "node2", 1, TAKEN_REFUSED }, { "node1", "node1", 1, TAKEN_NEW },
+		{ "node2", "node2", 2, TAKEN_NEW },     { "node2", "", 3, TAKEN_REFUSED },
+		{ "node1", "node1", 4, TAKEN_CHANGED }, { "node1", "", 4, TAKEN_KNOWN },
+	};
+	for (size_t n = 0; n < ARRAY_SIZE(cases); n++) {
+		struct text line = { 0 };
+		struct stored i = an_incident();
+		enum index_taken taken;
+		i.host = str_z(cases[n].host);
+		i.revision = cases[n].revision;
+		line_of_incident(&line, &i, (struct str){ 0 }, (struct str){ 0 });
+		check(index_take_from(*state, str_cut(text_str(&line), line.n - 1), str_z(cases[n].from), &taken));
+		assert_int_equal(taken, cases[n].wanted);
+		text_free(&line);
+	}
+	assert_int_equal(ask_number(*state, "SELECT count(*) FROM incidents WHERE host = 'node1' AND id = '0123456789abcdef'"),
+			 1);
+	assert_int_equal(ask_number(*state, "SELECT count(*) FROM incidents WHERE host = 'node2'"), 1); // by another id
+}
+
 // --- files ---
 
 static char place[] = "/tmp/unhang-history-XXXXXX";
@@ -329,6 +402,38 @@ static void a_copy_gets_what_it_lacks_and_is_made_anew_where_it_is_damaged(void 
 	spool_files_free(&files);
 }
 
+/** In a spool that all may write, somebody else may have made the directory of this host. */
+static void a_directory_or_a_file_that_leads_elsewhere_gets_nothing(void **state)
+{
+	char from[200], to[200], elsewhere[200];
+	struct spool_files files = { 0 };
+	(void)state;
+	snprintf(from, sizeof(from), "%s", below("from"));
+	snprintf(to, sizeof(to), "%s", below("to"));
+	snprintf(elsewhere, sizeof(elsewhere), "%s", below("elsewhere"));
+	check(spool_append(from, S("{\"some\":1}\n")));
+	assert_true(!mkdir(elsewhere, 0700) && !symlink(elsewhere, to));
+	struct uh_error *err = spool_ship(from, to);
+	assert_non_null(err);
+	uh_error_free(err);
+	err = spool_ship_bundles(place, to);
+	assert_non_null(err);
+	uh_error_free(err);
+	assert_true(!unlink(to) && !mkdir(to, 0700));
+	char link[400], copy[400];
+	snprintf(copy, sizeof(copy), "%s/bundles", to);
+	assert_int_equal(symlink(elsewhere, copy), 0);
+	err = spool_ship_bundles(place, to);
+	assert_non_null(err);
+	uh_error_free(err);
+	snprintf(copy, sizeof(copy), "%s/made", elsewhere);
+	snprintf(link, sizeof(link), "%s%s", to, strrchr(only_file(&files, from), '/'));
+	assert_int_equal(symlink(copy, link), 0);
+	uh_error_free(spool_ship(from, to)); // the link may go, but it is not followed
+	assert_int_equal(rmdir(elsewhere), 0);
+	spool_files_free(&files);
+}
+
 static void old_days_go_and_today_stays(void **state)
 {
 	struct spool_files files = { 0 };
@@ -360,7 +465,8 @@ static void an_older_form_is_brought_to_the_newest_and_keeps_what_it_has(void **
 	int64_t from, to;
 	(void)state;
 	check(index_open(path, DB_MAKE, &d));
-	check(db_script(d, "DROP TABLE samples; DROP TABLE sources; DELETE FROM unhang_schema WHERE version = 2"));
+	check(db_script(d, "DROP TABLE samples; DROP TABLE sources; ALTER TABLE spools DROP COLUMN mark; DELETE FROM "
+			   "unhang_schema WHERE version > 1"));
 	struct text lines = { 0 };
 	some_lines(&lines);
 	struct str rest = text_str(&lines);
@@ -373,15 +479,15 @@ static void an_older_form_is_brought_to_the_newest_and_keeps_what_it_has(void **
 	assert_int_equal(ask_number(d, "SELECT count(*) FROM incidents"), 1);
 	assert_int_equal(ask_number(d, "SELECT count(*) FROM samples"), 0);
 	check(index_migrate(d, &from, &to));
-	assert_true(from == 2 && to == 2);
+	assert_true(from == 3 && to == 3);
 	// The next version's tables are used, those of one after it are not.
-	check(db_script(d, "INSERT INTO unhang_schema (version) VALUES (3)"));
+	check(db_script(d, "INSERT INTO unhang_schema (version) VALUES (4)"));
 	db_close(d);
 	check(index_open(path, DB_READ, &d));
 	check(db_script(d, "SELECT 1"));
 	db_close(d);
 	check(db_open(path, DB_WRITE, &d));
-	check(db_script(d, "INSERT INTO unhang_schema (version) VALUES (4)"));
+	check(db_script(d, "INSERT INTO unhang_schema (version) VALUES (5)"));
 	db_close(d);
 	err = index_open(path, DB_READ, &d);
 	assert_non_null(strstr(uh_error_message(err), "update unhang"));
@@ -447,10 +553,15 @@ int main(void)
 		cmocka_unit_test_setup_teardown(the_newest_revision_counts_in_whatever_order_they_come, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_value_is_a_row_when_it_becomes_another, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_line_cut_at_each_byte_or_damaged_is_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_cannot_be_so_is_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(texts_are_cut_between_characters, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_a_host_told_of_stays_its_own, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_a_crash_has_cut_does_not_spoil_what_follows, files_setup, files_teardown),
 		cmocka_unit_test_setup_teardown(a_file_that_grows_is_read_on_and_one_that_was_made_anew_from_its_begin,
 						files_setup, files_teardown),
 		cmocka_unit_test_setup_teardown(a_copy_gets_what_it_lacks_and_is_made_anew_where_it_is_damaged, files_setup,
+						files_teardown),
+		cmocka_unit_test_setup_teardown(a_directory_or_a_file_that_leads_elsewhere_gets_nothing, files_setup,
 						files_teardown),
 		cmocka_unit_test_setup_teardown(old_days_go_and_today_stays, files_setup, files_teardown),
 		cmocka_unit_test_setup_teardown(an_older_form_is_brought_to_the_newest_and_keeps_what_it_has, files_setup,

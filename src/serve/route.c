@@ -1,16 +1,20 @@
 #include "serve/route.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/child.h"
 #include "base/cleanup.h"
+#include "base/door/root.h"
 #include "base/json.h"
 #include "base/print.h"
 #include "diagnose/told/told.h"
 #include "store/store.h"
 
 static const char html[] = "text/html; charset=utf-8", json[] = "application/json";
-enum { API_MOST = 1000, API_USUAL = 100, REPORT_MS = 10000, REPORT_MOST = 64 << 20 };
+enum { ARGUMENT_MOST = 256, API_MOST = 1000, API_USUAL = 100, REPORT_MS = 10000, REPORT_MOST = 64 << 20 };
 
 void page_answer_free(struct page_answer *a)
 {
@@ -22,7 +26,7 @@ static struct str argument(const struct page_request *r, const char *name)
 {
 	for (size_t n = 0; n < r->narguments; n++)
 		if (str_is(r->arguments[n].name, name))
-			return str_cut(r->arguments[n].value, 200);
+			return str_cut(r->arguments[n].value, ARGUMENT_MOST);
 	return (struct str){ 0 };
 }
 
@@ -87,7 +91,7 @@ static struct str query_of(struct arena *a, const struct page_request *r)
 	for (size_t n = 0; n < r->narguments; n++) {
 		if (str_is(r->arguments[n].name, "skip") || !r->arguments[n].value.n)
 			continue;
-		const struct str parts[] = { r->arguments[n].name, str_cut(r->arguments[n].value, 200) };
+		const struct str parts[] = { r->arguments[n].name, str_cut(r->arguments[n].value, ARGUMENT_MOST) };
 		text_add(&t, t.n ? S("&") : S(""));
 		for (size_t k = 0; k < 2; k++) {
 			for (size_t i = 0; i < parts[k].n; i++)
@@ -121,6 +125,17 @@ static void report_work(int fd, const void *ctx)
 	_exit(out && !fclose(out) ? 0 : 1);
 }
 
+/** A bundle that is a link, or lies behind one, is none of this store. */
+static bool is_own_bundle(const char *directory, struct str id)
+{
+	_cleanup_arena_ struct arena a = { 0 };
+	struct stat st;
+	_cleanup_close_ int store = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_close_ int bundle = root_open_beneath(
+		store, arena_printf(&a, "incidents/" STR_FMT "/" STORE_BUNDLE, STR_ARG(id)).p, O_PATH | O_CLOEXEC);
+	return bundle >= 0 && !fstat(bundle, &st) && S_ISREG(st.st_mode);
+}
+
 static bool put_report(const struct site_pages *p, struct str id, FILE *out)
 {
 	_cleanup_arena_ struct arena a = { 0 };
@@ -128,7 +143,7 @@ static bool put_report(const struct site_pages *p, struct str id, FILE *out)
 	if (!p->directory || !store_is_id(id))
 		return false;
 	const struct report_asked asked = { arena_printf(&a, "%s/" STORE_BUNDLE, store_path(&a, p->directory, id)).p };
-	if (access(asked.bundle, R_OK))
+	if (!is_own_bundle(p->directory, id) || access(asked.bundle, R_OK))
 		return false;
 	const struct child_task task = { .name = CHILD_SERVE_REPORT, .deadline = now_ms() + REPORT_MS, .most = REPORT_MOST };
 	if (child_collect(&task, report_work, &asked, &answer) != CHILD_GOOD)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -22,10 +23,22 @@
 // clang-format off
 #define MHD_CALLS(call) \
 	call(MHD_start_daemon) call(MHD_stop_daemon) call(MHD_create_response_from_buffer) call(MHD_destroy_response) \
-	call(MHD_add_response_header) call(MHD_queue_response) call(MHD_get_connection_values) call(MHD_lookup_connection_value)
+	call(MHD_add_response_header) call(MHD_queue_response) call(MHD_get_connection_values) call(MHD_lookup_connection_value) \
+	call(MHD_get_connection_info)
 // clang-format on
 
-enum { CONNECTIONS = 512, IDLE_S = 15, MEMORY = 32 << 10, REFRESH_MS = 5000, PORT_USUAL = 8777 };
+enum { CONNECTIONS = 512, IDLE_S = 15, REQUEST_MS = 20000, MEMORY = 32 << 10, REFRESH_MS = 5000, PORT_USUAL = 8777 };
+enum { CONNECTIONS_KEPT = CONNECTIONS - 64 }; // with more, the oldest goes: who is slow keeps nobody out
+
+/** Those who are connected. Who sends a byte now and then is never idle, so that each request has a time in all. */
+struct page_clients {
+	pthread_mutex_t lock;
+	struct page_client {
+		int fd;        // 0: nobody
+		int64_t begun; // its request, or the time at which it may send the next one
+	} list[CONNECTIONS];
+	unsigned n;
+};
 
 struct page_server {
 	struct mhd_api {
@@ -37,7 +50,74 @@ struct page_server {
 	int64_t fresh; // when the index was last brought up to date
 	unsigned port;
 	bool local; // it listens where a browser on this machine reaches it, and nobody else
+	struct page_clients clients;
 };
+
+// --- who is connected ---
+
+/** It notices by itself that it is closed. */
+static void client_end(const struct page_client *c) { shutdown(c->fd, SHUT_RDWR); }
+
+static void clients_end_oldest(struct page_clients *all)
+{
+	const struct page_client *oldest = NULL;
+	for (size_t n = 0; n < CONNECTIONS; n++)
+		if (all->list[n].fd && (!oldest || all->list[n].begun < oldest->begun))
+			oldest = &all->list[n];
+	if (oldest)
+		client_end(oldest);
+}
+
+static void clients_end_late(struct page_clients *all)
+{
+	pthread_mutex_lock(&all->lock);
+	for (size_t n = 0; n < CONNECTIONS; n++)
+		if (all->list[n].fd && now_ms() - all->list[n].begun > REQUEST_MS)
+			client_end(&all->list[n]);
+	pthread_mutex_unlock(&all->lock);
+}
+
+static struct page_client *client_begin(struct page_clients *all, int fd)
+{
+	struct page_client *free_one = all->list;
+	if (all->n == CONNECTIONS)
+		return NULL;
+	while (free_one->fd)
+		free_one++;
+	*free_one = (struct page_client){ fd, now_ms() };
+	if (++all->n > CONNECTIONS_KEPT)
+		clients_end_oldest(all);
+	return free_one;
+}
+
+static void on_connection(void *ctx, struct MHD_Connection *c, void **state, enum MHD_ConnectionNotificationCode what)
+{
+	struct page_server *s = ctx;
+	struct page_client *client = *state;
+	const union MHD_ConnectionInfo *info = s->api.MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+	pthread_mutex_lock(&s->clients.lock);
+	if (what == MHD_CONNECTION_NOTIFY_STARTED && info && info->connect_fd > 0) {
+		*state = client_begin(&s->clients, info->connect_fd);
+	} else if (what == MHD_CONNECTION_NOTIFY_CLOSED && client) {
+		*client = (struct page_client){ 0 };
+		s->clients.n--;
+	}
+	pthread_mutex_unlock(&s->clients.lock);
+}
+
+/** A request was answered; the next one has its own time. */
+static void on_completed(void *ctx, struct MHD_Connection *c, void **state, enum MHD_RequestTerminationCode how)
+{
+	struct page_server *s = ctx;
+	const union MHD_ConnectionInfo *info = s->api.MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	struct page_client *client = info ? info->socket_context : NULL;
+	(void)state;
+	(void)how;
+	pthread_mutex_lock(&s->clients.lock);
+	if (client)
+		client->begun = now_ms();
+	pthread_mutex_unlock(&s->clients.lock);
+}
 
 // --- a request ---
 
@@ -61,7 +141,24 @@ static bool host_fits(const struct page_server *s, const char *host)
 		return true;
 	if (name.n && name.p[0] == '[')
 		return str_starts(name, S("[::1]"));
-	return str_among(str_split(&name, ':'), STR_EQUALS, "localhost|127.0.0.1|").n || !host;
+	char number[32];
+	struct in_addr address;
+	str_copy(number, sizeof(number), str_split(&name, ':'));
+	return !host || !number[0] || !strcmp(number, "localhost") ||
+	       (inet_pton(AF_INET, number, &address) == 1 && ntohl(address.s_addr) >> 24 == 127);
+}
+
+/** Whether a list of tags has this one, which may be marked as a weak one. */
+static bool tags_have(const char *list, const char *tag)
+{
+	str_each (one, str_z(list ? list : ""), ',') {
+		struct str each = str_trim(one);
+		if (str_starts(each, S("W/")))
+			each = str_from(each, 2);
+		if (str_is(each, tag))
+			return true;
+	}
+	return false;
 }
 
 /** Directories grow while pages are read. */
@@ -151,7 +248,7 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *c, const cha
 	snprintf(tag, sizeof(tag), "\"%016llx\"", (unsigned long long)tag_of(s, r.path, &r));
 	const char *known = s->api.MHD_lookup_connection_value(c, MHD_HEADER_KIND, "If-None-Match");
 	struct page_answer a = { .status = 304, .type = "text/html; charset=utf-8" };
-	if (!known || strcmp(known, tag))
+	if (!tags_have(known, tag))
 		route(&s->pages, s->know, &r, &a);
 	arena_free(&s->pages.history.arena);
 	return queue_answer(s, c, &a, a.status == 200 || a.status == 304 ? tag : NULL);
@@ -247,14 +344,14 @@ static unsigned port_of(int fd)
 
 // --- until it is told to end ---
 
-static void serve_until_signal(void)
+static void serve_until_signal(struct page_server *s)
 {
 	sigset_t wanted;
-	int got;
 	sigemptyset(&wanted);
 	sigaddset(&wanted, SIGTERM);
 	sigaddset(&wanted, SIGINT);
-	sigwait(&wanted, &got);
+	while (sigtimedwait(&wanted, NULL, &(struct timespec){ .tv_sec = 1 }) < 0)
+		clients_end_late(&s->clients);
 }
 
 static struct uh_error *serve_on(struct page_server *s, int fd, FILE *out)
@@ -265,10 +362,11 @@ static struct uh_error *serve_on(struct page_server *s, int fd, FILE *out)
 	sigaddset(&blocked, SIGINT);
 	sigprocmask(SIG_BLOCK, &blocked, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	struct MHD_Daemon *d =
-		s->api.MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, on_request, s, MHD_OPTION_LISTEN_SOCKET,
-					fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
-					(unsigned)IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY, MHD_OPTION_END);
+	struct MHD_Daemon *d = s->api.MHD_start_daemon(
+		MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, on_request, s, MHD_OPTION_LISTEN_SOCKET, fd,
+		MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S,
+		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
+		MHD_OPTION_NOTIFY_COMPLETED, on_completed, s, MHD_OPTION_END);
 	if (!d) {
 		cleanup_close(&fd);
 		return uh_error_new("the server could not be started");
@@ -280,7 +378,7 @@ static struct uh_error *serve_on(struct page_server *s, int fd, FILE *out)
 			s->options->listen && !strchr(s->options->listen, ':') ? "127.0.0.1:" : "",
 			s->options->listen ? s->options->listen : "127.0.0.1:8777");
 	fflush(out);
-	serve_until_signal();
+	serve_until_signal(s);
 	s->api.MHD_stop_daemon(d); // it closes the socket
 	return NULL;
 }
@@ -288,7 +386,7 @@ static struct uh_error *serve_on(struct page_server *s, int fd, FILE *out)
 struct uh_error *uh_serve(const struct uh_serve_options *o, FILE *out, uh_problem_fn *problem, void *ctx)
 {
 	struct stat st;
-	struct page_server s = { .options = o };
+	struct page_server s = { .options = o, .clients.lock = PTHREAD_MUTEX_INITIALIZER };
 	_cleanup_close_ int fd = -1;
 	struct teller teller = { problem, ctx };
 	if (LIBRARY_LOAD(&s.api, MHD_CALLS, "libmicrohttpd.so.12"))
@@ -300,7 +398,7 @@ struct uh_error *uh_serve(const struct uh_serve_options *o, FILE *out, uh_proble
 	s.local &= !o->behind_proxy;
 	s.port = port_of(fd);
 	if (!err)
-		err = history_store_open(o->store, &s.pages.history.db);
+		err = history_store_open(o->store, teller, &s.pages.history.db);
 	s.pages.directory =
 		o->store ? (!stat(o->store, &st) && S_ISDIR(st.st_mode) ? o->store : NULL) : history_state_directory();
 	s.fresh = now_ms();

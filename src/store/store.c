@@ -82,10 +82,21 @@ struct uh_error *store_load(const char *directory, struct str id, struct arena *
 		return uh_error_new("'" STR_FMT "' is no incident's id: that has 16 digits and letters from a to f",
 				    STR_ARG(id));
 	const char *path = arena_printf(a, "%s/" STORE_INCIDENT, store_path(a, directory, id)).p;
-	struct uh_error *err = named_read(&(struct named){ .path = path }, FILE_MOST, a, &text, NULL);
+	const struct named record = { .path = arena_printf(a, "%s/" INCIDENTS, directory).p,
+				      .below = arena_printf(a, STR_FMT "/" STORE_INCIDENT, STR_ARG(id)).p };
+	struct uh_error *err = named_read(&record, FILE_MOST, a, &text, NULL);
 	if (!err && (!stored_parse(text, a, ret) || !str_eq(ret->id, id)))
 		err = uh_error_new("%s: this is no record of incident " STR_FMT, path, STR_ARG(id));
 	return err;
+}
+
+struct str store_diagnosis(const char *directory, struct str id, size_t most, struct arena *a)
+{
+	struct str text = { 0 };
+	const struct named file = { .path = arena_printf(a, "%s/" INCIDENTS, directory).p,
+				    .below = arena_printf(a, STR_FMT "/" STORE_DIAGNOSIS, STR_ARG(id)).p };
+	uh_error_free(named_read(&file, most, a, &text, NULL));
+	return text;
 }
 
 struct uh_error *store_ask_close(const char *directory, struct str id, struct str why)

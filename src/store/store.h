@@ -57,6 +57,8 @@ int store_begin(const char *directory, struct str id);
 /** Removes such a directory again. */
 void store_drop(const char *directory, struct str id);
 struct uh_error *store_load(const char *directory, struct str id, struct arena *a, struct stored *ret);
+/** The document of its diagnosis, up to @most bytes; empty: there is none. No link in the directory of the incidents is followed. */
+struct str store_diagnosis(const char *directory, struct str id, size_t most, struct arena *a);
 /** Asks the watch that runs to close it. */
 struct uh_error *store_ask_close(const char *directory, struct str id, struct str why);
 /** Whether somebody asks for that; *@ret_why may be empty. */

@@ -161,9 +161,9 @@ static void tell_history(const struct watch_settings *s, const struct stored *i,
 static const char *host_directory(struct arena *a, const char *spool)
 {
 	char host[SOURCE_HOST_MAX];
-	for (char *p = (char *)source_host(host); *p; p++)
-		*p = char_word(*p) || *p == '-' || (*p == '.' && p > host) ? *p : '_';
-	return arena_printf(a, "%s/%s", spool, host[0] ? host : "unknown").p;
+	_cleanup_text_ struct text name = { 0 };
+	spool_host_name(&name, str_z(source_host(host)));
+	return arena_printf(a, "%s/" STR_FMT, spool, STR_ARG(text_str(&name))).p;
 }
 
 static void ship_history(const struct watch_settings *s, struct text *problems)
@@ -174,7 +174,7 @@ static void ship_history(const struct watch_settings *s, struct text *problems)
 	if (to)
 		problem_of(spool_ship(history, to), problems);
 	if (to && s->spool_bundles)
-		problem_of(spool_ship_bundles(s->state_dir, arena_printf(&a, "%s/bundles", to).p), problems);
+		problem_of(spool_ship_bundles(s->state_dir, to), problems);
 }
 
 /** In the job's child. Its last line says that it came to its end. */

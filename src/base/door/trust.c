@@ -53,6 +53,8 @@ static bool believed_owner(const struct trust_walk *w, uid_t uid)
 	return uid == ROOT || uid == w->own || uid == w->caller || uid == geteuid();
 }
 
+bool trust_owner(uid_t uid) { return uid == ROOT || uid == geteuid() || uid == caller_uid(); }
+
 /** Whether it may be a user's own file system, which says of its files what that user likes. A container's whole root may be one. */
 static bool invented(const struct trust_walk *w, int fd, const struct stat *st)
 {

@@ -1,6 +1,9 @@
 // Which files are believed: those that nobody but root and the user who called can have written.
 #pragma once
 
+#include <stdbool.h>
+#include <sys/types.h>
+
 #include "base/arena.h"
 #include "base/error.h"
 
@@ -11,6 +14,8 @@
 struct uh_error *trust_open(const char *root, const char *path, int flags, int *ret_fd);
 /** The path without links of a file that is believed. All directories above it are believed too, so nobody can replace the file. */
 struct uh_error *trust_real_path(struct arena *a, const char *path, const char **ret);
+/** Whether it is root, the user that unhang runs as, or the one who called. */
+bool trust_owner(uid_t uid);
 /** library_open() of a library; NULL where that fails. The loader finds names without a slash. *ret_refused says why a file that exists was
  * not believed; else it is NULL. */
 void *trust_load(const char *name, int flags, struct uh_error **ret_refused);

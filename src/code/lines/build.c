@@ -100,7 +100,7 @@ void build_text(struct builder *b, struct index_text *t, struct str s)
 	bytes->n += s.n;
 }
 
-static struct build_name *name_slot(struct build_name *names, size_t room, uint64_t offset)
+static struct build_name *build_name_slot(struct build_name *names, size_t room, uint64_t offset)
 {
 	size_t i = (size_t)(offset * 0x9e3779b97f4a7c15ull >> 32) & (room - 1);
 	while (names[i].number && names[i].offset != offset)
@@ -122,12 +122,12 @@ uint32_t build_name(struct builder *b, uint64_t offset)
 		struct build_name *names = mem_alloc(room * sizeof(*names));
 		for (size_t i = 0; i < b->names_room; i++)
 			if (b->names[i].number)
-				*name_slot(names, room, b->names[i].offset) = b->names[i];
+				*build_name_slot(names, room, b->names[i].offset) = b->names[i];
 		free(b->names);
 		b->names = names;
 		b->names_room = room;
 	}
-	struct build_name *slot = name_slot(b->names, b->names_room, offset);
+	struct build_name *slot = build_name_slot(b->names, b->names_room, offset);
 	if (slot->number)
 		return slot->number - 1;
 	if (!dwarf_offdie(b->dwarf, offset, &die))

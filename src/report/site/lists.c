@@ -33,8 +33,11 @@ static void put_fault_link(const struct site *s, struct html *p, const struct hi
 	}
 	page_put(p, "<a href=\"");
 	site_href(s, p, "incidents", (struct str){ 0 });
-	if (!s->files)
-		page_fill(p, "?fingerprint=@", f->key);
+	if (!s->files) {
+		_cleanup_text_ struct text key = { 0 };
+		site_put_name(&key, f->key);
+		page_fill(p, "?fingerprint=@", text_str(&key));
+	}
 	page_fill(p, "\">@</a>", text);
 }
 

@@ -16,8 +16,7 @@ static const struct {
 	[SITE_MACHINES] = { "machines", "Machines" },
 };
 
-/** A name as a part of an address, and of a file's name: letters, digits and a few others stay. */
-static void site_put_name(struct text *to, struct str name)
+void site_put_name(struct text *to, struct str name)
 {
 	for (size_t n = 0; n < name.n; n++)
 		if (char_word(name.p[n]) || name.p[n] == '-' || (name.p[n] == '.' && n))
@@ -26,15 +25,28 @@ static void site_put_name(struct text *to, struct str name)
 			text_printf(to, "%%%02X", (unsigned char)name.p[n]);
 }
 
+/** The same for a file, which is of one name only: _ begins two digits of a byte, and one that would be too long ends with _h and its hash. */
+static void site_put_file_name(struct text *to, struct str name)
+{
+	enum { NAME_MOST = 180 };
+	const size_t begin = to->n;
+	for (size_t n = 0; n < name.n && to->n - begin < NAME_MOST; n++)
+		if ((char_word(name.p[n]) && name.p[n] != '_') || name.p[n] == '-' || (name.p[n] == '.' && n))
+			text_add(to, (struct str){ name.p + n, 1 });
+		else
+			text_printf(to, "_%02X", (unsigned char)name.p[n]);
+	if (to->n - begin < NAME_MOST)
+		return;
+	to->n = begin + NAME_MOST - 4; // an escape that is cut here is no matter: the hash tells
+	text_printf(to, "_h%016llx", (unsigned long long)str_hash(STR_HASH_BEGIN, name));
+}
+
 void site_file(struct text *to, const char *kind, struct str name)
 {
 	text_printf(to, "%s", *kind ? kind : "index");
 	if (name.n) {
-		_cleanup_text_ struct text part = { 0 };
-		site_put_name(&part, name);
 		text_add(to, S("/"));
-		for (size_t n = 0; n < part.n; n++) // a file's name has no %
-			text_add(to, part.p[n] == '%' ? S("_") : (struct str){ part.p + n, 1 });
+		site_put_file_name(to, name);
 	}
 	text_add(to, S(".html"));
 }

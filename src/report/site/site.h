@@ -69,7 +69,7 @@ void site_put_machine(const struct site *s, const struct site_machine *m, FILE *
 /** A page that says one thing: there is none of that name, or something cannot be read. */
 void site_put_notice(const struct site *s, const char *title, struct str says, FILE *out);
 
-/** The file of a page: `incident/ID.html`. */
+/** The file of a page: `incident/ID.html`. Two names never have one file, and none is too long. */
 void site_file(struct text *to, const char *kind, struct str name);
 
 // --- for the files of this folder ---
@@ -79,6 +79,8 @@ struct html site_begin(const struct site *s, FILE *out, enum site_page page, str
 void site_end(struct html *p);
 /** The address of a page of this kind (incident, run, machine; incidents, runs, machines, and empty for the overview). */
 void site_href(const struct site *s, struct html *p, const char *kind, struct str name);
+/** A name as a part of an address: letters, digits and a few others stay. */
+void site_put_name(struct text *to, struct str name);
 /** A link to one, with its text. */
 void site_link(const struct site *s, struct html *p, const char *kind, struct str name, struct str text);
 /** 17 Nov 2026 23:16 UTC, for people and programs. */

@@ -9,8 +9,8 @@
 
 #include "base/cleanup.h"
 #include "base/print.h"
-#include "base/save.h"
 #include "session/history/history.h"
+#include "store/db/place.h"
 #include "store/history/index.h"
 
 enum { AGAIN_FIRST_S = 1, AGAIN_MOST_S = 60, FOLLOW_S = 5 };
@@ -37,23 +37,19 @@ static bool collect_pause(bool *goes_on, unsigned seconds)
 static bool collect_goes_on(void *ctx) { return collect_pause(ctx, 0); }
 
 /** Once through all spools. The store is opened for it, so that one that was lost is found again. */
-static struct uh_error *collect_once(const struct uh_collect_options *o, bool *goes_on, struct index_counts *counts,
-				     bool *ret_lost)
+static struct uh_error *collect_once(const struct uh_collect_options *o, bool *goes_on, struct index_counts *counts)
 {
 	_cleanup_arena_ struct arena a = { 0 };
 	struct stat st;
 	struct db *db = NULL;
 	const bool directory = !db_is_server(o->store) && !stat(o->store, &st) && S_ISDIR(st.st_mode);
 	struct uh_error *err = index_open(directory ? arena_printf(&a, "%s/" INDEX_FILE, o->store).p : o->store, DB_MAKE, &db);
-	*ret_lost = err && db_is_server(o->store);
 	for (size_t n = 0; !err && n < o->nspools && *goes_on; n++) {
 		if (stat(o->spools[n], &st))
 			err = uh_error_os(errno, "%s", o->spools[n]);
 		else
 			err = index_collect(db, o->spools[n], collect_goes_on, goes_on, counts);
 	}
-	if (db)
-		*ret_lost |= db_lost(db);
 	db_close(db);
 	return err;
 }
@@ -77,36 +73,49 @@ static void tell_refused(const struct index_counts *c, uh_problem_fn *problem, v
 	problem(ctx, says.p);
 }
 
-struct uh_error *uh_collect(const struct uh_collect_options *o, FILE *out, uh_problem_fn *problem, void *ctx)
+/** What cannot be read is told once, not in each round. */
+static void collect_tell(const char *problem, struct text *told, uh_problem_fn *tell, void *ctx)
 {
-	const sigset_t signals = collect_signals();
-	bool goes_on = true;
+	if (*problem && !str_is(text_str(told), problem))
+		tell(ctx, problem);
+	text_clear(told);
+	text_add(told, str_z(problem));
+}
+
+/** Until a signal. A server that is restarted comes back, and a disk gets room again. */
+static void collect_follow(const struct uh_collect_options *o, FILE *out, uh_problem_fn *problem, void *ctx)
+{
+	_cleanup_text_ struct text told = { 0 };
 	unsigned again = AGAIN_FIRST_S;
-	struct uh_error *err = NULL;
-	sigprocmask(SIG_BLOCK, &signals, NULL);
-	while (goes_on) {
+	for (bool goes_on = true; goes_on;) {
 		_cleanup_counts_ struct index_counts counts = { 0 };
-		bool lost = false;
-		err = collect_once(o, &goes_on, &counts, &lost);
-		if (!err && (!o->follow || counts.lines[TAKEN_NEW] + counts.lines[TAKEN_CHANGED]))
+		_cleanup_error_ struct uh_error *err = collect_once(o, &goes_on, &counts);
+		if (counts.lines[TAKEN_NEW] + counts.lines[TAKEN_CHANGED])
 			collect_report(&counts, out);
 		if (counts.refused.n)
 			tell_refused(&counts, problem, ctx);
-		if (!err && !o->follow)
-			break;
-		// A server that is restarted comes back; other errors are for who called it.
-		if (err && !lost)
-			break;
-		if (err) {
-			problem(ctx, uh_error_message(err));
-			uh_error_free(err);
-			err = NULL;
-		}
-		again = lost ? again : AGAIN_FIRST_S;
-		collect_pause(&goes_on, lost ? again : FOLLOW_S);
-		again = lost && 2 * again <= AGAIN_MOST_S ? 2 * again : again;
+		collect_tell(err ? uh_error_message(err) : counts.why, &told, problem, ctx);
+		collect_pause(&goes_on, err ? again : FOLLOW_S);
+		again = !err ? AGAIN_FIRST_S : 2 * again <= AGAIN_MOST_S ? 2 * again : again;
 	}
-	return err;
+}
+
+struct uh_error *uh_collect(const struct uh_collect_options *o, FILE *out, uh_problem_fn *problem, void *ctx)
+{
+	const sigset_t signals = collect_signals();
+	_cleanup_counts_ struct index_counts counts = { 0 };
+	bool goes_on = true;
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	if (o->follow) {
+		collect_follow(o, out, problem, ctx);
+		return NULL;
+	}
+	struct uh_error *err = collect_once(o, &goes_on, &counts);
+	if (!err)
+		collect_report(&counts, out);
+	if (counts.refused.n)
+		tell_refused(&counts, problem, ctx);
+	return err ? err : counts.unread ? uh_error_new("%s", counts.why) : NULL;
 }
 
 // --- unhang store ---
@@ -139,7 +148,13 @@ struct uh_error *uh_store_check(const char *store, FILE *out, bool *ret_good)
 	_cleanup_arena_ struct arena a = { 0 };
 	_cleanup_text_ struct text problems = { 0 };
 	_cleanup_db_ struct db *db = NULL;
-	struct uh_error *err = index_open(store_index_of(store, &a), DB_READ, &db);
+	const char *index = store_index_of(store, &a);
+	struct uh_error *err = index_open(index, DB_READ, &db);
+	if (err && err->errnum == ENOENT && strcmp(index, store)) {
+		uh_error_free(err);
+		return uh_error_new(
+			"%s has no index yet: unhang history --store makes one of its lines, unhang collect fills one", store);
+	}
 	if (!err)
 		err = index_check(db, &problems);
 	*ret_good = !err && !problems.n;
@@ -152,7 +167,6 @@ struct uh_error *uh_store_check(const char *store, FILE *out, bool *ret_good)
 
 struct uh_error *uh_store_rebuild(const char *store, FILE *out)
 {
-	static const char *const files[] = { "", "-wal", "-shm" };
 	_cleanup_arena_ struct arena a = { 0 };
 	_cleanup_db_ struct db *db = NULL;
 	_cleanup_counts_ struct index_counts counts = { 0 };
@@ -160,9 +174,7 @@ struct uh_error *uh_store_rebuild(const char *store, FILE *out)
 	if (db_is_server(store) || stat(store, &st) || !S_ISDIR(st.st_mode))
 		return uh_error_new(
 			"only the index of a directory can be made anew; collect fills one on a server from the spools");
-	struct uh_error *err = NULL;
-	for (size_t n = 0; n < ARRAY_SIZE(files) && !err; n++)
-		err = save_remove(AT_FDCWD, arena_printf(&a, "%s%s", store_index_of(store, &a), files[n]).p);
+	struct uh_error *err = db_remove(store_index_of(store, &a));
 	if (!err)
 		err = index_open(store_index_of(store, &a), DB_MAKE, &db);
 	if (!err)

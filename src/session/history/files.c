@@ -15,19 +15,25 @@ struct page_file {
 	size_t n;
 };
 
-static struct uh_error *page_save(struct page_file *f, const char *directory, const char *kind, struct str name, bool found)
+/** Saves bytes as DIRECTORY/KIND/NAME.html or DIRECTORY/KIND.html. What is below the directory is no link: another may have put it there. */
+static struct uh_error *page_put_file(int directory, const char *path, struct str bytes)
+{
+	_cleanup_arena_ struct arena a = { 0 };
+	const char *slash = strrchr(path, '/'), *kind = slash ? arena_z(&a, str_cut(str_z(path), (size_t)(slash - path))) : ".";
+	if (slash && mkdirat(directory, kind, 0755) && errno != EEXIST)
+		return uh_error_os(errno, "%s", kind);
+	_cleanup_close_ int dir = openat(directory, kind, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return dir < 0 ? uh_error_os(errno, "%s", kind) : save_soon(dir, slash ? slash + 1 : path, bytes, 0644);
+}
+
+static struct uh_error *page_save(struct page_file *f, int directory, const char *kind, struct str name, bool found)
 {
 	_cleanup_text_ struct text path = { 0 };
 	_cleanup_arena_ struct arena a = { 0 };
 	fclose(f->out);
-	text_printf(&path, "%s/", directory);
 	site_file(&path, kind, name);
-	const char *z = arena_z(&a, text_str(&path));
-	struct uh_error *err = NULL;
-	if (found && !make_above(AT_FDCWD, z, 0755))
-		err = uh_error_os(errno, "%s", z);
-	else if (found)
-		err = save_soon(AT_FDCWD, z, (struct str){ f->bytes, f->n }, 0644);
+	struct uh_error *err =
+		found ? page_put_file(directory, arena_z(&a, text_str(&path)), (struct str){ f->bytes, f->n }) : NULL;
 	_cleanup_free_ char *gone = f->bytes;
 	return err;
 }
@@ -42,8 +48,8 @@ static struct page_file *page_open(struct page_file *f)
 typedef struct uh_error *page_of_fn(struct site_pages *p, struct str name, FILE *out, bool *ret_found);
 
 /** One page of each name, in a directory below. */
-static struct uh_error *write_each(struct site_pages *p, const char *directory, const char *kind, const struct str *names,
-				   size_t n, page_of_fn *page)
+static struct uh_error *write_each(struct site_pages *p, int directory, const char *kind, const struct str *names, size_t n,
+				   page_of_fn *page)
 {
 	struct uh_error *err = NULL;
 	p->site.depth = 1;
@@ -73,8 +79,7 @@ static void pages_take_name(void *ctx, const struct db_value *row, size_t n)
 		vec_push(&l->list, arena_str(l->arena, row[0].text));
 }
 
-static struct uh_error *write_names(struct site_pages *p, const char *directory, const char *kind, const char *sql,
-				    page_of_fn *page)
+static struct uh_error *write_names(struct site_pages *p, int directory, const char *kind, const char *sql, page_of_fn *page)
 {
 	_cleanup_arena_ struct arena a = { 0 };
 	struct name_list names = { .arena = &a };
@@ -86,7 +91,7 @@ static struct uh_error *write_names(struct site_pages *p, const char *directory,
 }
 
 /** incidents.html, incidents-2.html, ... until one is not full. */
-static struct uh_error *write_lists(struct site_pages *p, const char *directory, bool runs)
+static struct uh_error *write_lists(struct site_pages *p, int directory, bool runs)
 {
 	enum { LISTS_MOST = 1000 };
 	const struct history_filter all = { 0 };
@@ -110,7 +115,7 @@ static struct uh_error *write_lists(struct site_pages *p, const char *directory,
 	return err;
 }
 
-static struct uh_error *write_plain(struct site_pages *p, const char *directory, const char *kind,
+static struct uh_error *write_plain(struct site_pages *p, int directory, const char *kind,
 				    struct uh_error *(*page)(struct site_pages *p, FILE *out))
 {
 	struct page_file f;
@@ -121,9 +126,8 @@ static struct uh_error *write_plain(struct site_pages *p, const char *directory,
 	return err;
 }
 
-struct uh_error *pages_write_all(struct site_pages *p, const char *directory)
+static struct uh_error *write_all_pages(struct site_pages *p, int directory)
 {
-	p->site.files = true;
 	struct uh_error *err = write_plain(p, directory, "", pages_overview);
 	if (!err)
 		err = write_plain(p, directory, "machines", pages_machines);
@@ -140,4 +144,14 @@ struct uh_error *pages_write_all(struct site_pages *p, const char *directory)
 		err = write_names(p, directory, "machine",
 				  "SELECT DISTINCT host FROM incidents WHERE host IS NOT NULL LIMIT 20000", pages_machine);
 	return err;
+}
+
+struct uh_error *pages_write_all(struct site_pages *p, const char *directory)
+{
+	_cleanup_arena_ struct arena a = { 0 };
+	if (!make_above(AT_FDCWD, arena_printf(&a, "%s/x", directory).p, 0755))
+		return uh_error_os(errno, "%s", directory);
+	_cleanup_close_ int dir = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	p->site.files = true;
+	return dir < 0 ? uh_error_os(errno, "%s", directory) : write_all_pages(p, dir);
 }

@@ -26,58 +26,40 @@ static bool is_directory(const char *path)
 	return !stat(path, &st) && S_ISDIR(st.st_mode);
 }
 
-/** One that may not write the index of a directory makes one in memory of what it may read. */
-static struct uh_error *open_directory(const char *directory, struct db **ret)
+static struct uh_error *open_directory(const char *directory, struct teller t, struct db **ret)
 {
-	_cleanup_arena_ struct arena a = { 0 };
-	const char *file = arena_printf(&a, "%s/" INDEX_FILE, directory).p;
-	_cleanup_counts_ struct index_counts counts = { 0 };
-	const bool may_write = !access(directory, W_OK);
-	struct uh_error *err = index_open(may_write ? file : NULL, DB_MAKE, ret);
-	if (err && err->errnum == ELIBACC)
-		return err;
-	if (!err)
-		err = index_sync(*ret, directory, &counts);
-	if (!err)
-		return NULL;
-	// An index that is damaged is made anew: all that it has is elsewhere.
-	const bool damaged = may_write && err->errnum == EUCLEAN;
-	if (*ret)
-		db_close(*ret);
-	*ret = NULL;
-	if (!damaged)
-		return err;
-	uh_error_free(err);
-	uh_error_free(save_remove(AT_FDCWD, file));
-	uh_error_free(save_remove(AT_FDCWD, arena_printf(&a, "%s-wal", file).p));
-	uh_error_free(save_remove(AT_FDCWD, arena_printf(&a, "%s-shm", file).p));
-	err = index_open(file, DB_MAKE, ret);
-	return err ? err : index_sync(*ret, directory, &counts);
+	_cleanup_text_ struct text why = { 0 };
+	struct uh_error *err = index_open_directory(directory, &why, ret);
+	if (!err && why.n)
+		look_tell(&t, text_str(&why));
+	return err;
 }
 
 /** This machine's; of one who is not root with his own, where unhang run and unhang core store for him. */
-static struct uh_error *open_machine(struct db **ret)
+static struct uh_error *open_machine(struct teller t, struct db **ret)
 {
 	_cleanup_arena_ struct arena a = { 0 };
 	_cleanup_counts_ struct index_counts counts = { 0 };
 	const char *own = state_of_user(&a);
 	if (!geteuid() || !own)
-		return open_directory(STATE_DIR, ret);
+		return open_directory(STATE_DIR, t, ret);
 	struct uh_error *err = index_open(NULL, DB_MAKE, ret);
 	const char *const places[] = { STATE_DIR, own };
 	for (size_t n = 0; n < ARRAY_SIZE(places) && !err; n++)
 		if (is_directory(places[n]) && !access(places[n], R_OK | X_OK))
 			err = index_sync(*ret, places[n], &counts);
+	if (counts.unread)
+		look_tell(&t, str_z(counts.why));
 	return err;
 }
 
 const char *history_state_directory(void) { return geteuid() ? NULL : STATE_DIR; }
 
-struct uh_error *history_store_open(const char *store, struct db **ret)
+struct uh_error *history_store_open(const char *store, struct teller t, struct db **ret)
 {
 	*ret = NULL;
-	struct uh_error *err = !store              ? open_machine(ret) :
-			       is_directory(store) ? open_directory(store, ret) :
+	struct uh_error *err = !store              ? open_machine(t, ret) :
+			       is_directory(store) ? open_directory(store, t, ret) :
 						     index_open(store, DB_READ, ret);
 	if (err && *ret) {
 		db_close(*ret);
@@ -136,7 +118,7 @@ struct uh_error *uh_history(const struct uh_history_options *o, FILE *out, uh_pr
 	struct history_told t = { .options = o, .now = time(NULL) };
 	struct uh_error *err = history_filter_of(o, know, t.now, &t.filter);
 	if (!err)
-		err = history_store_open(o->store, &db);
+		err = history_store_open(o->store, teller, &db);
 	struct history h = { .db = db, .know = know, .now = t.now };
 	if (!err)
 		err = refuse_empty(&h);

@@ -2,12 +2,14 @@
 #pragma once
 
 #include "knowledge/know.h"
+#include "session/look.h"
 #include "session/session.h"
 #include "store/history/query.h"
 #include "unhang/unhang.h"
 
-/** @store: a directory, whose index is brought up to date; a file; a server; NULL: this machine's. */
-struct uh_error *history_store_open(const char *store, struct db **ret);
+/** @store: a directory, whose index is brought up to date; a file; a server; NULL: this machine's. @t is told where
+ * the index of a directory is not used. */
+struct uh_error *history_store_open(const char *store, struct teller t, struct db **ret);
 /** The directory whose history this is where none is named; NULL: there are several. */
 const char *history_state_directory(void);
 /** Where a state directory has its lines. */

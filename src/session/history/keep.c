@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/door/door.h"
+#include "base/print.h"
 #include "diagnose/told/told.h"
 #include "session/history/history.h"
 #include "session/run/run.h"
@@ -90,7 +91,7 @@ struct uh_error *uh_session_store(struct uh_session *s, const char *store)
 	struct uh_error *err = spool_append(history_lines_of(&a, store), text_str(&lines));
 	// What is on the disk is stored. The index can wait for who asks it, and is spared that where it can.
 	if (!err)
-		uh_error_free(history_store_open(store, &db));
+		uh_error_free(history_store_open(store, (struct teller){ tell_nobody, NULL }, &db));
 	return err;
 }
 

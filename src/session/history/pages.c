@@ -246,7 +246,7 @@ struct uh_error *pages_history_json(struct site_pages *p, const struct history_f
 {
 	const struct uh_history_options options = { .json = true, .skip = (unsigned long long)skip };
 	struct history_told t = { .options = &options, .filter = *f, .now = p->history.now };
-	struct uh_error *err = history_summary(&p->history, f, 1000, &t.summary);
+	struct uh_error *err = history_summary(&p->history, f, (size_t)most, &t.summary);
 	if (!err)
 		err = history_incidents(&p->history, f, skip, most + 1, &t.incidents);
 	t.more = (int64_t)t.incidents.len > most;

@@ -23,6 +23,7 @@
 
 enum { FILE_DEPTH = 32, READ_BYTES = 1 << 20, EXPLAIN_MS = 600000, ANSWER_MOST = 8 << 20, WORKERS_MOST = 256 };
 enum { SAVE_EVERY_MS = 1000, SAVE_BYTES = 4 << 20 };
+#define TRIAGE_FILE_MOST (INT64_C(16) << 30) // a file may be a hole of any size, and each is read to know it
 
 // --- what was done ---
 
@@ -88,6 +89,10 @@ static void triage_find_files(struct triage_files *f, const char *path, unsigned
 		triage_tell_unread(f, path, errno);
 		return;
 	}
+	if (S_ISREG(st.st_mode) && st.st_size > TRIAGE_FILE_MOST) {
+		triage_tell_unread(f, path, EFBIG);
+		return;
+	}
 	if (S_ISREG(st.st_mode) && st.st_size) {
 		vec_push(&f->list, path);
 		return;
@@ -110,10 +115,10 @@ static bool hash_file(const char *path, char ret[static 65], int64_t *ret_bytes)
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	_cleanup_free_ char *room = mem_large(READ_BYTES);
 	struct sha256 s;
-	ssize_t n;
+	ssize_t n = -1;
 	*ret_bytes = 0;
 	sha256_begin(&s);
-	while (fd >= 0 && (n = read(fd, room, READ_BYTES)) > 0) {
+	while (fd >= 0 && *ret_bytes <= TRIAGE_FILE_MOST && (n = read(fd, room, READ_BYTES)) > 0) {
 		sha256_add(&s, (struct str){ room, (size_t)n });
 		*ret_bytes += n;
 	}

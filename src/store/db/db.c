@@ -19,8 +19,6 @@ void db_close(struct db *d)
 
 bool db_on_server(const struct db *d) { return d->driver == &db_postgres; }
 
-bool db_lost(const struct db *d) { return d->lost; }
-
 struct uh_error *db_run(struct db *d, const char *sql, const struct db_value *values, size_t n, db_row_fn *row, void *ctx)
 {
 	return d->driver->run(d, &(struct db_statement){ sql, true, values, n }, row, ctx);

@@ -30,7 +30,7 @@ typedef void db_row_fn(void *ctx, const struct db_value *row, size_t n);
 enum db_access { DB_READ, DB_WRITE, DB_MAKE };
 /** @where: `postgresql://...` (or postgres://), the path of a file, or NULL for one in memory. The error's errnum is ENOENT where there is
  * none, and ELIBACC where the library is missing. Of any call it is EUCLEAN where the file is
- * damaged. */
+ * damaged, and EILSEQ where a value is refused for what it is. */
 struct uh_error *db_open(const char *where, enum db_access access, struct db **ret);
 void db_close(struct db *d);
 static inline void cleanup_db(struct db **d)
@@ -43,8 +43,6 @@ static inline void cleanup_db(struct db **d)
 /** Whether @where names a server. */
 bool db_is_server(const char *where);
 bool db_on_server(const struct db *d);
-/** Whether an error was one of the connection: another one may do. */
-bool db_lost(const struct db *d);
 
 /** Runs a statement, whose text lives as long as the program: it is prepared once. Each row goes to @row; NULL: none is wanted. */
 struct uh_error *db_run(struct db *d, const char *sql, const struct db_value *values, size_t n, db_row_fn *row, void *ctx);
@@ -81,5 +79,4 @@ extern const struct db_driver db_sqlite, db_postgres;
 /** Each kind of database begins with it. */
 struct db {
 	const struct db_driver *driver;
-	bool lost;
 };

@@ -9,7 +9,7 @@
 
 typedef struct pg_conn PGconn;
 typedef struct pg_result PGresult;
-enum { CONNECTION_OK = 0, PGRES_COMMAND_OK = 1, PGRES_TUPLES_OK = 2 };
+enum { CONNECTION_OK = 0, PGRES_COMMAND_OK = 1, PGRES_TUPLES_OK = 2, PG_DIAG_SQLSTATE = 'C' };
 PGconn *PQconnectdbParams(const char *const *keywords, const char *const *values, int expand_dbname);
 void PQfinish(PGconn *conn);
 int PQstatus(const PGconn *conn);
@@ -22,6 +22,7 @@ PGresult *PQexecPrepared(PGconn *conn, const char *name, int n, const char *cons
 			 const int *formats, int result_format);
 int PQresultStatus(const PGresult *res);
 char *PQresultErrorMessage(const PGresult *res);
+char *PQresultErrorField(const PGresult *res, int field);
 int PQntuples(const PGresult *res);
 int PQnfields(const PGresult *res);
 unsigned PQftype(const PGresult *res, int column);
@@ -33,7 +34,7 @@ void PQclear(PGresult *res);
 // clang-format off
 #define PQ_CALLS(call) \
 	call(PQconnectdbParams) call(PQfinish) call(PQstatus) call(PQerrorMessage) call(PQexec) call(PQexecParams) call(PQprepare) \
-	call(PQexecPrepared) call(PQresultStatus) call(PQresultErrorMessage) call(PQntuples) call(PQnfields) call(PQftype) \
+	call(PQexecPrepared) call(PQresultStatus) call(PQresultErrorMessage) call(PQresultErrorField) call(PQntuples) call(PQnfields) call(PQftype) \
 	call(PQgetvalue) call(PQgetlength) call(PQgetisnull) call(PQclear)
 // clang-format on
 
@@ -52,8 +53,12 @@ struct postgres_db {
 static struct uh_error *postgres_error(struct postgres_db *p, const PGresult *result)
 {
 	struct str why = str_trim(str_z(result ? p->api.PQresultErrorMessage(result) : p->api.PQerrorMessage(p->connection)));
-	p->db.lost |= p->api.PQstatus(p->connection) != CONNECTION_OK;
-	return uh_error_new("PostgreSQL: " STR_FMT, STR_ARG(str_split(&why, '\n')));
+	const char *state = result ? p->api.PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
+	struct uh_error *err = uh_error_new("PostgreSQL: " STR_FMT, STR_ARG(str_split(&why, '\n')));
+	// Data, constraints, and limits of the program: with other values it may do.
+	if (state && str_among(str_cut(str_z(state), 2), STR_EQUALS, "22|23|54|").n)
+		err->errnum = EILSEQ;
+	return err;
 }
 
 static void postgres_close(struct db *d)

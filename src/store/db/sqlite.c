@@ -5,15 +5,20 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/child.h"
+#include "base/cleanup.h"
 #include "base/door/sqlite.h"
 #include "store/db/db.h"
+#include "store/db/place.h"
 
-enum { STATEMENTS = 64, BUSY_MS = 30000 };
+enum { STATEMENTS = 64, BUSY_MS = 30000, STEPS = 100000, OURS_MS = 600000, OTHERS_MS = 60000 };
 
 struct sqlite_db {
 	struct db db;
 	struct sqlite_api api;
 	sqlite3 *handle;
+	bool ours;        // else a stranger may have made it
+	int64_t deadline; // of the statement that runs
 	struct {
 		const char *sql;
 		sqlite3_stmt *statement;
@@ -26,10 +31,11 @@ static struct uh_error *sqlite_error(struct sqlite_db *s)
 	const int code = s->api.sqlite3_extended_errcode(s->handle) & 0xff;
 	const int os = s->api.sqlite3_system_errno(s->handle);
 	struct uh_error *err = uh_error_new("the database of incidents: %s", s->api.sqlite3_errmsg(s->handle));
-	err->errnum = code == SQLITE_CORRUPT || code == SQLITE_NOTADB ? EUCLEAN :
-		      code == SQLITE_FULL                             ? ENOSPC :
-		      code == SQLITE_READONLY || code == SQLITE_PERM  ? EACCES :
-									os;
+	err->errnum = code == SQLITE_CONSTRAINT || code == SQLITE_TOOBIG || code == SQLITE_MISMATCH ? EILSEQ :
+		      code == SQLITE_CORRUPT || code == SQLITE_NOTADB                               ? EUCLEAN :
+		      code == SQLITE_FULL                                                           ? ENOSPC :
+		      code == SQLITE_READONLY || code == SQLITE_PERM                                ? EACCES :
+												      os;
 	return err;
 }
 
@@ -47,32 +53,68 @@ static void sqlite_close(struct db *d)
 static const char settings[] =
 	"PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA temp_store=MEMORY; PRAGMA mmap_size=268435456;";
 
-static struct uh_error *sqlite_open(const char *where, enum db_access access, struct db **ret)
+static int sqlite_too_long(void *ctx) { return now_ms() > ((const struct sqlite_db *)ctx)->deadline; }
+
+/** A file that was copied from elsewhere may have anything in it: what it says is not run, and no statement takes for ever. */
+static void sqlite_be_careful(struct sqlite_db *s)
+{
+	static const int settings_of[][2] = { { SQLITE_DBCONFIG_DEFENSIVE, 1 },
+					      { SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0 },
+					      { SQLITE_DBCONFIG_ENABLE_TRIGGER, 0 },
+					      { SQLITE_DBCONFIG_ENABLE_VIEW, 0 } };
+	for (size_t n = 0; n < ARRAY_SIZE(settings_of); n++)
+		s->api.sqlite3_db_config(s->handle, settings_of[n][0], settings_of[n][1], NULL);
+	s->api.sqlite3_busy_timeout(s->handle, BUSY_MS);
+	s->deadline = INT64_MAX;
+	s->api.sqlite3_progress_handler(s->handle, STEPS, sqlite_too_long, s);
+}
+
+/** A file of others as an address: SQLite takes it as it is, and looks for nothing beside it. */
+static const char *sqlite_address(struct arena *a, const char *path)
+{
+	_cleanup_text_ struct text t = { 0 };
+	text_add(&t, S("file:"));
+	for (const char *c = path; *c; c++)
+		if (char_word(*c) || char_among(*c, "/-."))
+			text_add(&t, (struct str){ c, 1 });
+		else
+			text_printf(&t, "%%%02X", (unsigned char)*c);
+	text_add(&t, S("?immutable=1"));
+	return arena_z(a, text_str(&t));
+}
+
+static struct uh_error *sqlite_open_at(struct sqlite_db *s, const char *where, enum db_access access)
 {
 	static const int flags[] = { [DB_READ] = SQLITE_OPEN_READONLY,
 				     [DB_WRITE] = SQLITE_OPEN_READWRITE,
 				     [DB_MAKE] = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE };
+	_cleanup_arena_ struct arena a = { 0 };
+	struct db_place place = { ":memory:", true };
+	if (where && access != DB_MAKE && faccessat(AT_FDCWD, where, F_OK, 0))
+		return uh_error_os(errno, "%s", where);
+	struct uh_error *err = where ? db_place(&a, where, access, &place) : NULL;
+	if (err)
+		return err;
+	s->ours = place.ours;
+	const int how =
+		flags[where ? access : DB_MAKE] | (where ? SQLITE_OPEN_NOFOLLOW : 0) | (place.ours ? 0 : SQLITE_OPEN_URI);
+	if (s->api.sqlite3_open_v2(place.ours ? place.path : sqlite_address(&a, place.path), &s->handle, how, NULL) !=
+	    SQLITE_OK)
+		return sqlite_error(s);
+	sqlite_be_careful(s);
+	if (!place.ours)
+		return db_script(&s->db, "PRAGMA hard_heap_limit=536870912; PRAGMA cell_size_check=on");
+	return where && access != DB_READ ? db_script(&s->db, settings) : NULL;
+}
+
+static struct uh_error *sqlite_open(const char *where, enum db_access access, struct db **ret)
+{
 	struct sqlite_db *s = mem_alloc(sizeof(*s));
 	s->db.driver = &db_sqlite;
-	if (sqlite_take(&s->api)) {
-		sqlite_close(&s->db);
-		return uh_error_os(ELIBACC, "libsqlite3.so.0 (package libsqlite3-0) is needed for the history");
-	}
-	if (where && access != DB_MAKE && faccessat(AT_FDCWD, where, F_OK, 0)) {
-		const int why = errno;
-		sqlite_close(&s->db);
-		return uh_error_os(why, "%s", where);
-	}
-	struct uh_error *err = NULL;
-	if (s->api.sqlite3_open_v2(where ? where : ":memory:", &s->handle, flags[where ? access : DB_MAKE], NULL) != SQLITE_OK)
-		err = sqlite_error(s);
-	if (!err) {
-		s->api.sqlite3_db_config(s->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-		s->api.sqlite3_db_config(s->handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-		s->api.sqlite3_busy_timeout(s->handle, BUSY_MS);
-		if (where && access != DB_READ)
-			err = db_script(&s->db, settings);
-	}
+	struct uh_error *err =
+		sqlite_take(&s->api) ?
+			uh_error_os(ELIBACC, "libsqlite3.so.0 (package libsqlite3-0) is needed for the history") :
+			sqlite_open_at(s, where, access);
 	if (err)
 		sqlite_close(&s->db);
 	else
@@ -117,6 +159,7 @@ static struct uh_error *sqlite_rows(struct sqlite_db *s, sqlite3_stmt *statement
 {
 	enum { COLUMNS = 64 };
 	int r;
+	s->deadline = now_ms() + (s->ours ? OURS_MS : OTHERS_MS);
 	while ((r = s->api.sqlite3_step(statement)) == SQLITE_ROW) {
 		struct db_value values[COLUMNS];
 		const int n = s->api.sqlite3_column_count(statement);
@@ -127,6 +170,7 @@ static struct uh_error *sqlite_rows(struct sqlite_db *s, sqlite3_stmt *statement
 	}
 	struct uh_error *err = r == SQLITE_DONE ? NULL : sqlite_error(s);
 	s->api.sqlite3_reset(statement);
+	s->deadline = INT64_MAX;
 	return err;
 }
 

@@ -1,25 +1,55 @@
 // Files of lines, and directories of incidents and runs, into the index.
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "base/door/door.h"
+#include "base/door/root.h"
+#include "base/door/trust.h"
 #include "store/history/index.h"
 #include "store/history/line.h"
 #include "store/store.h"
 
 enum { PIECE_LINES = 500 }; // of a transaction
 
+/** Who may say that it is enough for now. */
+struct spool_goes_on {
+	bool (*go_on)(void *ctx);
+	void *ctx;
+};
+
 /** A file while it is taken. */
 struct spool_collecting {
 	struct db *db;
 	struct index_counts *counts;
 	struct uh_error *err;
-	unsigned lines; // of this transaction
-	unsigned first; // of them that was not understood, from 1 on; 0: all were
+	int spool; // the directory
+	const char *path, *name;
+	struct str from; // the host in whose directory it lies
+	bool one_by_one; // a line that the database refuses takes no other with it
+	unsigned lines;  // of this transaction
+	unsigned first;  // of them that was not understood, from 1 on; 0: all were
+	uint64_t began;  // where in the file
 	int64_t refused;
+	uint64_t read, passed; // bytes in this round; in all: of what is no line
 };
+
+/** What the database does not take for its content is refused like any other line that is odd. */
+static struct uh_error *take_apart(const struct spool_collecting *c, struct str line, enum index_taken *ret)
+{
+	struct uh_error *err = db_script(c->db, "SAVEPOINT line");
+	if (err)
+		return err;
+	err = index_take_from(c->db, line, c->from, ret);
+	if (err && err->errnum == EILSEQ) {
+		uh_error_free(err);
+		*ret = TAKEN_REFUSED;
+		err = db_script(c->db, "ROLLBACK TO SAVEPOINT line");
+	}
+	return err ? err : db_script(c->db, "RELEASE SAVEPOINT line");
+}
 
 static bool collect_line(void *ctx, struct str line)
 {
@@ -27,7 +57,7 @@ static bool collect_line(void *ctx, struct str line)
 	enum index_taken taken = TAKEN_REFUSED;
 	if (c->lines == PIECE_LINES || c->err)
 		return false;
-	c->err = line.n ? index_take(c->db, line, &taken) : NULL;
+	c->err = !line.n ? NULL : c->one_by_one ? take_apart(c, line, &taken) : index_take_from(c->db, line, c->from, &taken);
 	if (c->err)
 		return false;
 	c->lines++;
@@ -37,12 +67,48 @@ static bool collect_line(void *ctx, struct str line)
 	return true;
 }
 
+/** What is known of a file. */
+struct spool_known {
+	int64_t place, refused, mark;
+};
+
 static void take_place(void *ctx, const struct db_value *row, size_t n)
 {
-	if (n > 1) {
-		((int64_t *)ctx)[0] = row[0].number;
-		((int64_t *)ctx)[1] = row[1].number;
+	if (n > 2)
+		*(struct spool_known *)ctx = (struct spool_known){ row[0].number, row[1].number, row[2].number };
+}
+
+/** The path as the database has it: any server takes it, whatever bytes somebody gave it. */
+static struct str spool_key(struct arena *a, const char *path)
+{
+	enum { PATH_KEPT = 900 };
+	_cleanup_text_ struct text t = { 0 };
+	for (const char *c = path; *c; c++)
+		if (*c > ' ' && *c < 127 && *c != '%')
+			text_add(&t, (struct str){ c, 1 });
+		else
+			text_printf(&t, "%%%02X", (unsigned char)*c);
+	if (t.n > PATH_KEPT) {
+		t.n = PATH_KEPT;
+		text_printf(&t, "%%%016llx", (unsigned long long)str_hash(STR_HASH_BEGIN, str_z(path)));
 	}
+	return arena_str(a, text_str(&t));
+}
+
+/** Tells one file from another that took its place: how it begins, as far as it was read. */
+static int64_t spool_mark(int fd, uint64_t place)
+{
+	enum { MARKED = 512 };
+	char room[MARKED];
+	const ssize_t n = pread(fd, room, place < MARKED ? (size_t)place : MARKED, 0);
+	return n > 0 ? (int64_t)(str_hash(STR_HASH_BEGIN, (struct str){ room, (size_t)n }) >> 1) : 0;
+}
+
+static void collect_note_unread(struct index_counts *counts, struct uh_error *why)
+{
+	if (!counts->unread++)
+		str_copy(counts->why, sizeof(counts->why), str_z(uh_error_message(why)));
+	uh_error_free(why);
 }
 
 void index_counts_free(struct index_counts *c) { text_free(&c->refused); }
@@ -61,55 +127,129 @@ static bool count_line(void *ctx, struct str line)
 	return true;
 }
 
-/** Where the first line is that was not understood. Lines are counted only now: mostly there is none such. */
-static void collect_note_refused(const struct spool_collecting *c, const char *path, uint64_t began)
+/** Where the first line is that was not understood. Lines are counted only now: mostly there is none such. In a long file that would take too
+ * long. */
+static void collect_note_refused(const struct spool_collecting *c, int fd)
 {
-	struct lines_before before = { .until = began };
+	struct lines_before before = { .until = c->began };
 	struct spool_place place = { 0 };
 	if (!c->first || c->counts->refused.n)
 		return;
-	uh_error_free(spool_read(path, &place, count_line, &before));
-	text_printf(&c->counts->refused, "%s:%llu", path, (unsigned long long)(before.lines + c->first));
+	if (c->began > SPOOL_AT_ONCE) {
+		text_printf(&c->counts->refused, "%s, behind byte %llu", c->path, (unsigned long long)c->began);
+		return;
+	}
+	uh_error_free(spool_read_some(fd, c->path, &place, count_line, &before));
+	text_printf(&c->counts->refused, "%s:%llu", c->path, (unsigned long long)(before.lines + c->first));
 }
 
-/** One piece of a file. *@ret_more: there may be more in it. */
-static struct uh_error *collect_piece(struct spool_collecting *c, const char *path, bool *ret_more)
+/** Where to go on in a file. One that is shorter than what was read of it, or begins otherwise, is another. */
+static struct uh_error *find_place(struct spool_collecting *c, int fd, struct str key, struct spool_place *ret,
+				   struct spool_known *known)
 {
-	int64_t was[2] = { 0, 0 };
 	struct stat st;
-	*ret_more = false;
-	struct uh_error *err = stat(path, &st) ? uh_error_os(errno, "%s", path) : db_begin(c->db, true);
-	if (err)
-		return err;
-	err = db_run(c->db, "SELECT place, refused FROM spools WHERE path = $1", DB_VALUES(db_text(str_z(path))), take_place,
-		     was);
-	// A file that is shorter than what was read of it is another, or was made anew.
-	struct spool_place place = { was[0] > 0 && was[0] <= st.st_size ? (uint64_t)was[0] : 0 };
-	const uint64_t began = place.offset;
+	struct uh_error *err = db_run(c->db, "SELECT place, refused, coalesce(mark, 0) FROM spools WHERE path = $1",
+				      DB_VALUES(db_text(key)), take_place, known);
+	const bool same = known->place > 0 && !fstat(fd, &st) && known->place <= st.st_size &&
+			  (!known->mark || known->mark == spool_mark(fd, (uint64_t)known->place));
+	*ret = (struct spool_place){ .offset = same ? (uint64_t)known->place : 0 };
+	return err;
+}
+
+/** One piece of a file, within a transaction. */
+static struct uh_error *read_piece(struct spool_collecting *c, int fd, struct spool_place *place)
+{
+	_cleanup_arena_ struct arena a = { 0 };
+	struct spool_known known = { 0 };
+	const struct str key = spool_key(&a, c->path);
+	struct uh_error *err = find_place(c, fd, key, place, &known);
+	const uint64_t began = place->offset;
+	c->began = began;
 	c->lines = c->first = 0;
 	c->refused = 0;
-	if (!err && began < (uint64_t)st.st_size)
-		err = spool_read(path, &place, collect_line, c);
-	if (c->err) {
-		uh_error_free(err);
+	struct uh_error *unread = err ? NULL : spool_read_some(fd, c->path, place, collect_line, c);
+	if (unread)
+		collect_note_unread(c->counts, unread);
+	if (!err && c->err)
 		err = c->err;
-		c->err = NULL;
-	}
-	if (!err && place.offset != began)
+	c->err = NULL;
+	if (!err && place->offset != began)
 		err = db_do(c->db,
-			    "INSERT INTO spools (path, place, refused) VALUES ($1, $2, $3) ON CONFLICT (path) DO UPDATE SET "
-			    "place = "
-			    "excluded.place, refused = excluded.refused",
-			    db_text(str_z(path)), db_int((int64_t)place.offset), db_int(was[1] + c->refused));
+			    "INSERT INTO spools (path, place, refused, mark) VALUES ($1, $2, $3, $4) ON CONFLICT (path) DO "
+			    "UPDATE SET place = excluded.place, refused = excluded.refused, mark = excluded.mark",
+			    db_text(key), db_int((int64_t)place->offset), db_int(known.refused + c->refused),
+			    db_int(spool_mark(fd, place->offset)));
 	if (!err && c->lines)
 		err = db_script(c->db, "UPDATE stamp SET n = n + 1");
+	c->read += place->offset - began;
+	return err;
+}
+
+static struct uh_error *piece_in_transaction(struct spool_collecting *c, int fd, struct spool_place *place)
+{
+	const struct index_counts before = *c->counts;
+	struct uh_error *err = db_begin(c->db, true);
 	if (err)
-		db_undo(c->db);
-	else
-		err = db_end(c->db);
+		return err;
+	err = read_piece(c, fd, place);
 	if (!err)
-		collect_note_refused(c, path, began);
-	*ret_more = !err && c->lines == PIECE_LINES;
+		return db_end(c->db);
+	db_undo(c->db);
+	*c->counts = before;
+	return err;
+}
+
+/** *@ret_more: there may be more in the file. */
+static struct uh_error *collect_piece(struct spool_collecting *c, bool *ret_more)
+{
+	struct spool_place place = { 0 };
+	_cleanup_close_ int fd = root_open_beneath(c->spool, c->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	*ret_more = false;
+	if (fd < 0) {
+		collect_note_unread(c->counts, uh_error_os(errno, "%s", c->path));
+		return NULL;
+	}
+	c->one_by_one = false;
+	struct uh_error *err = piece_in_transaction(c, fd, &place);
+	if (err && err->errnum == EILSEQ) {
+		uh_error_free(err);
+		c->one_by_one = true;
+		err = piece_in_transaction(c, fd, &place);
+	}
+	if (!err)
+		collect_note_refused(c, fd);
+	c->passed += place.passed;
+	*ret_more = !err && (c->lines == PIECE_LINES || place.more) && c->passed < SPOOL_AT_ONCE;
+	return err;
+}
+
+/** SPOOL/HOST/FILE lies in the directory of a host; SPOOL/FILE in nobody's. */
+static struct str host_of_file(const char *name)
+{
+	struct str rest = str_z(name);
+	const struct str first = str_split(&rest, '/');
+	return rest.n ? first : (struct str){ 0 };
+}
+
+/** A turn of each file: none has to wait until another was read to its end. */
+static struct uh_error *collect_files(struct spool_collecting *files, size_t n, struct spool_goes_on *g)
+{
+	struct uh_error *err = NULL;
+	for (bool any = true; any && !err;) {
+		any = false;
+		for (size_t i = 0; i < n && !err; i++) {
+			struct spool_collecting *c = &files[i];
+			bool more = c->path != NULL;
+			c->read = 0;
+			while (!err && more && c->read < SPOOL_AT_ONCE) {
+				if (g->go_on && !g->go_on(g->ctx))
+					return NULL;
+				err = collect_piece(c, &more);
+			}
+			c->path = more ? c->path : NULL;
+			any |= more;
+		}
+	}
 	return err;
 }
 
@@ -117,15 +257,21 @@ struct uh_error *index_collect(struct db *d, const char *directory, bool (*go_on
 			       struct index_counts *counts)
 {
 	_cleanup_(spool_files_free) struct spool_files files = { 0 };
-	struct spool_collecting c = { .db = d, .counts = counts };
-	struct uh_error *err = spool_list(directory, &files);
-	for (size_t n = 0; !err && n < files.list.len; n++) {
-		bool more = true;
-		counts->files++;
-		while (!err && more && (!go_on || go_on(ctx)))
-			err = collect_piece(&c, files.list.data[n], &more);
+	_cleanup_close_ int spool = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct uh_error *err =
+		spool < 0 ? (errno == ENOENT ? NULL : uh_error_os(errno, "%s", directory)) : spool_list(directory, &files);
+	_cleanup_free_ struct spool_collecting *all = mem_alloc((files.list.len + 1) * sizeof(*all));
+	for (size_t n = 0; n < files.list.len; n++) {
+		const char *name = files.list.data[n] + strlen(directory) + 1;
+		all[n] = (struct spool_collecting){ .db = d,
+						    .counts = counts,
+						    .spool = spool,
+						    .path = files.list.data[n],
+						    .name = name,
+						    .from = host_of_file(name) };
 	}
-	return err;
+	counts->files += files.list.len;
+	return err ? err : collect_files(all, files.list.len, &(struct spool_goes_on){ go_on, ctx });
 }
 
 // --- directories ---
@@ -201,12 +347,9 @@ static struct uh_error *sync_incidents(struct db *d, const char *state, struct i
 		_cleanup_arena_ struct arena room = { 0 };
 		const struct stored *i = all.list.data[n];
 		const char *place = store_path(&a, state, i->id);
-		struct str diagnosis = { 0 };
 		if (i->revision <= revision_known(&known, i->id))
 			continue;
-		uh_error_free(named_read(&(struct named){ .path = arena_printf(&room, "%s/" STORE_DIAGNOSIS, place).p },
-					 HISTORY_DIAGNOSIS_MOST, &room, &diagnosis, NULL));
-		line_of_incident(&lines, i, str_z(place), diagnosis);
+		line_of_incident(&lines, i, str_z(place), store_diagnosis(state, i->id, HISTORY_DIAGNOSIS_MOST, &room));
 	}
 	vec_free(&known.list);
 	return err ? err : take_made(d, text_str(&lines), counts);
@@ -235,7 +378,7 @@ static struct uh_error *sync_runs(struct db *d, const char *state, struct index_
 		struct str report = { 0 };
 		const struct str id = str_z(names.list[n]);
 		uh_error_free(named_read(
-			&(struct named){ .path = arena_printf(&room, "%s/%s/report.json", runs.path, names.list[n]).p },
+			&(struct named){ .path = runs.path, .below = arena_printf(&room, "%s/report.json", names.list[n]).p },
 			REPORT_MOST, &room, &report, NULL));
 		if (report.n && history_run_revision(report) > revision_known(&known, id))
 			line_of_run(&lines, (struct str){ 0 }, id, history_run_revision(report), report);
@@ -244,13 +387,21 @@ static struct uh_error *sync_runs(struct db *d, const char *state, struct index_
 	return err ? err : take_made(d, text_str(&lines), counts);
 }
 
+/** Whether a directory of the store leads elsewhere, and neither root nor the user who called made it so. */
+static bool leads_away(const char *state, const char *name)
+{
+	_cleanup_arena_ struct arena a = { 0 };
+	struct stat st;
+	return !lstat(arena_printf(&a, "%s/%s", state, name).p, &st) && S_ISLNK(st.st_mode) && !trust_owner(st.st_uid);
+}
+
 struct uh_error *index_sync(struct db *d, const char *state, struct index_counts *counts)
 {
 	_cleanup_arena_ struct arena a = { 0 };
-	struct uh_error *err = sync_incidents(d, state, counts);
-	if (!err)
+	struct uh_error *err = leads_away(state, "incidents") ? NULL : sync_incidents(d, state, counts);
+	if (!err && !leads_away(state, "runs"))
 		err = sync_runs(d, state, counts);
-	if (!err)
+	if (!err && !leads_away(state, HISTORY_DIRECTORY))
 		err = index_collect(d, arena_printf(&a, "%s/" HISTORY_DIRECTORY, state).p, NULL, NULL, counts);
 	return err;
 }

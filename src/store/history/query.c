@@ -95,7 +95,7 @@ static void event_row(void *ctx, const struct db_value *row, size_t n)
 
 struct uh_error *history_events(struct history *h, struct str incident, struct history_event_list *ret)
 {
-	return db_run(h->db, "SELECT time, event, role, text FROM events WHERE incident = $1 ORDER BY n",
+	return db_run(h->db, "SELECT time, event, role, text FROM events WHERE incident = $1 ORDER BY n LIMIT 1000",
 		      DB_VALUES(db_text(incident)), event_row, &(struct row_filling){ h, ret });
 }
 
@@ -172,7 +172,7 @@ struct uh_error *history_run_called(struct history *h, struct str id, struct his
 	return db_run(h->db,
 		      "SELECT number, level, began, ran_ms, ended, class, title, fault, action, gpu, kernel, failure_reason, "
 		      "detail_json FROM "
-		      "tries WHERE run = $1 ORDER BY number",
+		      "tries WHERE run = $1 ORDER BY number LIMIT 1000",
 		      DB_VALUES(db_text(id)), try_row, &(struct row_filling){ h, tries });
 }
 
@@ -234,7 +234,7 @@ struct uh_error *history_configuration(struct history *h, struct str host, struc
 		      "SELECT c.host, c.gpu, c.name, NULL, c.value, c.since FROM configurations c WHERE c.host = $1 AND "
 		      "c.since = (SELECT "
 		      "max(b.since) FROM configurations b WHERE b.host = c.host AND b.gpu = c.gpu AND b.name = c.name) ORDER "
-		      "BY c.gpu, c.name",
+		      "BY c.gpu, c.name LIMIT 2000",
 		      DB_VALUES(db_text(host)), change_row, &(struct row_filling){ h, ret });
 }
 

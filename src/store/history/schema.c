@@ -1,5 +1,7 @@
 // The tables, by version. A version adds to the one before it and changes nothing that is there, so that the program of the version before
 // works with it, too.
+#include <errno.h>
+
 #include "base/cleanup.h"
 #include "store/history/index.h"
 
@@ -47,7 +49,10 @@ static const char version_2[] = "CREATE TABLE samples (host TEXT NOT NULL, gpu T
 				"CREATE TABLE sources (hash TEXT PRIMARY KEY, revision BIGINT NOT NULL, path TEXT, bytes "
 				"BIGINT, incidents BIGINT, verdict TEXT);";
 
-static const char *const versions[] = { version_1, version_2 };
+// How a file begins: one that takes the place of another is read from its start.
+static const char version_3[] = "ALTER TABLE spools ADD COLUMN mark BIGINT;";
+
+static const char *const versions[] = { version_1, version_2, version_3 };
 enum { NEWEST = ARRAY_SIZE(versions) };
 
 static void schema_take_number(void *ctx, const struct db_value *row, size_t n)
@@ -115,6 +120,58 @@ static struct uh_error *schema_fits(int64_t version, const char *where)
 	return NULL;
 }
 
+// --- whether it is an index at all ---
+
+static struct uh_error *schema_odd(void)
+{
+	struct uh_error *err = uh_error_new("the file is no index of unhang, or somebody changed its tables");
+	err->errnum = EUCLEAN;
+	return err;
+}
+
+/** A view or a trigger would do in a statement what nobody wrote here. */
+static struct uh_error *schema_plain(struct db *d)
+{
+	int64_t others = 0;
+	struct uh_error *err = db_run(
+		d, "SELECT count(*) FROM sqlite_master WHERE type NOT IN ('table', 'index') OR sql LIKE 'CREATE VIRTUAL%'",
+		NULL, 0, schema_take_number, &others);
+	return err ? err : others ? schema_odd() : NULL;
+}
+
+static void schema_take_text(void *ctx, const struct db_value *row, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		text_printf(ctx, STR_FMT "%c", STR_ARG(row[i].text), i + 1 < n ? '\t' : '\n');
+}
+
+/** All that the tables are, as text. */
+static struct uh_error *schema_text(struct db *d, struct text *to)
+{
+	return db_run(d,
+		      "SELECT type, name, tbl_name, coalesce(sql, '-') FROM sqlite_master WHERE name NOT IN ('sqlite_stat1', "
+		      "'sqlite_stat4') ORDER BY type, name",
+		      NULL, 0, schema_take_text, to);
+}
+
+/** The tables of a file are compared with those that are made here. Those of the next version are only known to be plain. */
+static struct uh_error *schema_exact(struct db *d, int64_t version)
+{
+	_cleanup_text_ struct text has = { 0 }, wanted = { 0 };
+	_cleanup_db_ struct db *fresh = NULL;
+	int64_t from, to;
+	if (version != NEWEST)
+		return NULL;
+	struct uh_error *err = schema_text(d, &has);
+	if (!err)
+		err = db_open(NULL, DB_MAKE, &fresh);
+	if (!err)
+		err = index_migrate(fresh, &from, &to);
+	if (!err)
+		err = schema_text(fresh, &wanted);
+	return err ? err : str_eq(text_str(&has), text_str(&wanted)) ? NULL : schema_odd();
+}
+
 struct uh_error *index_open(const char *where, enum db_access access, struct db **ret)
 {
 	struct db *d;
@@ -122,12 +179,19 @@ struct uh_error *index_open(const char *where, enum db_access access, struct db 
 	struct uh_error *err = db_open(where, access, &d);
 	if (err)
 		return err;
+	const bool file = where && !db_on_server(d);
+	if (file && (err = schema_plain(d))) {
+		db_close(d);
+		return err;
+	}
 	// A server's tables are changed when its operator says so; the first time there is nothing to lose.
 	err = schema_version(d, &to);
 	if (!err && to < NEWEST && access != DB_READ && (!db_on_server(d) || (!to && access == DB_MAKE)))
 		err = index_migrate(d, &from, &to);
 	if (!err)
 		err = schema_fits(to, where ? where : "");
+	if (!err && file)
+		err = schema_exact(d, to);
 	if (err)
 		db_close(d);
 	else

@@ -11,9 +11,21 @@
 #include "store/history/line.h"
 #include "store/store.h"
 
-enum { TEXT_MOST = 4096, EVENTS_MOST = 64, TRIES_MOST = 1000, ITEMS_MOST = 4096, SAMPLES_MOST = 4096 };
+// A server's index takes rows of up to 2,700 bytes: what stands in an index is no longer than KEY_MOST.
+enum { TEXT_MOST = 4096, KEY_MOST = 256, EVENTS_MOST = 64, TRIES_MOST = 1000, ITEMS_MOST = 4096, SAMPLES_MOST = 4096 };
 
-static struct str text_of(const json_t *object, const char *key) { return str_cut(document_text(object, key), TEXT_MOST); }
+/** No more than @most bytes, and no half of a character: a server refuses that. */
+static struct str cut_text(struct str s, size_t most)
+{
+	size_t n = s.n < most ? s.n : most;
+	while (n && n < s.n && (s.p[n] & 0xc0) == 0x80)
+		n--;
+	return str_cut(s, n);
+}
+
+static struct str text_of(const json_t *object, const char *key) { return cut_text(document_text(object, key), TEXT_MOST); }
+/** One that stands in an index. */
+static struct str key_of(const json_t *object, const char *key) { return cut_text(document_text(object, key), KEY_MOST); }
 
 static int64_t int_of(const json_t *object, const char *key)
 {
@@ -29,6 +41,7 @@ static struct db_value value_of(const json_t *v)
 }
 
 static struct db_value text_value(const json_t *object, const char *key) { return db_text(text_of(object, key)); }
+static struct db_value key_value(const json_t *object, const char *key) { return db_text(key_of(object, key)); }
 static struct db_value number_value(const json_t *object, const char *key) { return value_of(json_object_get(object, key)); }
 
 /** A date of JSON, 2026-08-27T03:28:27Z, in seconds since 1970; 0: it is none. */
@@ -51,23 +64,59 @@ static void take_revision(void *ctx, const struct db_value *row, size_t n)
 		*(int64_t *)ctx = row[0].number;
 }
 
-/** What came of it by its revision and the one that is there. */
-static struct uh_error *known_revision(struct db *d, const char *sql, struct str id, int64_t revision, enum index_taken *ret)
-{
-	int64_t there = INT64_MIN;
-	struct uh_error *err = db_run(d, sql, DB_VALUES(db_text(id)), take_revision, &there);
-	*ret = there == INT64_MIN ? TAKEN_NEW : revision > there ? TAKEN_CHANGED : TAKEN_KNOWN;
-	return err;
-}
+/** Whether it is a time that something can have happened at, in seconds since 1970. */
+static bool is_time(int64_t when) { return when >= 0 && when < INT64_C(253402300800); } // the year 10000
 
 /** A line while it is taken. */
 struct line_taken {
 	struct db *db;
 	const json_t *line;
 	struct str id, host;
+	struct str told; // the id as the line has it
+	struct str from; // whose directory it lies in, as that is called; empty: nobody's
 	int64_t revision;
 	enum index_taken *ret;
+	bool *others; // set where another host told of this id first
 };
+
+/** What is there of an id. */
+struct known_row {
+	bool there;
+	int64_t revision;
+	struct text host;
+};
+
+static void take_known_row(void *ctx, const struct db_value *row, size_t n)
+{
+	struct known_row *known = ctx;
+	known->there = n > 1;
+	known->revision = n ? row[0].number : 0;
+	if (n > 1 && row[1].type == DB_TEXT)
+		text_add(&known->host, row[1].text);
+}
+
+/** Whether a line of @host is about what @owner told of first. Lines that lie in no host's directory are the operator's own, and some of
+ * them do not know a host. */
+static bool is_others(const struct line_taken *t, struct str owner, struct str host)
+{
+	return !str_eq(owner, host) && (t->from.n || (owner.n && host.n));
+}
+
+/** What came of it by its revision and the one that is there. What a host told of stays its own: another one cannot replace it. */
+static struct uh_error *known_revision(const struct line_taken *t, const char *sql, struct str host)
+{
+	struct known_row known = { 0 };
+	struct uh_error *err = db_run(t->db, sql, DB_VALUES(db_text(t->id)), take_known_row, &known);
+	*t->others = known.there && is_others(t, text_str(&known.host), host);
+	*t->ret = !known.there                 ? TAKEN_NEW :
+		  *t->others                   ? TAKEN_REFUSED :
+		  t->revision > known.revision ? TAKEN_CHANGED :
+						 TAKEN_KNOWN;
+	text_free(&known.host);
+	return err;
+}
+
+static bool is_to_be_taken(const struct line_taken *t) { return *t->ret == TAKEN_NEW || *t->ret == TAKEN_CHANGED; }
 
 // --- incidents ---
 
@@ -139,27 +188,26 @@ static struct uh_error *take_incident(const struct line_taken *t)
 				  "excluded.place, confidence = "
 				  "coalesce(excluded.confidence, incidents.confidence), events = excluded.events";
 	const json_t *r = json_object_get(t->line, "record"), *diagnosis = json_object_get(t->line, "diagnosis");
-	const json_t *of = incident_in(diagnosis, t->id), *gpu = json_array_get(json_object_get(of, "gpus"), 0);
-	if (!store_is_id(t->id) || !json_is_object(r)) {
+	const json_t *of = incident_in(diagnosis, t->told), *gpu = json_array_get(json_object_get(of, "gpus"), 0);
+	if (!store_is_id(t->id) || !json_is_object(r) || !is_time(int_of(r, "began")) || !is_time(int_of(r, "ended"))) {
 		*t->ret = TAKEN_REFUSED;
 		return NULL;
 	}
-	struct uh_error *err =
-		known_revision(t->db, "SELECT revision FROM incidents WHERE id = $1", t->id, t->revision, t->ret);
-	if (err || *t->ret == TAKEN_KNOWN)
+	struct uh_error *err = known_revision(t, "SELECT revision, host FROM incidents WHERE id = $1", t->host);
+	if (err || !is_to_be_taken(t))
 		return err;
 	// What the record does not know yet, the diagnosis may.
-	const struct str print = text_of(r, "fingerprint").n ? text_of(r, "fingerprint") : text_of(of, "fingerprint");
-	const struct str serial = text_of(r, "serial").n ? text_of(r, "serial") : text_of(gpu, "serial");
-	err = db_do(t->db, sql, db_text(t->id), db_int(t->revision), db_text(t->host), text_value(r, "boot_id"),
-		    text_value(r, "gpu"), text_value(r, "unique_id"), db_text(serial), text_value(gpu, "gfx"),
-		    text_value(gpu, "name"), text_value(r, "class"), text_value(r, "title"), text_value(r, "fault"),
-		    text_value(r, "action"), text_value(r, "fit"), text_value(r, "state"), db_text(print),
-		    text_value(r, "origin"), db_text(line_program(of, text_of(r, "job"))), text_value(r, "job"),
-		    db_known(int_of(r, "pid")), db_int(int_of(r, "began")), db_known(int_of(r, "changed")),
-		    db_known(int_of(r, "ended")), text_value(r, "closed_by"), text_value(r, "bundle"),
-		    text_value(t->line, "place"), number_value(json_object_get(of, "cause"), "confidence"),
-		    db_known(int_of(r, "events")));
+	const struct str print = key_of(r, "fingerprint").n ? key_of(r, "fingerprint") : key_of(of, "fingerprint");
+	const struct str serial = key_of(r, "serial").n ? key_of(r, "serial") : key_of(gpu, "serial");
+	const struct str program = cut_text(line_program(of, text_of(r, "job")), KEY_MOST);
+	err = db_do(t->db, sql, db_text(t->id), db_int(t->revision), db_text(t->host), key_value(r, "boot_id"),
+		    key_value(r, "gpu"), key_value(r, "unique_id"), db_text(serial), key_value(gpu, "gfx"),
+		    key_value(gpu, "name"), key_value(r, "class"), text_value(r, "title"), key_value(r, "fault"),
+		    key_value(r, "action"), key_value(r, "fit"), key_value(r, "state"), db_text(print), key_value(r, "origin"),
+		    db_text(program), key_value(r, "job"), db_known(int_of(r, "pid")), db_int(int_of(r, "began")),
+		    db_known(int_of(r, "changed")), db_known(int_of(r, "ended")), text_value(r, "closed_by"),
+		    key_value(r, "bundle"), text_value(t->line, "place"),
+		    number_value(json_object_get(of, "cause"), "confidence"), db_known(int_of(r, "events")));
 	if (!err && of)
 		err = index_put_events(t->db, t->id, of);
 	return err ? err : put_diagnosis(t->db, t->id, diagnosis);
@@ -180,8 +228,8 @@ static struct uh_error *index_put_try(const struct line_taken *t, const json_t *
 				  "excluded.failure_reason, detail_json = excluded.detail_json";
 	_cleanup_free_ char *detail = json_dumps(y, JSON_COMPACT);
 	return db_do(t->db, sql, db_text(t->id), db_int(int_of(y, "number")), number_value(y, "level"),
-		     db_known(json_date(y, "began")), number_value(y, "ran_ms"), text_value(y, "ended"), text_value(y, "class"),
-		     text_value(y, "title"), text_value(y, "fault"), text_value(y, "action"), text_value(y, "gpu"),
+		     db_known(json_date(y, "began")), number_value(y, "ran_ms"), key_value(y, "ended"), key_value(y, "class"),
+		     text_value(y, "title"), key_value(y, "fault"), key_value(y, "action"), key_value(y, "gpu"),
 		     text_value(y, "kernel"), text_value(y, "failure_reason"), db_text(str_z(detail)));
 }
 
@@ -198,12 +246,11 @@ static struct uh_error *take_run(const struct line_taken *t)
 		*t->ret = TAKEN_REFUSED;
 		return NULL;
 	}
-	struct uh_error *err = known_revision(t->db, "SELECT revision FROM runs WHERE id = $1", t->id, t->revision, t->ret);
-	if (err || *t->ret == TAKEN_KNOWN)
+	struct uh_error *err = known_revision(t, "SELECT revision, host FROM runs WHERE id = $1", t->host);
+	if (err || !is_to_be_taken(t))
 		return err;
-	const struct str host = t->host.n ? t->host : text_of(run, "host");
-	err = db_do(t->db, sql, db_text(t->id), db_int(t->revision), db_text(host), text_value(run, "boot_id"),
-		    text_value(run, "command"), text_value(run, "launcher"), text_value(run, "job"), number_value(run, "rank"),
+	err = db_do(t->db, sql, db_text(t->id), db_int(t->revision), db_text(t->host), key_value(run, "boot_id"),
+		    text_value(run, "command"), key_value(run, "launcher"), key_value(run, "job"), number_value(run, "rank"),
 		    number_value(run, "world"), db_int(json_date(run, "began")), number_value(run, "status"),
 		    text_value(run, "state"), db_int((int64_t)json_array_size(tries)), text_value(run, "directory"));
 	json_array_foreach(tries, n, y) if (!err && n < TRIES_MOST) err = index_put_try(t, y);
@@ -246,7 +293,7 @@ static struct uh_error *take_configuration(const struct line_taken *t)
 	const json_t *items = json_object_get(t->line, "items"), *i;
 	size_t n;
 	int64_t there = INT64_MIN;
-	if (!json_is_array(items) || !t->host.n || t->revision <= 0) {
+	if (!json_is_array(items) || !t->host.n || t->revision <= 0 || !is_time(t->revision)) {
 		*t->ret = TAKEN_REFUSED;
 		return NULL;
 	}
@@ -257,7 +304,7 @@ static struct uh_error *take_configuration(const struct line_taken *t)
 		return err;
 	err = db_do(t->db, "INSERT INTO snapshots (host, time) VALUES ($1, $2)", db_text(t->host), db_int(t->revision));
 	json_array_foreach(items, n, i) if (!err && n < ITEMS_MOST && text_of(i, "name").n) err =
-		put_item(t, text_of(i, "gpu"), text_of(i, "name"), text_of(i, "value"));
+		put_item(t, key_of(i, "gpu"), key_of(i, "name"), text_of(i, "value"));
 	return err;
 }
 
@@ -267,7 +314,8 @@ static struct uh_error *take_exposure(const struct line_taken *t)
 	const struct db_value busy = number_value(t->line, "busy");
 	const double seconds = busy.type == DB_INT ? (double)busy.number : busy.real;
 	int64_t there = INT64_MIN;
-	if (!t->host.n || !t->id.n || from <= 0 || until <= from || !(seconds >= 0) || seconds > (double)(until - from) + 1) {
+	if (!t->host.n || !t->id.n || from <= 0 || until <= from || !is_time(until) || !(seconds >= 0) ||
+	    seconds > (double)(until - from) + 1) {
 		*t->ret = TAKEN_REFUSED;
 		return NULL;
 	}
@@ -278,8 +326,20 @@ static struct uh_error *take_exposure(const struct line_taken *t)
 		return err;
 	return db_do(t->db,
 		     "INSERT INTO exposure (host, gpu, since, until, serial, part, busy) VALUES ($1, $2, $3, $4, $5, $6, $7)",
-		     db_text(t->host), db_text(t->id), db_int(from), db_int(until), text_value(t->line, "serial"),
-		     text_value(t->line, "part"), db_real(seconds));
+		     db_text(t->host), db_text(t->id), db_int(from), db_int(until), key_value(t->line, "serial"),
+		     key_value(t->line, "part"), db_real(seconds));
+}
+
+/** What is not known is null. Only the last one, of memory, counts bytes. */
+static bool is_sample(const json_t *row)
+{
+	static const double most[] = { 1e9, 1e9, 1e9, 9.2e18 };
+	if (!is_time(json_integer_value(json_array_get(row, 0))))
+		return false;
+	for (size_t n = 0; n < ARRAY_SIZE(most); n++)
+		if (!(fabs(json_number_value(json_array_get(row, n + 1))) < most[n]))
+			return false;
+	return true;
 }
 
 static struct uh_error *take_samples(const struct line_taken *t)
@@ -288,6 +348,7 @@ static struct uh_error *take_samples(const struct line_taken *t)
 	size_t n;
 	struct uh_error *err = NULL;
 	*t->ret = t->host.n && t->id.n ? TAKEN_NEW : TAKEN_REFUSED;
+	json_array_foreach(json_object_get(t->line, "rows"), n, row) if (!is_sample(row)) *t->ret = TAKEN_REFUSED;
 	json_array_foreach(json_object_get(t->line, "rows"), n, row)
 	{
 		if (err || *t->ret == TAKEN_REFUSED || n == SAMPLES_MOST)
@@ -309,8 +370,7 @@ static struct uh_error *index_take_source(const struct line_taken *t)
 		*t->ret = TAKEN_REFUSED;
 		return NULL;
 	}
-	struct uh_error *err =
-		known_revision(t->db, "SELECT revision FROM sources WHERE hash = $1", t->id, t->revision, t->ret);
+	struct uh_error *err = known_revision(t, "SELECT revision, NULL FROM sources WHERE hash = $1", (struct str){ 0 });
 	if (err || *t->ret != TAKEN_NEW) // the first who explained it has
 		return err;
 	return db_do(t->db,
@@ -319,7 +379,24 @@ static struct uh_error *index_take_source(const struct line_taken *t)
 		     number_value(t->line, "incidents"), text_value(t->line, "verdict"));
 }
 
-struct uh_error *index_take(struct db *d, struct str line, enum index_taken *ret)
+/** A run's line may leave its host to the report. */
+static struct str line_host(const json_t *root, unsigned kind)
+{
+	const struct str host = key_of(root, "host");
+	return host.n || kind != HISTORY_RUN ? host : key_of(json_object_get(root, "run"), "host");
+}
+
+/** Whether a line is of the host in whose directory it lies. */
+static bool is_hosts_own(const struct line_taken *t)
+{
+	_cleanup_text_ struct text name = { 0 };
+	if (!t->from.n)
+		return true;
+	spool_host_name(&name, t->host);
+	return str_eq(text_str(&name), t->from);
+}
+
+struct uh_error *index_take_from(struct db *d, struct str line, struct str from, enum index_taken *ret)
 {
 	static struct uh_error *(*const kinds[])(const struct line_taken *t) = {
 		[HISTORY_INCIDENT] = take_incident,
@@ -330,10 +407,33 @@ struct uh_error *index_take(struct db *d, struct str line, enum index_taken *ret
 		[HISTORY_SOURCE] = index_take_source,
 	};
 	_cleanup_json_ json_t *root = line.n <= HISTORY_LINE_MOST ? json_loadb(line.p, line.n, 0, NULL) : NULL;
-	const struct line_taken t = { d, root, text_of(root, "id"), text_of(root, "host"), int_of(root, "revision"), ret };
 	const unsigned kind = str_in_list(history_kinds, text_of(root, "kind"));
+	bool others = false;
+	char another[STORE_ID + 1];
+	struct line_taken t = {
+		.db = d,
+		.line = root,
+		.id = key_of(root, "id"),
+		.told = key_of(root, "id"),
+		.host = line_host(root, kind),
+		.from = from,
+		.revision = int_of(root, "revision"),
+		.ret = ret,
+		.others = &others,
+	};
 	*ret = TAKEN_REFUSED;
-	if (!str_is(text_of(root, "schema"), HISTORY_SCHEMA) || kind >= HISTORY_KINDS)
+	if (!str_is(text_of(root, "schema"), HISTORY_SCHEMA) || kind >= HISTORY_KINDS || !is_hosts_own(&t))
 		return NULL;
+	struct uh_error *err = kinds[kind](&t);
+	if (err || !others || !from.n)
+		return err;
+	// Who tells of an id first must not hide what another host tells of the same: that is kept by another id.
+	snprintf(another, sizeof(another), "%016llx", (unsigned long long)str_hash(str_hash(STR_HASH_BEGIN, t.host), t.told));
+	t.id = str_z(another);
 	return kinds[kind](&t);
+}
+
+struct uh_error *index_take(struct db *d, struct str line, enum index_taken *ret)
+{
+	return index_take_from(d, line, (struct str){ 0 }, ret);
 }
