@@ -147,7 +147,7 @@ void run_describe(struct supervisor *s)
 	struct run_told *r = s->run;
 	*r = (struct run_told){ .host = arena_str(s->arena, str_z(source_host(host))),
 				.boot_id = arena_str(
-					s->arena, str_trim(small_file("/proc/sys/kernel/random/boot_id", boot, sizeof(boot)))),
+					s->arena, source_boot_id(boot)),
 				.command = command_text(s->arena, s->options->command),
 				.began = run_now_ms(),
 				.pid = getpid(),

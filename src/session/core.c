@@ -264,7 +264,7 @@ static struct stored core_stored(const struct core_job *j, struct str program, s
 	clock_gettime(CLOCK_REALTIME, &now);
 	i.changed = i.ended = i.began;
 	i.host = arena_str(a, str_z(source_host(host)));
-	i.boot_id = arena_str(a, str_trim(small_file("/proc/sys/kernel/random/boot_id", boot, sizeof(boot))));
+	i.boot_id = arena_str(a, source_boot_id(boot));
 	i.title = arena_printf(a, STR_FMT " (pid %lld) failed on the GPU; its core is not explained yet", STR_ARG(program),
 			       (long long)j->pid);
 	const struct identity own = { .boot = i.boot_id,

@@ -48,7 +48,7 @@ static struct str session_boot(struct uh_session *s)
 	const struct str key = S("\"boot_id\": \"");
 	char room[64];
 	if (!s->boot.n && !s->asked)
-		s->boot = arena_str(&s->arena, str_trim(small_file("/proc/sys/kernel/random/boot_id", room, sizeof(room))));
+		s->boot = arena_str(&s->arena, source_boot_id(room));
 	if (!s->boot.n && manifest) {
 		struct str text = { manifest->bytes, manifest->n };
 		const ptrdiff_t at = str_find(text, key);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "source/process.h"
 #include "source/source.h"
 
 static bool file_says(const char *path, const char *const *words)
@@ -39,6 +40,11 @@ double source_uptime(void)
 	_cleanup_close_ int fd = open("/proc/uptime", O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
 	return n > 0 ? strtod(text, NULL) : -1;
+}
+
+struct str source_boot_id(char room[static SOURCE_BOOT_MAX])
+{
+	return str_trim(small_file("/proc/sys/kernel/random/boot_id", room, SOURCE_BOOT_MAX));
 }
 
 bool source_this_boot(struct str boot_id)

@@ -273,7 +273,7 @@ static size_t boots_known(const struct journal_api *api, sd_journal *j, const st
 	char room[64];
 	sd_id128_t runs;
 	const size_t n = boot_list(api, j, boots, JOURNAL_BOOTS - 1);
-	const struct str id = str_trim(small_file("/proc/sys/kernel/random/boot_id", room, sizeof(room) - 1));
+	const struct str id = source_boot_id(room);
 	room[id.n] = 0;
 	if (!n || w->root || !id.n || !boot_of_text(id.p, &runs) || list_find(boots, n, it, !memcmp(it, &runs, sizeof(runs))))
 		return n;

@@ -115,13 +115,15 @@ void source_crash_files(const char *root, const struct source_visitor *v);
 /** Whether this is a container, so that the kernel's log and the driver's files are the host's. UNHANG_CONTAINER=yes or no
  * says it instead. */
 bool source_in_container(void);
-enum { SOURCE_HOST_MAX = 65 };
+enum { SOURCE_HOST_MAX = 65, SOURCE_BOOT_MAX = 64 };
 /** This machine's name, into @room; empty: unknown. A container has a name of its own: UNHANG_HOST is that of its node. */
 const char *source_host(char room[SOURCE_HOST_MAX]);
 /** Seconds since the kernel started, as /proc/uptime has them; -1 where it cannot be read. */
 double source_uptime(void);
 /** Whether this machine has been running since the boot of this id. */
 bool source_this_boot(struct str boot_id);
+/** The id of this boot; empty: unknown. */
+struct str source_boot_id(char room[static SOURCE_BOOT_MAX]);
 
 /** Whether a file that begins so is an archive or compressed. */
 bool source_is_archive(struct str head);

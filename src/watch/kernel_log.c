@@ -323,7 +323,7 @@ bool gap_begin(const struct store_place *from, struct str first, struct gap *ret
 	const uint64_t sequence = source_kmsg_sequence(first);
 	*ret = (struct gap){ .from = *from, .reader.fd = -1, .deadline = now_ms() + JOURNAL_MS };
 	str_copy(ret->boot_id, sizeof(ret->boot_id),
-		 str_trim(small_file("/proc/sys/kernel/random/boot_id", room, sizeof(room))));
+		 source_boot_id(room));
 	const struct source_record record = source_kmsg_record(first);
 	ret->end_us = kernel_log_microseconds(&record);
 	const bool same = str_is(str_z(from->boot_id), ret->boot_id);

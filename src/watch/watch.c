@@ -458,7 +458,7 @@ static void judge_main(int socket, const struct keeper *k)
 		w.disk = open(w.settings.state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		source_host(w.host);
 		str_copy(w.boot_id, sizeof(w.boot_id),
-			 str_trim(small_file("/proc/sys/kernel/random/boot_id", boot, sizeof(boot))));
+			 source_boot_id(boot));
 		voice_open(&w.voice, socket);
 		if (k->again)
 			voice_warn(&w.voice, "The process that judges had ended or did not answer; another one goes on.");
