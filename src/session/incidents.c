@@ -9,10 +9,11 @@
 #include "base/door/door.h"
 #include "base/door/lock.h"
 #include "base/save.h"
-#include "evidence/documents/document.h"
+#include "report/sheet.h"
 #include "session/place.h"
 #include "session/session.h"
 #include "store/store.h"
+#include "watch/node/state.h"
 #include "watch/tell.h"
 #include "watch/watch.h"
 
@@ -21,19 +22,15 @@ static bool is_closed(const struct stored *i) { return i->state == STORED_CLOSED
 /** What the watch wrote last of itself. false: it wrote nothing. */
 static bool read_said(const char *run_dir, struct arena *a, struct watch_said *ret)
 {
-	enum { STATE_MOST = 4 << 20 };
-	struct str text;
-	struct tm tm = { 0 };
-	const char *path = arena_printf(a, "%s/state.json", run_dir).p;
-	_cleanup_error_ struct uh_error *err = named_read(&(struct named){ .path = path }, STATE_MOST, a, &text, NULL);
-	json_t *root = err ? NULL : json_loadb(text.p, text.n, 0, NULL);
-	*ret = (struct watch_said){ .valid_until = arena_str(a, document_text(root, "valid_until")),
-				    .unread = arena_str(a, document_text(root, "log_unread")),
-				    .uncounted = arena_str(a, document_text(root, "progress_unread")) };
-	json_decref(root);
-	if (!ret->valid_until.n || !strptime(arena_z(a, ret->valid_until), "%Y-%m-%dT%H:%M:%SZ", &tm))
+	struct watch_state s;
+	char until[DATE_ROOM];
+	_cleanup_error_ struct uh_error *err = state_read(run_dir, a, &s);
+	if (err || !s.valid_until)
 		return false;
-	ret->over = timegm(&tm) <= time(NULL);
+	*ret = (struct watch_said){ .valid_until = arena_str(a, date_text(s.valid_until, until)),
+				    .over = s.valid_until <= time(NULL),
+				    .unread = s.unread,
+				    .uncounted = s.uncounted };
 	return true;
 }
 

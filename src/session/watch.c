@@ -215,8 +215,9 @@ static void look(void *ctx, FILE *to)
 		const struct gpu_observation *g = &m->gpus[i];
 		const char *well = g->unwell ? "unwell" : g->known ? "well" : "unknown";
 		struct str says = g->says.n ? g->says : g->unseen;
-		fprintf(to, "gpu %s %s %s %s %s ", word(&a, g->device->pci), word(&a, g->device->unique_id),
-			word(&a, g->device->serial), well, word(&a, g->health));
+		fprintf(to, "gpu %s %s %s %s %s %s %s %s ", word(&a, g->device->pci), word(&a, g->device->unique_id),
+			word(&a, g->device->serial), word(&a, g->device->slot), word(&a, g->device->compute_partition),
+			g->device->nholders || m->devices.processes_unread.n ? "owned" : "free", well, word(&a, g->health));
 		_cleanup_text_ struct text safe = { 0 };
 		text_add_safe(&safe, says);
 		fprintf(to, STR_FMT "\n", STR_ARG(text_str(&safe)));

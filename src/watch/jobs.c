@@ -179,6 +179,9 @@ static void take_gpu(struct watcher *w, struct arena *a, struct str line)
 	g->pci = arena_str(a, str_word(&line));
 	g->unique_id = known(a, str_word(&line));
 	g->serial = known(a, str_word(&line));
+	g->slot = known(a, str_word(&line));
+	g->partition = known(a, str_word(&line));
+	g->owned = !str_is(str_word(&line), "free");
 	const struct str well = str_word(&line);
 	g->unwell = str_is(well, "unwell");
 	g->seen = g->unwell || str_is(well, "well");
@@ -195,12 +198,27 @@ static void tell_what_is_watched(struct watcher *w)
 	voice_note(&w->voice, line.p);
 }
 
+/** Since when it is unwell though nobody holds it: as long as each look saw it so. */
+static void count_alone(struct watcher *w, const struct watched_gpu *before, size_t n)
+{
+	for (size_t i = 0; i < w->ngpus; i++) {
+		struct watched_gpu *g = &w->gpus[i];
+		const struct watched_gpu *was = list_find(before, n, it, str_eq(it->pci, g->pci));
+		g->alone_since = !g->unwell || g->owned ? 0 : was && was->alone_since ? was->alone_since : w->looked;
+	}
+}
+
 static void end_look(struct watcher *w, const struct watch_job *j, bool good)
 {
 	const bool first = good && !w->looked && !w->options->until_quiet;
 	struct str text = text_str(&j->answer);
+	_cleanup_arena_ struct arena old = { 0 };
+	_cleanup_free_ struct watched_gpu *before = mem_alloc((w->ngpus + 1) * sizeof(*before));
+	const size_t nbefore = w->ngpus;
+	memcpy(before, w->gpus, w->ngpus * sizeof(*before));
 	if (good) {
-		arena_free(&w->gpus_arena);
+		old = w->gpus_arena;
+		w->gpus_arena = (struct arena){ 0 };
 		w->ngpus = 0;
 		w->looked = (int64_t)time(NULL);
 	}
@@ -215,6 +233,8 @@ static void end_look(struct watcher *w, const struct watch_job *j, bool good)
 		votes_take(w, votes, true);
 		text = str_from(text, votes.n);
 	}
+	if (good)
+		count_alone(w, before, nbefore);
 	if (first)
 		tell_what_is_watched(w);
 	cases_looked(w, good);

@@ -150,9 +150,11 @@ void report_state(const struct watch_state *w, FILE *out)
 		     { "progress_unread", v_known(w->uncounted) });
 	sheet_each (i, &s, "gpus", w->ngpus)
 		sheet_fields(&s, { "pci", v_text(w->gpus[i].pci) }, { "unique_id", v_known(w->gpus[i].unique_id) },
-			     { "serial", v_known(w->gpus[i].serial) }, { "health", v_known(w->gpus[i].health) },
+			     { "serial", v_known(w->gpus[i].serial) }, { "slot", v_known(w->gpus[i].slot) },
+			     { "partition", v_known(w->gpus[i].partition) }, { "health", v_known(w->gpus[i].health) },
 			     { "says", v_known(w->gpus[i].says) }, { "unwell", v_bool(w->gpus[i].unwell) },
-			     { "seen", v_bool(w->gpus[i].seen) }, { "progress", v_known(w->gpus[i].pace) },
+			     { "seen", v_bool(w->gpus[i].seen) },
+			     { "unowned_since", v_date(w->gpus[i].alone_since) }, { "progress", v_known(w->gpus[i].pace) },
 			     { "progress_says", v_known(w->gpus[i].waits_for) });
 	sheet_each (i, &s, "incidents", w->nopen)
 		put_stored(&s, w->open[i]);

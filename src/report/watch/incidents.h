@@ -35,8 +35,10 @@ struct stored {
 
 /** A GPU as it was at the last look. */
 struct watched_gpu {
-	struct str pci, unique_id, serial, health, says;
+	struct str pci, unique_id, serial, slot, partition, health, says;
 	bool unwell, seen;          // seen: the look saw what it needed to call it well
+	bool owned;                 // a program holds it, or nobody knows
+	int64_t alone_since;        // since when it is unwell without a program that holds it; 0: it is not
 	struct str pace, waits_for; // by the votes on progress: what it does, and what is told of that; empty
 };
 
