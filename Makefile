@@ -6,7 +6,7 @@ FUZZ ?= build/fuzz
 FUZZ_RUNS ?= 10000000
 FUZZ_SECONDS ?= 600
 
-.PHONY: static static-test build demo check test endure launchers stores runtimes build-ordinary build-sanitized build-fuzzers bench fuzz kills mutants browsers docs web captures install clean
+.PHONY: static static-test build demo check test endure fleet launchers stores runtimes build-ordinary build-sanitized build-fuzzers bench fuzz kills mutants browsers docs web captures install clean
 
 build:
 	@tools/install-packages build
@@ -66,6 +66,13 @@ stores:
 	@$(MAKE) --no-print-directory build-ordinary
 	@UNHANG_TEST_ALL=1 tests/run $(BUILD) history
 	@python3 tests/stores.py $(BUILD)/unhang $(STORES)
+
+# The arbiter beside a real slurmctld, as root: some minutes. FLEET='life kills' names parts.
+fleet:
+	@tools/install-packages build test fleet
+	@$(MAKE) --no-print-directory build-ordinary
+	@UNHANG_TEST_ALL=1 tests/run $(BUILD) check
+	@python3 tests/fleet.py $(BUILD)/unhang $(FLEET)
 
 # Each ROCm of Debian on emulated machines, as root: an hour, and 10 GB of packages in $(BUILD)/runtimes. Writes docs/RUNTIMES.md.
 runtimes:

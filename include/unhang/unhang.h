@@ -408,6 +408,47 @@ struct uh_serve_options {
 /** Until SIGTERM or SIGINT. The error is that it cannot listen, or there is no history. */
 struct uh_error *uh_serve(const struct uh_serve_options *o, FILE *out, uh_problem_fn *problem, void *ctx);
 
+/** Whether the next job may run on this node. */
+enum uh_check_form { UH_CHECK_TEXT, UH_CHECK_SLURM, UH_CHECK_NPD, UH_CHECK_PROMETHEUS };
+struct uh_check_options {
+	enum uh_check_form form;         // others than TEXT only read what the watch wrote
+	bool json;                       // of TEXT
+	bool look;                       // look at the GPUs, whatever the watch says
+	const char *run_dir, *state_dir; // of the watch; NULL: the usual ones
+	const char *file;                // of PROMETHEUS
+	const char *publish;             // a directory: the document goes to HOST.json in it; NULL
+	const char *partition;           // that each GPU is to have; NULL: any
+	unsigned expected;               // GPUs; 0: any number
+	unsigned new_rules;              // per cent of machines on which the newest rules are in force; 0: the usual
+	unsigned width;
+};
+/** *@ret_status: the exit status: 0 fit, 1 not fit, 2 unknown. The error is that a file could not be written. */
+struct uh_error *uh_check(const struct uh_check_options *o, FILE *out, int *ret_status);
+/** The smoke test of unhang doctor, whose end is noted for this boot. */
+struct uh_error *uh_check_smoke(const struct uh_check_options *o, FILE *out, bool *ret_good);
+
+/** unhang check on many hosts, over ssh. */
+struct uh_fleet_options {
+	const char *const *hosts; // node1,node2 or node[01-16]
+	size_t nhosts;
+	const char *ssh, *remote; // NULL: ssh, and unhang check --json
+	unsigned at_once;         // 0: the usual
+	bool all, json;
+};
+struct uh_error *uh_fleet_check(const struct uh_fleet_options *o, FILE *out, int *ret_status);
+
+/** The arbiter beside Slurm's controller. */
+struct uh_arbiter_options {
+	const char *nodes;     // where nodes publish (uh_check_options.publish)
+	const char *state_dir; // of its journal
+	bool enforce;          // else it only writes what it would do
+	bool reboots, once;
+	unsigned most, percent;                // drains in an hour; 0: the usual
+	unsigned interval, stale, reboot_wait; // seconds; 0: the usual
+};
+/** Until SIGTERM or SIGINT. */
+struct uh_error *uh_fleet_arbiter(const struct uh_arbiter_options *o, FILE *out, uh_problem_fn *problem, void *ctx);
+
 /** What is known, and how to write about it. */
 struct uh_knowledge_options {
 	FILE *out;

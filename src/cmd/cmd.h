@@ -18,7 +18,7 @@ enum { CODE_MOST = 64 }; // times --code
 typedef int command_fn(int argc, char **argv);
 command_fn cmd_capture, cmd_cases, cmd_core, cmd_doctor, cmd_emulate, cmd_explain, cmd_incidents, cmd_knowledge, cmd_last, cmd_level, cmd_live;
 command_fn cmd_now, cmd_queues, cmd_regs, cmd_remedy, cmd_rings, cmd_run, cmd_waves, cmd_watch, cmd_where;
-command_fn cmd_collect, cmd_history, cmd_selftest, cmd_serve, cmd_store, cmd_triage;
+command_fn cmd_check, cmd_collect, cmd_fleet, cmd_history, cmd_selftest, cmd_serve, cmd_store, cmd_triage;
 
 /** One line on stderr: `unhang: ...` */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -60,5 +60,7 @@ const struct child_rights child_rights[CHILDREN] = {
 	[CHILD_TRIAGE] = { "triage", "explains one file of a tree", CHILD_AS_CALLER },
 	[CHILD_SERVE_REPORT] = { "page of a report", "explains a bundle for a page", CHILD_AS_CALLER },
 	[CHILD_TRIAGE_WORKER] = { "triage worker", "has files explained, and stores what was said", CHILD_AS_CALLER },
+	[CHILD_CHECK_LOOK] = { "look of check", "looks at the machine for unhang check, 5 s at most", CHILD_AS_CALLER },
+	[CHILD_FLEET_COMMAND] = { "fleet", "runs ssh, or Slurm's commands, for unhang fleet", CHILD_AS_CALLER },
 	[CHILD_RUN_CONTAINER] = { "container", "asks a container runtime for a name", CHILD_AS_CALLER, .memory = GIGABYTE },
 };

@@ -14,6 +14,9 @@ struct uh_error *history_store_open(const char *store, struct teller t, struct d
 const char *history_state_directory(void);
 /** Where a state directory has its lines. */
 const char *history_lines_of(struct arena *a, const char *state);
+/** An incident of a session as a watch would have stored it. One that is explained again by a newer knowledge is a new revision of it. @otherwise:
+ * when it was, where the evidence has no date. */
+struct stored session_stored(const struct uh_session *s, const struct incident *i, int64_t otherwise, struct arena *a);
 /** A line for each incident of a session that has ended. @place: of its evidence; may be empty. @otherwise: when it was, where the evidence has
  * no date. */
 void session_history_lines(struct uh_session *s, struct str place, int64_t otherwise, struct text *to);

@@ -44,8 +44,7 @@ static int64_t keep_date_of(const struct uh_session *s, const struct incident *i
 	return keep_file_of(s, i, &st, a).n ? (int64_t)st.st_mtime : otherwise;
 }
 
-/** The incident as a watch would have stored it. One that is explained again by a newer knowledge is a new revision of it. */
-static struct stored stored_of(const struct uh_session *s, const struct incident *i, int64_t otherwise, struct arena *a)
+struct stored session_stored(const struct uh_session *s, const struct incident *i, int64_t otherwise, struct arena *a)
 {
 	bool dated;
 	const int64_t when = keep_date_of(s, i, otherwise, a, &dated);
@@ -74,7 +73,7 @@ void session_history_lines(struct uh_session *s, struct str place, int64_t other
 	_cleanup_arena_ struct arena a = { 0 };
 	const struct str diagnosis = s->ledger.incidents.len ? session_report_text(s, true, 0, &a) : (struct str){ 0 };
 	for (size_t n = 0; n < s->ledger.incidents.len; n++) {
-		const struct stored one = stored_of(s, s->ledger.incidents.data[n], otherwise, &a);
+		const struct stored one = session_stored(s, s->ledger.incidents.data[n], otherwise, &a);
 		struct stat st;
 		line_of_incident(to, &one, place.n ? place : keep_file_of(s, s->ledger.incidents.data[n], &st, &a), diagnosis);
 	}

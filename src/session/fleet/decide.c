@@ -1,0 +1,232 @@
+// What the arbiter decides, and what it remembers: no clock, no file and no Slurm in it, so that every rule can be tried.
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "session/fleet/fleet.h"
+
+enum { HOUR = 3600, DAY = 24 * HOUR };
+
+const char *const fleet_moves[] = { "none", "drain", "resume", "reboot", "power", NULL };
+static const char *const fleet_steps[] = { "would", "will", "done", "failed", NULL };
+
+// --- decisions ---
+
+/** Whether all words of a state are among these. */
+static bool state_within(struct str state, const char *these)
+{
+	while (state.n) {
+		struct str word = str_split(&state, '+');
+		while (word.n && char_among(word.p[word.n - 1], "*~#!%$@^-"))
+			word.n--;
+		if (word.n && !str_among(word, STR_EQUALS, these).n)
+			return false;
+	}
+	return true;
+}
+
+static bool state_has(struct str state, const char *word)
+{
+	while (state.n)
+		if (str_starts(str_split(&state, '+'), str_z(word)))
+			return true;
+	return false;
+}
+
+/** Whether the drain is ours: by our prefix, who set it and when. A reboot appends to the reason, at a time that Slurm chooses. */
+static bool is_ours(const struct slurm_node *n, const struct node_memory *m)
+{
+	if (!m || !m->holds || !m->drained || !str_starts(n->reason, S(FLEET_PREFIX)) || !str_eq(n->user, m->user))
+		return false;
+	return str_eq(n->set, m->set) || (m->rebooted && str_starts(n->reason, m->reason));
+}
+
+static enum fleet_move decide_ours(const struct slurm_node *n, const struct node_word *w, const struct node_memory *m,
+				   const struct fleet_rules *r, int64_t now, struct str *ret_why)
+{
+	const bool rebooted = w->boot_id.n && m->boot_id.n && !str_eq(w->boot_id, m->boot_id);
+	const bool fresh = w->asked && now - w->asked <= r->stale_s;
+	const bool well = fresh && str_among(w->status, STR_EQUALS, "healthy|degraded|").n;
+	if (m->rebooted && !rebooted && !m->powered && now - m->rebooted > r->reboot_s) {
+		*ret_why = S("it did not come back from the reboot: switch its power off and on");
+		return MOVE_POWER;
+	}
+	if (str_is(m->action, "replace")) {
+		*ret_why = S("a part must be replaced: resume it by hand");
+		return MOVE_NONE;
+	}
+	if (well && rebooted && str_is(w->smoke, "passed") &&
+	    state_within(n->state, "idle|mixed|allocated|drain|drained|draining|dynamic_norm|cloud|not_responding|")) {
+		if (m->resumes >= r->resumes) {
+			*ret_why = S("it was resumed too often: look at it");
+			return MOVE_NONE;
+		}
+		*ret_why = S("it rebooted, and passed the smoke test");
+		return MOVE_RESUME;
+	}
+	if (r->reboots && !m->rebooted && !rebooted && str_among(m->action, STR_EQUALS, "reboot|reset|").n &&
+	    state_within(n->state, "idle|drain|drained|dynamic_norm|cloud|not_responding|")) {
+		*ret_why = S("its jobs have ended");
+		return MOVE_REBOOT;
+	}
+	*ret_why = rebooted ? S("it waits for the smoke test") : S("it waits for a reboot");
+	return MOVE_NONE;
+}
+
+enum fleet_move fleet_decide(const struct slurm_node *n, const struct node_word *w, const struct node_memory *m,
+			     const struct fleet_rules *r, int64_t now, struct str *ret_why)
+{
+	*ret_why = (struct str){ 0 };
+	if (is_ours(n, m))
+		return decide_ours(n, w, m, r, now, ret_why);
+	if (state_has(n->state, "drain") || n->reason.n)
+		return MOVE_NONE; // somebody else's
+	if (!str_is(w->status, "failed") || !w->asked || now - w->asked > r->stale_s)
+		return MOVE_NONE;
+	// Any other state is somebody's plan.
+	if (!state_within(n->state, "idle|mixed|allocated|completing|dynamic_norm|cloud|not_responding|"))
+		return MOVE_NONE;
+	*ret_why = S("it is not fit for the next job");
+	return MOVE_DRAIN;
+}
+
+unsigned fleet_budget(const struct fleet_memory *m, const struct fleet_rules *r, size_t gpu_nodes, int64_t now)
+{
+	unsigned used = 0;
+	size_t most = r->most ? r->most : SIZE_MAX;
+	const size_t share = gpu_nodes * r->percent / 100;
+	if (r->percent && share < most)
+		most = share > 0 ? share : 1;
+	for (size_t n = 0; n < m->drains.len; n++)
+		used += now - m->drains.data[n].when < HOUR && now >= m->drains.data[n].when;
+	return most > used ? (unsigned)(most - used) : 0;
+}
+
+// --- memory ---
+
+struct node_memory *fleet_remember(struct fleet_memory *m, struct str name, bool make)
+{
+	struct node_memory *one = list_find(m->list.data, m->list.len, it, str_eq(it->name, name));
+	if (one || !make)
+		return one;
+	vec_push(&m->list, ((struct node_memory){ .name = arena_str(&m->arena, name) }));
+	return &m->list.data[m->list.len - 1];
+}
+
+/** A node counts once in an hour, however often it was tried: after a kill it is not known whether Slurm was told. */
+static void count_drain(struct fleet_memory *m, struct str name, int64_t when)
+{
+	struct fleet_drain *known = list_find(m->drains.data, m->drains.len, it, str_eq(it->name, name));
+	if (known)
+		known->when = when;
+	else
+		vec_push(&m->drains, ((struct fleet_drain){ arena_str(&m->arena, name), when }));
+}
+
+void fleet_memory_take(struct fleet_memory *m, const struct fleet_entry *e, int64_t now)
+{
+	struct node_memory *n = fleet_remember(m, e->node, true);
+	if (e->step == STEP_WOULD) {
+		n->told = e->move;
+		n->told_of = arena_str(&m->arena, e->incident);
+		return;
+	}
+	if (e->move == MOVE_DRAIN && e->step == STEP_WILL)
+		count_drain(m, e->node, e->when);
+	if (e->step != STEP_DONE)
+		return;
+	switch (e->move) {
+	case MOVE_DRAIN:
+		*n = (struct node_memory){ .name = n->name,
+					   .drained = e->when,
+					   .holds = true,
+					   .boot_id = arena_str(&m->arena, e->boot_id),
+					   .user = arena_str(&m->arena, e->user),
+					   .set = arena_str(&m->arena, e->set),
+					   .action = arena_str(&m->arena, e->action),
+					   .incident = arena_str(&m->arena, e->incident),
+					   .reason = arena_str(&m->arena, e->reason),
+					   .resumes = n->resumes };
+		break;
+	case MOVE_RESUME:
+		n->holds = false;
+		n->resumes += now - e->when < DAY;
+		break;
+	case MOVE_REBOOT: // which changes the reason, and when it was set
+		n->rebooted = e->when;
+		n->user = arena_str(&m->arena, e->user);
+		n->set = arena_str(&m->arena, e->set);
+		break;
+	case MOVE_POWER:
+		n->powered = true;
+		break;
+	case MOVE_NONE:
+	case MOVES:
+		break;
+	}
+}
+
+void fleet_memory_free(struct fleet_memory *m)
+{
+	vec_free(&m->list);
+	vec_free(&m->drains);
+	arena_free(&m->arena);
+}
+
+// --- the journal: fields with tabs between them, none of which has one in it ---
+
+static void decision_add(struct text *to, struct str s, bool last)
+{
+	for (size_t n = 0; n < s.n; n++)
+		text_add(to, (unsigned char)s.p[n] < ' ' ? S(" ") : (struct str){ &s.p[n], 1 });
+	if (!s.n)
+		text_add(to, S("-"));
+	text_add(to, last ? S("\n") : S("\t"));
+}
+
+void fleet_entry_write(struct text *to, const struct fleet_entry *e)
+{
+	char when[32];
+	snprintf(when, sizeof(when), "%lld", (long long)e->when);
+	const struct str fields[] = { str_z(when),
+				      str_z(fleet_moves[e->move]),
+				      str_z(fleet_steps[e->step]),
+				      e->node,
+				      e->boot_id,
+				      e->user,
+				      e->set,
+				      e->action,
+				      e->incident,
+				      e->reason };
+	for (size_t n = 0; n < ARRAY_SIZE(fields); n++)
+		decision_add(to, fields[n], n + 1 == ARRAY_SIZE(fields));
+}
+
+static bool word_number(struct str word, const char *const *words, size_t n, size_t *ret)
+{
+	for (size_t i = 0; i < n; i++)
+		if (str_is(word, words[i])) {
+			*ret = i;
+			return true;
+		}
+	return false;
+}
+
+bool fleet_entry_read(struct str line, struct fleet_entry *ret)
+{
+	size_t move, step;
+	struct str *const texts[] = { &ret->node,   &ret->boot_id,  &ret->user,  &ret->set,
+				      &ret->action, &ret->incident, &ret->reason };
+	*ret = (struct fleet_entry){ 0 };
+	if (!str_number(str_split(&line, '\t'), &ret->when) ||
+	    !word_number(str_split(&line, '\t'), fleet_moves, MOVES, &move) ||
+	    !word_number(str_split(&line, '\t'), fleet_steps, STEPS, &step))
+		return false;
+	ret->move = (enum fleet_move)move;
+	ret->step = (enum fleet_step)step;
+	for (size_t n = 0; n < ARRAY_SIZE(texts); n++) {
+		*texts[n] = str_split(&line, '\t');
+		if (str_is(*texts[n], "-"))
+			*texts[n] = (struct str){ 0 };
+	}
+	return ret->node.n;
+}

@@ -1,0 +1,101 @@
+// A cluster under Slurm: what its nodes say of themselves, what Slurm says of them, and what the one arbiter may do about it. Nodes only
+// publish; only the arbiter acts, within a limit that is counted in one place.
+#pragma once
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "unhang/unhang.h"
+
+#define FLEET_PREFIX "[unhang " // of every reason that is ours
+
+/** A node as Slurm has it. */
+struct slurm_node {
+	struct str name;
+	struct str state;  // idle+drain+reboot_issued
+	struct str reason; // empty: none
+	struct str user;   // who set it
+	struct str set;    // when, as Slurm writes it
+	bool gpu;          // it has generic resources called gpu
+};
+struct slurm_nodes {
+	struct arena arena;
+	VEC(struct slurm_node) list;
+};
+void slurm_nodes_free(struct slurm_nodes *n);
+
+/** All nodes, or the one that is named. The error is that Slurm did not answer. */
+struct uh_error *slurm_list(const char *node, struct slurm_nodes *ret);
+struct uh_error *slurm_drain(const char *node, const char *reason);
+struct uh_error *slurm_resume(const char *node);
+/** Without ASAP, which would take back the drain (22.05), and without nextstate, which takes it back whoever set it. */
+struct uh_error *slurm_reboot(const char *node, const char *reason);
+/** Whether slurm.conf has a RebootProgram. */
+bool slurm_can_reboot(void);
+
+/** What a node said of itself, as its file has it. */
+struct node_word {
+	struct str host, status, fault, class, gpu, action, incident, boot_id, smoke;
+	int64_t asked;
+};
+/** The word of a node, from DIR/NODE.json; false: there is none, it is damaged, or it speaks of another node. */
+bool node_word_read(const char *directory, struct str node, struct arena *a, struct node_word *ret);
+/** `[unhang node] class GPU action incident`, without a program or a user: reasons are public. */
+void node_word_reason(const struct node_word *w, struct text *to);
+
+enum fleet_move { MOVE_NONE, MOVE_DRAIN, MOVE_RESUME, MOVE_REBOOT, MOVE_POWER, MOVES };
+extern const char *const fleet_moves[];
+
+/** What the arbiter did with a node before, by its journal. */
+struct node_memory {
+	struct str name;
+	int64_t drained;      // when it last drained it; 0: never
+	bool holds;           // that is the newest thing that it did with it
+	struct str boot_id;   // of the node when it was drained
+	struct str user, set; // as Slurm had them behind it
+	struct str action;    // what the node needed then
+	struct str incident, reason;
+	int64_t rebooted;     // when it asked for a reboot since; 0: it did not
+	bool powered;         // it was told that only the power helps
+	unsigned resumes;     // in the last day
+	enum fleet_move told; // what it would have done last, where it only observes
+	struct str told_of;   // incident of that
+};
+struct fleet_memory {
+	struct arena arena;
+	VEC(struct node_memory) list;
+	VEC(struct fleet_drain {
+		struct str name;
+		int64_t when;
+	})
+	drains; // of the last hour
+};
+
+struct fleet_rules {
+	unsigned most,
+		percent; // drains in an hour: so many nodes, or so many of a hundred GPU nodes, whichever is less; 0: no such limit
+	bool reboots;     // it may ask for reboots
+	int64_t stale_s;  // a word that is older says nothing
+	int64_t reboot_s; // a node that has not come back so long after a reboot needs the power switch
+	unsigned resumes; // a node that was resumed so often in a day stays drained
+};
+
+/** What is to be done with a node; *@ret_why says why, for people. It does not know the limit. */
+enum fleet_move fleet_decide(const struct slurm_node *n, const struct node_word *w, const struct node_memory *m,
+			     const struct fleet_rules *r, int64_t now, struct str *ret_why);
+/** How many nodes may be drained now, of so many. */
+unsigned fleet_budget(const struct fleet_memory *m, const struct fleet_rules *r, size_t gpu_nodes, int64_t now);
+/** What is known of a node; NULL: nothing. */
+struct node_memory *fleet_remember(struct fleet_memory *m, struct str name, bool make);
+
+/** One line of the journal. */
+struct fleet_entry {
+	int64_t when;
+	enum fleet_move move;
+	enum fleet_step { STEP_WOULD, STEP_WILL, STEP_DONE, STEP_FAILED, STEPS } step;
+	struct str node, boot_id, user, set, action, incident, reason;
+};
+void fleet_entry_write(struct text *to, const struct fleet_entry *e);
+bool fleet_entry_read(struct str line, struct fleet_entry *ret);
+/** What the entry makes of what is known. Entries come in their order. */
+void fleet_memory_take(struct fleet_memory *m, const struct fleet_entry *e, int64_t now);
+void fleet_memory_free(struct fleet_memory *m);
