@@ -131,6 +131,7 @@ static void the_limit_counts_what_was_begun(void **unused)
 	fleet_memory_take(&m, &e, NOW);
 	fleet_memory_take(&m, &e, NOW); // tried again after a kill: it is the same node
 	assert_int_equal(fleet_budget(&m, &r, 100, NOW), 1);
+	assert_int_equal(fleet_remember(&m, S("n1"), false)->begun.when, NOW - 60);
 	e = drain_of("n2", NOW - 50, STEP_WOULD);
 	fleet_memory_take(&m, &e, NOW);
 	assert_int_equal(fleet_budget(&m, &r, 100, NOW), 1);

@@ -133,6 +133,23 @@ static struct uh_error *arbiter_would(struct arbiter *a, struct fleet_entry e)
 	return arbiter_note(a, &e);
 }
 
+/** A drain that was begun when the arbiter was killed: Slurm has it, with the words and at the time that were meant. */
+static struct uh_error *arbiter_adopt(struct arbiter *a, const struct slurm_node *n, const struct node_memory *m)
+{
+	enum { WITHIN_S = 120 };
+	_cleanup_arena_ struct arena room = { 0 };
+	struct tm tm = { 0 };
+	struct fleet_entry e = m->begun;
+	const char *set = arena_z(&room, n->set);
+	const int64_t when = strptime(set, "%Y-%m-%dT%H:%M:%S", &tm) ? (int64_t)timegm(&tm) : 0;
+	if (!e.when || !str_eq(n->reason, e.reason) || when < e.when || when > e.when + WITHIN_S)
+		return NULL;
+	e.step = STEP_DONE;
+	e.user = n->user;
+	e.set = n->set;
+	return arbiter_note(a, &e);
+}
+
 static struct uh_error *arbiter_node(struct arbiter *a, const struct slurm_node *n, unsigned *budget)
 {
 	_cleanup_arena_ struct arena room = { 0 };
@@ -140,6 +157,9 @@ static struct uh_error *arbiter_node(struct arbiter *a, const struct slurm_node 
 	struct node_word w;
 	struct str why;
 	const struct node_memory *m = fleet_remember(&a->memory, n->name, false);
+	struct uh_error *err = m && a->o->enforce ? arbiter_adopt(a, n, m) : NULL;
+	if (err)
+		return err;
 	if (n->name.n >= NODE_NAME || !node_word_read(a->o->nodes, n->name, &room, &w))
 		w = (struct node_word){ 0 };
 	struct fleet_rules rules = a->rules;

@@ -122,6 +122,15 @@ static void count_drain(struct fleet_memory *m, struct str name, int64_t when)
 		vec_push(&m->drains, ((struct fleet_drain){ arena_str(&m->arena, name), when }));
 }
 
+static struct fleet_entry entry_copy(struct arena *a, const struct fleet_entry *e)
+{
+	struct fleet_entry r = *e;
+	struct str *const texts[] = { &r.node, &r.boot_id, &r.user, &r.set, &r.action, &r.incident, &r.reason };
+	for (size_t n = 0; n < ARRAY_SIZE(texts); n++)
+		*texts[n] = arena_str(a, *texts[n]);
+	return r;
+}
+
 void fleet_memory_take(struct fleet_memory *m, const struct fleet_entry *e, int64_t now)
 {
 	struct node_memory *n = fleet_remember(m, e->node, true);
@@ -130,6 +139,8 @@ void fleet_memory_take(struct fleet_memory *m, const struct fleet_entry *e, int6
 		n->told_of = arena_str(&m->arena, e->incident);
 		return;
 	}
+	if (e->move == MOVE_DRAIN)
+		n->begun = e->step == STEP_WILL ? entry_copy(&m->arena, e) : (struct fleet_entry){ 0 };
 	if (e->move == MOVE_DRAIN && e->step == STEP_WILL)
 		count_drain(m, e->node, e->when);
 	if (e->step != STEP_DONE)

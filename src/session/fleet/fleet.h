@@ -45,14 +45,22 @@ void node_word_reason(const struct node_word *w, struct text *to);
 enum fleet_move { MOVE_NONE, MOVE_DRAIN, MOVE_RESUME, MOVE_REBOOT, MOVE_POWER, MOVES };
 extern const char *const fleet_moves[];
 
+/** One line of the journal. */
+struct fleet_entry {
+	int64_t when;
+	enum fleet_move move;
+	enum fleet_step { STEP_WOULD, STEP_WILL, STEP_DONE, STEP_FAILED, STEPS } step;
+	struct str node, boot_id, user, set, action, incident, reason;
+};
 /** What the arbiter did with a node before, by its journal. */
 struct node_memory {
 	struct str name;
-	int64_t drained;      // when it last drained it; 0: never
-	bool holds;           // that is the newest thing that it did with it
-	struct str boot_id;   // of the node when it was drained
-	struct str user, set; // as Slurm had them behind it
-	struct str action;    // what the node needed then
+	int64_t drained;          // when it last drained it; 0: never
+	struct fleet_entry begun; // a drain of which no end is known: the arbiter was killed then; when 0: none
+	bool holds;               // that is the newest thing that it did with it
+	struct str boot_id;       // of the node when it was drained
+	struct str user, set;     // as Slurm had them behind it
+	struct str action;        // what the node needed then
 	struct str incident, reason;
 	int64_t rebooted;     // when it asked for a reboot since; 0: it did not
 	bool powered;         // it was told that only the power helps
@@ -87,13 +95,6 @@ unsigned fleet_budget(const struct fleet_memory *m, const struct fleet_rules *r,
 /** What is known of a node; NULL: nothing. */
 struct node_memory *fleet_remember(struct fleet_memory *m, struct str name, bool make);
 
-/** One line of the journal. */
-struct fleet_entry {
-	int64_t when;
-	enum fleet_move move;
-	enum fleet_step { STEP_WOULD, STEP_WILL, STEP_DONE, STEP_FAILED, STEPS } step;
-	struct str node, boot_id, user, set, action, incident, reason;
-};
 void fleet_entry_write(struct text *to, const struct fleet_entry *e);
 bool fleet_entry_read(struct str line, struct fleet_entry *ret);
 /** What the entry makes of what is known. Entries come in their order. */
