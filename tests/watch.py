@@ -128,6 +128,11 @@ def test_all_clear(t, unhang):
         m.scenario = "idle"
         m.once()
         t.same(m.incidents()[0]["state"], state, f"{name}: after a new boot it is {state}")
+        if state == "open":
+            t.ok("\nserial " in record.read_text(), "the record has the serial number", record.read_text())
+            record.write_text(re.sub("\nserial .*", "\nserial of-another-card", record.read_text()))
+            m.once()
+            t.same((m.incidents()[0]["state"], m.incidents()[0]["closed_by"]), ("closed", "another card is in its place: the serial number differs"), "it closes when the card is another")
 
 
 HOOK = """#!/bin/sh

@@ -334,6 +334,21 @@ void case_close(struct watcher *w, struct watch_case *c, enum case_input input, 
 	case_input(w, c, input);
 }
 
+/** What comes behind it, of the same trouble, is a new incident: the engine's ends with it. */
+static void close_from_outside(struct watcher *w, struct watch_case *c, struct str why)
+{
+	if (c->order != NOT_IN_LOG)
+		engine_close(w->engine, (uint64_t)c->order);
+	case_close(w, c, INPUT_CLOSE, why);
+}
+
+/** Another card is in the slot than the one that failed, and it is known which. */
+static bool card_replaced(const struct watcher *w, const struct stored *i)
+{
+	const struct watched_gpu *g = watched_gpu(w, i->gpu);
+	return g && g->serial.n && i->serial.n && !str_eq(g->serial, i->serial) && !str_is(i->boot_id, w->boot_id);
+}
+
 void cases_looked(struct watcher *w, bool answered)
 {
 	if (answered)
@@ -342,6 +357,10 @@ void cases_looked(struct watcher *w, bool answered)
 		struct watch_case *c = w->cases.data[n];
 		if (!case_is(c, CASES_OPEN))
 			continue;
+		if (answered && card_replaced(w, &c->stored)) {
+			close_from_outside(w, c, S("another card is in its place: the serial number differs"));
+			continue;
+		}
 		cases_name_gpu(w, c);
 		if (c->check && w->now >= c->check)
 			case_input(w, c,
@@ -350,14 +369,6 @@ void cases_looked(struct watcher *w, bool answered)
 									    INPUT_UNSEEN);
 	}
 	w->state_old = true;
-}
-
-/** What comes behind it, of the same trouble, is a new incident: the engine's ends with it. */
-static void close_from_outside(struct watcher *w, struct watch_case *c, struct str why)
-{
-	if (c->order != NOT_IN_LOG)
-		engine_close(w->engine, (uint64_t)c->order);
-	case_close(w, c, INPUT_CLOSE, why);
 }
 
 /** An operator closes what does not end by itself: a GPU that was replaced does not say so. */
