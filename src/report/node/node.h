@@ -62,7 +62,8 @@ void report_node(const struct node_answer *a, bool json, unsigned width, FILE *o
 void node_reason(struct text *to, const struct node_finding *f);
 /** One line that a Slurm reason can be: `[unhang node] class GPU incident`. It is public: no program and no user is in it. */
 void report_node_slurm(const struct node_answer *a, FILE *out);
-/** One line of at most 80 characters, for node-problem-detector. Returns its exit status: 0 good, 1 the condition is so, 2 unknown. */
+/** One line of at most 80 characters, for node-problem-detector; `[unhang unknown] not-watched`: nobody watches, and no failure is known. Returns
+ * its exit status: 0 good, 1 the condition is so, 2 unknown. */
 int report_node_npd(const struct node_answer *a, FILE *out);
 /** Metrics in the text format, for node-exporter's textfile collector. */
 void report_node_prometheus(const struct node_answer *a, FILE *out);
