@@ -174,7 +174,7 @@ void report_node_slurm(const struct node_answer *a, FILE *out)
 
 /** The condition's message. An incident's id is of no use cut, so where the line is too long, it goes without the action. Where nobody watches,
  * it says only that: whoever remembers a failure then knows that nothing newer could be read. */
-static void add_condition(const struct node_answer *a, struct text *to)
+static void node_add_condition(const struct node_answer *a, struct text *to)
 {
 	const struct node_finding *w = node_worst(a);
 	if (a->status == NODE_HEALTHY) {
@@ -182,7 +182,7 @@ static void add_condition(const struct node_answer *a, struct text *to)
 	} else if (a->status == NODE_UNKNOWN && !a->watch.runs) {
 		text_add(to, S("[unhang unknown] not-watched"));
 	} else {
-		add_reason(a, to);
+		node_add_reason(a, to);
 		if (to->n > NPD_MOST && w) {
 			struct node_finding shorter = *w;
 			shorter.action = (struct str){ 0 };
@@ -195,7 +195,7 @@ static void add_condition(const struct node_answer *a, struct text *to)
 int report_node_npd(const struct node_answer *a, FILE *out)
 {
 	_cleanup_text_ struct text line = { 0 };
-	add_condition(a, &line);
+	node_add_condition(a, &line);
 	fprintf(out, "%.*s\n", (int)(line.n < NPD_MOST ? line.n : NPD_MOST), line.p);
 	return a->status == NODE_FAILED ? 1 : a->status == NODE_UNKNOWN ? 2 : 0;
 }
