@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What the forms of unhang have in common, as far as it can be looked at without making them: packaging.py UNHANG"""
 import hashlib
+import http.server
 import importlib.machinery
 import importlib.util
 import io
@@ -11,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import threading
 
 import tap
 
@@ -111,6 +113,54 @@ def test_everyday(t, unhang):
     t.ok(ran.returncode == 0 and ran.stdout.startswith("log, core, ") and ran.stdout.count(" | ") == 1, "the everyday commands work in this build", ran.stdout + ran.stderr)
 
 
+class Receiver(http.server.BaseHTTPRequestHandler):
+    """Keeps what is posted; refuses what comes after @good."""
+    got, good = [], 0
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        taken = len(self.got) < Receiver.good
+        if taken:
+            self.got.append((self.headers["Content-Type"], json.loads(body)))
+        self.send_response(202 if taken else 503)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def test_cloudevents(t, unhang):
+    """The example hook: nothing on the network unless it is told where, a whole file for each event, a repetition that is none."""
+    spool = unhang.directory / "spool"
+    told = {"PATH": os.environ["PATH"], "UNHANG_CLOUDEVENTS_SPOOL": str(spool), "UNHANG_INCIDENT": "0123456789abcdef", "UNHANG_REVISION": "3", "UNHANG_STATE": "open", "UNHANG_CLASS": "mes-unresponsive",
+            "UNHANG_TITLE": 'python "x" \u00e9\n', "UNHANG_FAULT": "driver", "UNHANG_DO": "reboot", "UNHANG_FIT": "no", "UNHANG_GPU": "0000:85:00.0", "UNHANG_GPU_SERIAL": "", "UNHANG_BUNDLE": "taken"}
+
+    def hook(*arguments, **more):
+        return subprocess.run([sys.executable, "-I", PACKAGING / "hooks" / "cloudevents", *arguments], env={**told, **more}, input="{}", capture_output=True, text=True, timeout=60, check=False)
+    t.same((hook().returncode, spool.exists()), (0, False), "without a spool it does nothing")
+    spool.mkdir()
+    for more in ({}, {}, {"UNHANG_REVISION": "4", "UNHANG_STATE": "closed"}):
+        hook(**more)
+    t.same(sorted(p.name for p in spool.iterdir()), ["0123456789abcdef-3.json", "0123456789abcdef-4.json"], "a change is a file; a repetition is none")
+    found = json.loads((spool / "0123456789abcdef-3.json").read_text())
+    t.same((found["specversion"], found["id"], found["type"], found["subject"], found["data"]["title"], found["data"]["gpu_serial"]),
+           ("1.0", "0123456789abcdef-3", "unhang.incident.explained", "0000:85:00.0", told["UNHANG_TITLE"], None), "it is a CloudEvent")
+    t.ok(all(isinstance(found[k], str) and found[k] for k in ("source", "time", "datacontenttype")), "with all that one must have")
+    server = http.server.HTTPServer(("127.0.0.1", 0), Receiver)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = {"UNHANG_CLOUDEVENTS_URL": f"http://127.0.0.1:{server.server_port}/"}
+    Receiver.good = 1
+    ran = hook("--send", **url)
+    t.same((ran.returncode, len(list(spool.iterdir())), len(Receiver.got)), (1, 1, 1), "what a server refuses stays")
+    Receiver.good = 9
+    ran = hook("--send", **url)
+    t.same((ran.returncode, list(spool.iterdir()), [e["id"][-1] for _, e in Receiver.got], {kind.split(";")[0] for kind, _ in Receiver.got}), (0, [], ["3", "4"], {"application/cloudevents+json"}), "and is sent later, in order")
+    server.shutdown()
+    server.server_close()
+    t.same((hook(**url).returncode, len(list(spool.iterdir()))), (0, 1), "a server that is gone: the event goes into the spool")
+    t.same(hook(UNHANG_INCIDENT="").returncode, 1, "without an incident it complains")
+
+
 def main():
     t = tap.Tap()
     unhang = tap.Unhang(sys.argv[1])
@@ -122,6 +172,7 @@ def main():
     test_bill(t, image)
     test_kubernetes(t)
     test_host(t, unhang)
+    test_cloudevents(t, unhang)
     test_everyday(t, unhang)
     t.end()
 
