@@ -276,6 +276,20 @@ def test_memory(t, unhang):
     t.same((node.start(node.run).turn().unfit, node.detector.incidents()), ("Unknown", []), "without unhang: unknown, and no event")
 
 
+def test_replace(t, unhang):
+    """What asks for a new part outlives a reboot: AMD's operator untaints a node whose condition is gone."""
+    for action, unfit in (("replace", "True"), ("power-cycle", "True"), ("reboot", "Unknown")):
+        node = Node(unhang, f"store-{action}")
+        record = node.room / "store" / "incidents" / f"{7:016x}" / "incident"
+        record.parent.mkdir(parents=True)
+        record.write_text(f"id {7:016x}\nstate open\nclass ras-uncorrectable\ntitle x\nfault node\naction {action}\nfit no\nhost node1\nboot_id {OTHER_BOOT}\ngpu 0000:85:00.0\nbegan 1700000000\nbundle taken\n")
+        for name, found in (("before the watch runs", None), ("while the state is of the boot before", state(boot_id=OTHER_BOOT))):
+            t.same(node.when(found).unfit, unfit, f"{action}: {name}")
+        record.write_text(record.read_text().replace("state open", "state closed"))
+        (node.memory / "failure").unlink(missing_ok=True)
+        t.same(node.when(None).unfit, "Unknown", "until somebody closes it")
+
+
 def test_without_plugin(t, unhang):
     """Why there is a plugin: the detector takes 'unknown' for news."""
     node = Node(unhang, "bare")
@@ -331,6 +345,7 @@ def main():
     test_life(t, unhang)
     test_nothing_known(t, unhang)
     test_memory(t, unhang)
+    test_replace(t, unhang)
     test_without_plugin(t, unhang)
     test_late(t, unhang)
     test_blocked(t, unhang, silent_mount)
