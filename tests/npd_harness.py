@@ -319,7 +319,7 @@ def test_late(t, unhang):
 def test_blocked(t, unhang, silent_mount):
     if os.geteuid() or not os.path.exists("/dev/fuse"):
         return t.skip("a directory that does not answer", "this needs root and /dev/fuse")
-    for operation in ("open", "read"):
+    for operation in ("getattr", "open", "read"):
         node = Node(unhang, f"blocked-{operation}")
         node.when(state(FAILED))
         try:
@@ -330,7 +330,7 @@ def test_blocked(t, unhang, silent_mount):
             d = node.start(mount.path)
             d.turn()
             t.same((d.unfit, d.message, d.incidents()), ("True", "[unhang driver] mes-unresponsive 0000:85:00.0 reboot 0000000000000002", []), f"{operation} does not answer: the known failure stays")
-            t.ok(d.took < 5, "and the detector did not have to kill the plugin", d.took)
+            t.ok(d.took < 3, "and unhang itself gave up in time", d.took)
         finally:
             mount.end()
     return None
