@@ -244,7 +244,7 @@ def test_nothing_known(t, unhang):
     """A new detector, and a plugin that remembers nothing."""
     for n, (name, found) in enumerate([*UNREADABLE, ("the state is of another boot and failed", state(FAILED, boot_id=OTHER_BOOT))]):
         node = Node(unhang, f"new-{n}")
-        t.same((node.when(found, 2).unfit, node.detector.message, node.detector.incidents()), ("Unknown", "[unhang unknown] not-watched", []), f"unknown if {name}")
+        t.same((node.when(found).unfit, node.detector.message, node.detector.incidents()), ("Unknown", "[unhang unknown] not-watched", []), f"unknown if {name}")
     node = Node(unhang, "new-failed")
     t.same(node.when(state(FAILED, age=3600)).unfit, "True", "stale and failed is failed")
     node = Node(unhang, "lying")
