@@ -326,6 +326,28 @@ static void jobs_are_named_by_their_cgroup(void **state)
 				job, sizeof(job)));
 	assert_string_equal(job, "pod 0a1b2c3d-0000-1111-2222-333344445555");
 	assert_false(process_job(S("0::/user.slice/user-1000.slice/job_12\n"), job, sizeof(job)));
+	// As a kubelet has them.
+	static const char *const pods[] = { "default_train-0_0a1b2c3d-0000-1111-2222-333344445555", "ml_server.x_ffffffff-0000-1111-2222-333344445555",
+					    "bad;name_x_eeeeeeee-0000-1111-2222-333344445555", "short" };
+	char place[] = "/tmp/unhang-pods-XXXXXX";
+	_cleanup_text_ struct text name = { 0 };
+	assert_non_null(mkdtemp(place));
+	for (size_t n = 0; n < ARRAY_SIZE(pods); n++) {
+		char path[200];
+		snprintf(path, sizeof(path), "%s/%s", place, pods[n]);
+		assert_int_equal(mkdir(path, 0700), 0);
+	}
+	assert_true(pod_find(place, S("0a1b2c3d-0000-1111-2222-333344445555"), &name) && str_is(text_str(&name), "default/train-0"));
+	text_clear(&name);
+	assert_true(pod_find(place, S("ffffffff-0000-1111-2222-333344445555"), &name) && str_is(text_str(&name), "ml/server.x"));
+	assert_false(pod_find(place, S("eeeeeeee-0000-1111-2222-333344445555"), &name));
+	assert_false(pod_find(place, S("0a1b2c3d"), &name) || pod_find("/nonexistent", S("0a1b2c3d"), &name));
+	for (size_t n = 0; n < ARRAY_SIZE(pods); n++) {
+		char path[200];
+		snprintf(path, sizeof(path), "%s/%s", place, pods[n]);
+		rmdir(path);
+	}
+	rmdir(place);
 }
 
 static void lines_of_votes_are_taken(void **state)

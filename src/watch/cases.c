@@ -342,13 +342,6 @@ static void close_from_outside(struct watcher *w, struct watch_case *c, struct s
 	case_close(w, c, INPUT_CLOSE, why);
 }
 
-/** Another card is in the slot than the one that failed, and it is known which. */
-static bool card_replaced(const struct watcher *w, const struct stored *i)
-{
-	const struct watched_gpu *g = watched_gpu(w, i->gpu);
-	return g && g->serial.n && i->serial.n && !str_eq(g->serial, i->serial) && !str_is(i->boot_id, w->boot_id);
-}
-
 void cases_looked(struct watcher *w, bool answered)
 {
 	if (answered)
@@ -357,7 +350,7 @@ void cases_looked(struct watcher *w, bool answered)
 		struct watch_case *c = w->cases.data[n];
 		if (!case_is(c, CASES_OPEN))
 			continue;
-		if (answered && card_replaced(w, &c->stored)) {
+		if (answered && watched_other_card(w, &c->stored)) {
 			close_from_outside(w, c, S("another card is in its place: the serial number differs"));
 			continue;
 		}

@@ -19,7 +19,7 @@
 #include "base/door/trust.h"
 #include "store/store.h"
 
-enum { NOBODY = 65534, POLL_NS = 20000000, VARIABLES = 16 };
+enum { NOBODY = 65534, POLL_NS = 20000000, VARIABLES = 17 };
 
 /** The whole environment of a hook. */
 static void hook_environment(struct arena *a, const struct watch_settings *s, const struct stored *i,
@@ -29,6 +29,7 @@ static void hook_environment(struct arena *a, const struct watch_settings *s, co
 		const char *name;
 		struct str value;
 	} all[] = { { "UNHANG_INCIDENT", i->id },
+		    { "UNHANG_HOST", i->host },
 		    { "UNHANG_REVISION", arena_printf(a, "%lld", (long long)i->revision) },
 		    { "UNHANG_STATE", stored_state_word(i->state) },
 		    { "UNHANG_CLASS", i->class },

@@ -171,6 +171,12 @@ const struct watched_gpu *watched_gpu(const struct watcher *w, struct str pci)
 	return NULL;
 }
 
+bool watched_other_card(const struct watcher *w, const struct stored *i)
+{
+	const struct watched_gpu *g = watched_gpu(w, i->gpu);
+	return g && g->serial.n && i->serial.n && !str_eq(g->serial, i->serial) && !str_is(i->boot_id, w->boot_id);
+}
+
 static void take_gpu(struct watcher *w, struct arena *a, struct str line)
 {
 	if (w->ngpus == GPUS_MOST)

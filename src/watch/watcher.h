@@ -211,6 +211,8 @@ int64_t holds_next(const struct watcher *w);
 // jobs.c: children, one at a time; how many bundles there may be in an hour
 /** The GPU at @pci as the newest look saw it; NULL: it is none that is watched. */
 const struct watched_gpu *watched_gpu(const struct watcher *w, struct str pci);
+/** Whether another card is in the slot than the one that failed, in an earlier boot. */
+bool watched_other_card(const struct watcher *w, const struct stored *i);
 /** How many more bundles there may be at all. */
 int64_t quota_left(struct watcher *w);
 /** Counts those that an earlier run of the watch took. */

@@ -101,8 +101,10 @@ void report_node_prometheus(const struct node_answer *a, FILE *out)
 	metrics_states(out, a);
 	metrics_gpus(out, a);
 	metrics_findings(out, a);
-	metrics_begin(out, "unhang_gpus", "gauge", "AMD GPUs that were found.");
-	metrics_number(out, a, "unhang_gpus", (double)a->ngpus);
+	if (a->watch.written) { // else nobody has counted them
+		metrics_begin(out, "unhang_gpus", "gauge", "AMD GPUs that were found.");
+		metrics_number(out, a, "unhang_gpus", (double)a->ngpus);
+	}
 	if (a->expected) {
 		metrics_begin(out, "unhang_gpus_expected", "gauge", "AMD GPUs that this node should have.");
 		metrics_number(out, a, "unhang_gpus_expected", a->expected);

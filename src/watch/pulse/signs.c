@@ -290,6 +290,36 @@ bool process_job(struct str cgroup, char *ret, size_t size)
 	return ret[0];
 }
 
+bool pod_find(const char *directory, struct str uid, struct text *ret)
+{
+	enum { ENTRIES_MOST = 4096 };
+	_cleanup_dir_ DIR *d = opendir(directory);
+	unsigned n = 0;
+	for (struct dirent *e; d && uid.n && n < ENTRIES_MOST && (e = readdir(d)); n++) {
+		struct str name = str_z(e->d_name), space = str_split(&name, '_'), pod = str_split(&name, '_');
+		bool good = space.n && pod.n && str_eq(name, uid);
+		for (size_t i = 0; good && i < str_z(e->d_name).n; i++) // what a name of Kubernetes may have
+			good = char_word(e->d_name[i]) || e->d_name[i] == '-' || e->d_name[i] == '.';
+		if (!good)
+			continue;
+		text_printf(ret, STR_FMT "/" STR_FMT, STR_ARG(space), STR_ARG(pod));
+		return true;
+	}
+	return false;
+}
+
+/** A pod is known by its UID alone, once kubelet has removed it: its name is asked for while it runs. */
+static void name_pod(struct sign_process *p)
+{
+	_cleanup_text_ struct text name = { 0 };
+	struct str uid;
+	char room[sizeof(p->job)];
+	if (!str_behind(str_z(p->job), S("pod "), &uid) || !pod_find("/var/log/pods", uid, &name))
+		return;
+	snprintf(room, sizeof(room), "pod " STR_FMT " (" STR_FMT ")", STR_ARG(text_str(&name)), STR_ARG(uid));
+	str_copy(p->job, sizeof(p->job), str_z(room));
+}
+
 /** Its rank, and where its heartbeat is. The path is a stranger's: only what lies in the memory of this machine is looked at, since a file
  * elsewhere may be on a server that does not answer. */
 static void read_environment(struct sign_process *p)
@@ -310,6 +340,7 @@ static void read_environment(struct sign_process *p)
 		snprintf(p->job, sizeof(p->job), "Slurm job %lld", (long long)number);
 	else
 		process_job(privileged_process_file(p->pid, "cgroup", room, FILE_ROOM), p->job, sizeof(p->job));
+	name_pod(p);
 }
 
 // --- what does ---

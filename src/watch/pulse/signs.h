@@ -11,6 +11,8 @@ enum { SIGNS_PROCESSES = 256, SIGNS_QUEUES = 1024, SIGNS_GPUS = 64 };
 
 /** The job that a process belongs to, by its cgroup: `pod UID`, `Slurm job 4711`. false: it is none of a scheduler that is known. */
 bool process_job(struct str cgroup, char *ret, size_t size);
+/** The namespace and name of a pod by its UID: kubelet keeps a directory NAMESPACE_NAME_UID for its logs. false: it is not in @directory. */
+bool pod_find(const char *directory, struct str uid, struct text *ret);
 
 /** How far the watch is with the recording of a process, which asks it to look before the program ends. */
 struct pulse_hold {
@@ -32,7 +34,7 @@ struct sign_process {
 	int64_t worked;      // ms: when that was
 	const char *stopped; // what stops it; NULL
 	char rank[24];
-	char job[80];                        // of a scheduler: `Slurm job 4711`, `pod UID`; empty: none
+	char job[400];                       // of a scheduler: `Slurm job 4711`, `pod NAMESPACE/NAME (UID)`; empty: none
 	char heartbeat[200], recording[200]; // paths below /dev/shm; empty: none
 	uint64_t recorded;                   // packets that the GPU took, by its recording
 	enum vote recordings, beats;

@@ -265,6 +265,8 @@ static void answer(const struct uh_check_options *o, struct arena *a, struct nod
 	char host[SOURCE_HOST_MAX], boot[SOURCE_BOOT_MAX];
 	*ret = (struct node_answer){ .source = S("none"), .asked = asked.now, .expected = o->expected };
 	smoke_read(o->run_dir ? o->run_dir : RUN_DIR, a, &asked);
+	if (o->form != UH_CHECK_TEXT)
+		setenv("UNHANG_PATIENCE", "1", 0); // who asks waits for a second
 	const bool known = !o->look && answer_by_watch(o, &asked, a, ret, &why);
 	if (!known && (o->look || o->form == UH_CHECK_TEXT)) {
 		vec_free(&ret->findings);
@@ -283,7 +285,7 @@ static void answer(const struct uh_check_options *o, struct arena *a, struct nod
 
 // --- where the answer goes ---
 
-static void put_document(const struct node_answer *a, FILE *out) { report_node(a, true, 0, out); }
+static void check_put_document(const struct node_answer *a, FILE *out) { report_node(a, true, 0, out); }
 
 /** A file is whole, whoever reads it when. */
 static struct uh_error *save_answer(const struct node_answer *a, void (*write)(const struct node_answer *, FILE *),
@@ -308,7 +310,7 @@ struct uh_error *uh_check(const struct uh_check_options *o, FILE *out, int *ret_
 	answer(o, &a, &r);
 	*ret_status = statuses[r.status];
 	if (o->publish)
-		err = save_answer(&r, put_document, arena_printf(&a, "%s/" STR_FMT ".json", o->publish, STR_ARG(r.host)).p);
+		err = save_answer(&r, check_put_document, arena_printf(&a, "%s/" STR_FMT ".json", o->publish, STR_ARG(r.host)).p);
 	switch (o->form) {
 	case UH_CHECK_TEXT:
 		report_node(&r, o->json, o->width, out);
