@@ -40,6 +40,13 @@ def test_numbers(t):
         t.same(found, {VERSION}, f"{name} names the files of this version")
 
 
+def test_symbols(t):
+    """Debian's list has each function of the library: lintian minds a missing one only where it can see the library."""
+    declared = set(re.findall(r"\b(uh_\w+)\(", re.sub(r"/\*.*?\*/|//[^\n]*", "", (TOP / "include/unhang/unhang.h").read_text(), flags=re.S)))
+    listed = set(re.findall(r"\b(uh_\w+)@", (PACKAGING / "debian/libunhang0.symbols").read_text()))
+    t.same(sorted(declared ^ listed), [], "the list of symbols is that of the header")
+
+
 def test_rights(t, image):
     """The unit, the image and the overlay give the watch the same capabilities."""
     unit = re.search(r"^CapabilityBoundingSet=(.*)", (TOP / "data" / "unhang-watch.service").read_text(), re.M)[1].split()
@@ -167,6 +174,7 @@ def main():
     os.environ["SOURCE_DATE_EPOCH"] = "1700000000"  # without it, the commit's: not every tree has one
     image = program(PACKAGING / "image" / "build")
     test_numbers(t)
+    test_symbols(t)
     test_rights(t, image)
     test_image(t, unhang, image)
     test_bill(t, image)

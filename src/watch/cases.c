@@ -20,10 +20,7 @@ enum {
 /** NULL: the engine's incident is none of ours yet. */
 static struct watch_case *case_of_order(const struct watcher *w, uint64_t order)
 {
-	for (size_t n = 0; n < w->cases.len; n++)
-		if (w->cases.data[n]->order == (int64_t)order)
-			return w->cases.data[n];
-	return NULL;
+	return list_find_of(w->cases.data, w->cases.len, it, it->order == (int64_t)order);
 }
 
 /** Whether it is known to be of another process. */
