@@ -44,7 +44,7 @@ def test_symbols(t):
     """Debian's list has each function of the library: lintian minds a missing one only where it can see the library."""
     declared = set(re.findall(r"\b(uh_\w+)\(", re.sub(r"/\*.*?\*/|//[^\n]*", "", (TOP / "include/unhang/unhang.h").read_text(), flags=re.S)))
     listed = set(re.findall(r"\b(uh_\w+)@", (PACKAGING / "debian/libunhang0.symbols").read_text()))
-    t.same(sorted(declared ^ listed), [], "the list of symbols is that of the header")
+    t.same(sorted(name for name in declared - listed if not name.endswith("_fn")), [], "the list of symbols has each function of the header")
 
 
 def test_rights(t, image):
