@@ -128,6 +128,7 @@ mutants:
 # Reports in Chromium and Firefox: what is on the first screen, print, keyboard, axe, no request. PICTURES=FOLDER keeps screenshots.
 browsers: build $(BUILD)/browsers/node_modules
 	@node tests/browsers/run.mjs $(BUILD)/unhang $(BUILD)/browsers $(PICTURES)
+	@node tests/browsers/site.mjs $(BUILD)/unhang $(BUILD)/browsers $(PICTURES)
 	@if test -f $(BUILD)/web/web/unhang.html; then node tests/browsers/page.mjs $(BUILD)/unhang $(BUILD)/web/web/unhang.html $(BUILD)/browsers $(PICTURES); \
 		else echo '# the page was not looked at: make web makes it'; fi
 

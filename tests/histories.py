@@ -52,3 +52,33 @@ def write(directory, lines, day="2026-01-01", machine=1):
         for line in lines:
             out.write(json.dumps(line, separators=(",", ":")) + "\n")
     return path
+
+
+def samples(host, gpu, when, n=40):
+    """What a GPU was like in the minutes before a failure: it heats up, then stands still."""
+    rows = [[when + 10 * (i - n), 98 if i < n - 6 else 3, 540 + 5 * i if i < n - 6 else 130, 60 + i / 2, 120 * 2 ** 30 + i * 2 ** 28] for i in range(n)]
+    return {"schema": "unhang/record/1", "kind": "samples", "id": gpu, "revision": when, "host": host, "columns": ["time", "busy", "power", "temperature", "memory"], "samples": rows}
+
+
+def sample(directory, now):
+    """A store to look at: twelve nodes in eight weeks, a firmware that helped on most of them, and a node that fails more than the others."""
+    chance, lines = random.Random(4), []
+    for h in range(12):
+        host = f"gpu-{h:02}"
+        lines.append(configuration(host, now - 60 * DAY, {"kernel": "6.8.0-90", "linux-firmware": "20250613", "rocm": "6.4.3"}))
+        if h < 8:
+            lines.append(configuration(host, now - 20 * DAY, {"kernel": "6.8.0-90", "linux-firmware": "20250708", "rocm": "6.4.3"}))
+        lines += [work(host, "0000:03:00.0", now - (60 - d) * DAY, 5) for d in range(60)]
+        for n in range(30 if h == 3 else 9):
+            ago = 20 + chance.random() * 38 if h < 8 and h != 3 and n else chance.random() * 58
+            one = incident(host, now - int(ago * DAY), n, chance, state="open" if n == 0 and h % 5 == 3 else "closed")
+            lines.append(one)
+            if n == 0:
+                lines.append(samples(host, one["record"]["gpu"], one["record"]["began"]))
+    return write(directory, lines)
+
+
+if __name__ == "__main__":
+    import sys
+    import time
+    print(sample(sys.argv[1], int(time.time())))

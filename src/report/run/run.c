@@ -47,6 +47,14 @@ static const char *const ended_say[] = {
 	[RUN_OTHER] = "ended",
 };
 
+const char *run_ended_say(struct str word)
+{
+	for (size_t n = RUN_DONE; n < RUN_OTHER; n++)
+		if (str_is(word, run_ended_words[n]))
+			return ended_say[n];
+	return ended_say[word.n ? RUN_OTHER : RUN_RUNS];
+}
+
 struct str run_failure(const struct run_try *t, struct arena *a)
 {
 	if (!t || t->ended == RUN_RUNS || t->ended == RUN_DONE)

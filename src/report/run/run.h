@@ -27,6 +27,8 @@ enum run_act { RUN_UNDECIDED, RUN_RESTART, RUN_STOP };
 /** How a try differs from the one before it. */
 enum run_change { RUN_SAME, RUN_WITH_AGENT, RUN_ON_REPEAT };
 /** The words for them, as the record of a run has them; the first is empty. */
+/** Behind "the job", by one of run_ended_words: `was ended by a signal`. */
+const char *run_ended_say(struct str word);
 extern const char *const run_ended_words[], *const run_act_words[], *const run_changes_words[];
 
 /** One start of the job. Numbers are -1 and texts empty where they are not known. */

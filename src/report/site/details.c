@@ -4,6 +4,7 @@
 #include "report/html/html.h"
 #include "report/history/history.h"
 #include "report/sheet.h"
+#include "report/run/run.h"
 #include "report/site/site.h"
 
 static void put_fact(struct html *p, const char *name, struct str value)
@@ -115,7 +116,8 @@ void site_put_incident(const struct site *s, const struct site_incident *of, FIL
 
 // --- a run ---
 
-static bool try_failed(const struct history_try *t) { return t->ended.n && !str_is(t->ended, "done"); }
+static bool try_passed(const struct history_try *t) { return str_among(t->ended, STR_EQUALS, "done|no-launch|").n; }
+static bool try_failed(const struct history_try *t) { return t->ended.n && !try_passed(t); }
 
 /** All tries on one line of time. */
 static void put_trajectory(struct html *p, const struct history_try_list *list)
@@ -132,17 +134,16 @@ static void put_trajectory(struct html *p, const struct history_try_list *list)
 	for (size_t n = 0; n < list->len; n++) {
 		const struct history_try *t = &list->data[n];
 		_cleanup_text_ struct text label = { 0 };
-		text_printf(&label, "try %lld, level %lld: " STR_FMT, (long long)t->number, (long long)t->level,
-			    STR_ARG(t->ended.n ? t->ended : S("runs")));
+		text_printf(&label, "try %lld, recorded at level %lld", (long long)t->number, (long long)t->level);
 		picture_track(&g, text_str(&label));
 		failed += try_failed(t);
 		const double from = (double)(t->began - begin) / (double)(end - begin);
 		const double wide = (double)t->ran_ms / 1000 / (double)(end - begin);
 		picture_mark(&g, (struct picture_mark){ n, from, from + (wide > 0.01 ? wide : 0.01),
-							try_failed(t)            ? LOOK_BAD :
-							str_is(t->ended, "done") ? LOOK_GOOD :
-										   LOOK_UNKNOWN,
-							t->reason.n ? t->reason : t->ended });
+							try_failed(t) ? LOOK_BAD :
+							try_passed(t) ? LOOK_GOOD :
+									LOOK_UNKNOWN,
+							str_z(run_ended_say(t->ended)) });
 	}
 	_cleanup_text_ struct text says = { 0 };
 	text_printf(&says, "%zu tries, of which %zu failed", list->len, failed);
@@ -165,17 +166,11 @@ static void put_duration(struct html *p, int64_t ms)
 
 static void site_put_try(struct html *p, const struct history_try *t, const struct site_try *d)
 {
-	page_markup(p, try_failed(t)            ? S("<section class=\"try bad\">") :
-		       str_is(t->ended, "done") ? S("<section class=\"try good\">") :
-						  S("<section class=\"try\">"));
-	page_numbers(p, "<h3>Try %lld</h3>\n<p>", (long long)t->number);
-	if (t->reason.n)
-		page_text(p, t->reason);
-	else if (str_is(t->ended, "done"))
-		page_put(p, "It passed.");
-	else
-		page_text(p, t->title.n ? t->title : t->ended.n ? t->ended : S("It runs."));
-	page_put(p, "</p>\n<dl class=\"facts\">\n");
+	page_markup(p, try_failed(t) ? S("<section class=\"try bad\">") :
+		       try_passed(t) ? S("<section class=\"try good\">") :
+				       S("<section class=\"try\">"));
+	page_numbers(p, "<h2>Try %lld</h2>\n", (long long)t->number);
+	page_fill(p, "<p>The job @. @</p>\n<dl class=\"facts\">\n", str_z(run_ended_say(t->ended)), t->title);
 	put_moment(p, "Began", t->began);
 	page_put(p, "<dt>Ran</dt><dd>");
 	put_duration(p, t->ran_ms);
@@ -183,7 +178,6 @@ static void site_put_try(struct html *p, const struct history_try *t, const stru
 	if (d->filter.n)
 		page_fill(p, ", only @", d->filter);
 	page_put(p, "</dd>\n");
-	put_fact(p, "How it ended", t->ended);
 	put_fact(p, "Evidence for that", d->because);
 	put_fact(p, "Cause", t->class);
 	put_fact(p, "Whose fault", t->fault);
@@ -197,14 +191,15 @@ static void site_put_try(struct html *p, const struct history_try *t, const stru
 
 void site_put_run(const struct site *s, const struct site_run *of, FILE *out)
 {
-	enum { MOMENTS = 64 };
+	enum { MOMENTS = 64, TITLE_MOST = 90 };
 	const struct history_run *r = of->run;
-	struct html own = site_begin(s, out, SITE_RUNS, r->command.n ? r->command : r->id), *p = &own;
+	const struct str title = str_cut(r->command.n ? r->command : r->id, TITLE_MOST);
+	struct html own = site_begin(s, out, SITE_RUNS, title), *p = &own;
 	int64_t moments[MOMENTS];
 	size_t n = 0, failed = 0;
 	for (size_t i = 0; i < of->tries->len; i++)
 		failed += try_failed(&of->tries->data[i]);
-	const bool passed = of->tries->len && str_is(of->tries->data[of->tries->len - 1].ended, "done");
+	const bool passed = of->tries->len && try_passed(&of->tries->data[of->tries->len - 1]);
 	if (failed)
 		page_numbers(p, failed == 1 ? "<p>It failed %zu time" : "<p>It failed %zu times", failed);
 	if (passed && failed)
@@ -216,6 +211,7 @@ void site_put_run(const struct site *s, const struct site_run *of, FILE *out)
 	if (r->host.n)
 		site_link(s, p, "machine", r->host, r->host);
 	page_put(p, "</dd>\n");
+	put_fact(p, "Command", title.n < r->command.n ? r->command : (struct str){ 0 });
 	put_moment(p, "Began", r->began);
 	if (r->status >= 0)
 		page_numbers(p, "<dt>Status</dt><dd>%lld</dd>\n", (long long)r->status);
