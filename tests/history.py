@@ -160,6 +160,19 @@ def test_storing(t, unhang):
         valid(t, line, "record", "the line is as its schema says")
 
 
+def test_runs(t, unhang):
+    """A run that failed is in the history, with the reason of each try."""
+    store = unhang.directory / "with-runs"
+    done = unhang.run("run", "--state-dir", store / "runs", "--restart", "1", "--delay", "0", "--", "sh", "-c", "echo 'HIP out of memory' >&2; exit 3")
+    t.same(done.returncode, 3, "the status is the job's")
+    unhang.run("history", "--store", store, "--html", unhang.directory / "run-pages")
+    with sqlite3.connect(store / "history.sqlite") as db:
+        rows = db.execute("SELECT ended, failure_reason, detail_json FROM tries ORDER BY number").fetchall()
+    t.ok(rows and all(ended == "exit" and "Status 3." in reason and json.loads(detail)["exit_code"] == 3 for ended, reason, detail in rows), "each try has its reason and all that is known", rows)
+    page = " ".join(next((unhang.directory / "run-pages" / "run").iterdir()).read_text().split())
+    t.ok("It failed" in page and "The job failed." in page, "and the page tells it in words", page[-2000:])
+
+
 def test_triage(t, unhang):
     """Each content once, whoever does which part of it, and whatever is killed."""
     tree = unhang.directory / "tree"
@@ -469,6 +482,7 @@ def main():
     test_fleet(t, unhang)
     test_undecided(t, unhang)
     test_storing(t, unhang)
+    test_runs(t, unhang)
     test_triage(t, unhang)
     test_collecting(t, unhang)
     test_writers(t, unhang)

@@ -34,7 +34,7 @@ esac`;
 
 execFileSync('python3', [path.join(top, 'tests/histories.py'), path.join(store, 'history')], { cwd: path.join(top, 'tests') });
 try {
-	execFileSync(unhang, ['run', '--state-dir', path.join(store, 'runs'), '--restart', '4', '--delay', '0', '--', 'sh', '-c', JOB], { cwd: work, stdio: 'ignore' });
+	execFileSync(unhang, ['run', '--state-dir', path.join(store, 'runs'), '--restart', '4', '--delay', '0', '--', 'sh', '-c', JOB], { cwd: work, stdio: ['ignore', 'pipe', 'pipe'] });
 } catch (e) { /* its status is the job's */ }
 const socket = 20000 + Math.floor(Math.random() * 20000);
 const server = spawn(unhang, ['serve', '--store', store, '--listen', String(socket)], { stdio: ['ignore', 'pipe', 'inherit'] });

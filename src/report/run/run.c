@@ -134,19 +134,21 @@ static void say_try(struct sheet *s, const struct run_told *r, const struct run_
 
 static void put_try(struct sheet *s, const struct run_told *r, const struct run_try *t, size_t width)
 {
+	_cleanup_arena_ struct arena a = { 0 };
+	const struct str failure = t->ended == RUN_NO_LAUNCH ? (struct str){ 0 } : run_failure(t, &a);
 	sheet_open(s, NULL, '{');
 	sheet_fields(s, { "number", v_count(t->number) }, { "level", v_count(t->level) }, { "filter", v_known(t->filter) },
 		     { "changes", v_known(str_of_list(run_changes_words, t->changes)) }, { "began", v_date(t->began / 1000) },
 		     { "ran_ms", v_count(t->ran_ms) });
 	sheet_fields(s, { "ended", v_known(str_of_list(run_ended_words, t->ended)) }, { "exit_code", v_count(t->exit_code) },
-		     { "signal", v_count(t->signal) }, { "because", v_known(t->because) }, { "class", v_known(t->class) },
-		     { "title", v_known(t->title) }, { "fault", v_known(t->fault) }, { "action", v_known(t->action) },
-		     { "fit", v_known(t->fit) }, { "gpu", v_known(t->gpu) }, { "beside", v_known(t->beside) },
-		     { "kernel", v_known(t->kernel) }, { "launch", v_count(t->launch) }, { "packet", v_count(t->packet) },
-		     { "place", v_known(t->place) }, { "offset", v_known(t->offset) }, { "rank", v_count(t->rank) },
-		     { "pid", v_count(t->pid) }, { "fingerprint", v_known(t->fingerprint) },
-		     { "memory_peak", v_count(t->memory_peak) }, { "memory_limit", v_count(t->memory_limit) },
-		     { "oom_kills", v_count(t->oom_kills) });
+		     { "signal", v_count(t->signal) }, { "because", v_known(t->because) },
+		     { "failure_reason", v_known(failure) }, { "class", v_known(t->class) }, { "title", v_known(t->title) },
+		     { "fault", v_known(t->fault) }, { "action", v_known(t->action) }, { "fit", v_known(t->fit) },
+		     { "gpu", v_known(t->gpu) }, { "beside", v_known(t->beside) }, { "kernel", v_known(t->kernel) },
+		     { "launch", v_count(t->launch) }, { "packet", v_count(t->packet) }, { "place", v_known(t->place) },
+		     { "offset", v_known(t->offset) }, { "rank", v_count(t->rank) }, { "pid", v_count(t->pid) },
+		     { "fingerprint", v_known(t->fingerprint) }, { "memory_peak", v_count(t->memory_peak) },
+		     { "memory_limit", v_count(t->memory_limit) }, { "oom_kills", v_count(t->oom_kills) });
 	sheet_fields(s, { "recordings", v_count(t->recordings) }, { "packets", v_count(t->launches) },
 		     { "output", v_known(t->output) }, { "words", v_known(t->words) }, { "bundle", v_known(t->bundle) },
 		     { "diagnosis", v_known(t->diagnosis) }, { "lacking", v_known(t->lacking) }, { "left", v_known(t->left) },
