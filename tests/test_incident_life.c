@@ -588,7 +588,7 @@ static void end_job(bool well)
 	if (j->kind == JOB_EXPLAIN && !well && !chance(4))
 		text_add(&j->answer, S("problem x\n"));
 	if (j->kind == JOB_LOOK && good)
-		text_printf(&j->answer, "gpu " GPU " - - %s\n", looks[well ? 0 : chance(ARRAY_SIZE(looks))]);
+		text_printf(&j->answer, "gpu " GPU " - - - - owned %s\n", looks[well ? 0 : chance(ARRAY_SIZE(looks))]);
 	jobs_end(&world.w, good && !late);
 }
 
