@@ -7,6 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/door/door.h"
+#include "base/error.h"
 #include "base/print.h"
 #include "cmd/tell.h"
 
@@ -55,7 +57,10 @@ static int by_path(const void *a, const void *b) { return strcmp(*(char *const *
 /** Whether the tree that --root names can be looked into; NULL: none is named. false: behind a complaint. */
 static bool root_is_there(const char *root)
 {
-	return !root || !access(root, R_OK | X_OK) || reject("--root %s: %s", root, strerror(errno));
+	struct opened o;
+	_cleanup_error_ struct uh_error *err = root ? door_look(&(struct named){ .path = root }, &o) : NULL;
+	// One that does not answer is told when it is read, and other paths are explained meanwhile.
+	return !err || err->errnum != ENOENT || reject("--root %s: %s", root, strerror(ENOENT));
 }
 
 static const struct help_text explain_help = {
