@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "evidence/artefact.h"
 #include "evidence/log/stamp.h"
@@ -31,6 +32,14 @@ bool document_begins(struct str head)
 		if (str_find(str_cut(head, 16384), str_z(keys[i])) >= 0)
 			return true;
 	return false;
+}
+
+int64_t document_time(const json_t *object, const char *key)
+{
+	struct tm tm = { 0 };
+	const char *text = json_string_value(json_object_get(object, key));
+	const char *end = text ? strptime(text, "%Y-%m-%dT%H:%M:%SZ", &tm) : NULL;
+	return end && !*end ? (int64_t)timegm(&tm) : 0;
 }
 
 struct str document_text(const json_t *object, const char *key)

@@ -135,13 +135,11 @@ static void smoke_read(const char *run_dir, struct arena *a, struct fitness_aske
 	_cleanup_error_ struct uh_error *err =
 		believed_read(NULL, arena_printf(a, "%s/" SMOKE_FILE, run_dir).p, SMOKE_MOST, a, &text);
 	_cleanup_json_ json_t *root = err ? NULL : json_loadb(text.p, text.n, 0, NULL);
-	struct tm tm = { 0 };
 	if (!root || !source_this_boot(document_text(root, "boot_id")))
 		return;
-	const char *written = arena_z(a, document_text(root, "written"));
 	to->smoke = arena_str(a, document_text(root, "result"));
 	to->smoke_says = arena_str(a, document_text(root, "says"));
-	if (str_is(to->smoke, "running") && strptime(written, "%Y-%m-%dT%H:%M:%SZ", &tm) && timegm(&tm) + SMOKE_S < to->now) {
+	if (str_is(to->smoke, "running") && document_time(root, "written") + SMOKE_S < to->now) {
 		to->smoke = S("failed");
 		to->smoke_says = S("The smoke test of this boot did not end.");
 	}
@@ -310,7 +308,8 @@ struct uh_error *uh_check(const struct uh_check_options *o, FILE *out, int *ret_
 	answer(o, &a, &r);
 	*ret_status = statuses[r.status];
 	if (o->publish)
-		err = save_answer(&r, check_put_document, arena_printf(&a, "%s/" STR_FMT ".json", o->publish, STR_ARG(r.host)).p);
+		err = save_answer(&r, check_put_document,
+				  arena_printf(&a, "%s/" STR_FMT ".json", o->publish, STR_ARG(r.host)).p);
 	switch (o->form) {
 	case UH_CHECK_TEXT:
 		report_node(&r, o->json, o->width, out);

@@ -1,7 +1,6 @@
 // What a node says of itself: the document of unhang check, which it wrote to a shared directory. A file speaks of the node that it is named after,
 // and of no other.
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/cleanup.h"
 #include "base/door/door.h"
@@ -17,12 +16,10 @@ static bool same_host(struct str one, struct str other) { return str_eq(str_spli
 bool node_word_read(const char *directory, struct str node, struct arena *a, struct node_word *ret)
 {
 	struct str text;
-	struct tm tm = { 0 };
 	const char *path = arena_printf(a, "%s/" STR_FMT ".json", directory, STR_ARG(node)).p;
 	_cleanup_error_ struct uh_error *err = named_read(&(struct named){ .path = path }, WORD_MOST, a, &text, NULL);
 	_cleanup_json_ json_t *root = err ? NULL : json_loadb(text.p, text.n, JSON_REJECT_DUPLICATES, NULL);
 	const json_t *watch = json_object_get(root, "watch");
-	const char *asked = arena_z(a, document_text(root, "asked"));
 	*ret = (struct node_word){ .host = arena_str(a, document_text(root, "host")),
 				   .status = arena_str(a, document_text(root, "status")),
 				   .fault = arena_str(a, document_text(root, "fault")),
@@ -31,8 +28,8 @@ bool node_word_read(const char *directory, struct str node, struct arena *a, str
 				   .action = arena_str(a, document_text(root, "action")),
 				   .incident = arena_str(a, document_text(root, "incident")),
 				   .boot_id = arena_str(a, document_text(root, "boot_id")),
-				   .smoke = arena_str(a, document_text(watch, "smoke_test")) };
-	ret->asked = strptime(asked, "%Y-%m-%dT%H:%M:%SZ", &tm) ? (int64_t)timegm(&tm) : 0;
+				   .smoke = arena_str(a, document_text(watch, "smoke_test")),
+				   .asked = document_time(root, "asked") };
 	return str_is(document_text(root, "schema"), "unhang/check/1") && ret->asked && same_host(ret->host, node);
 }
 

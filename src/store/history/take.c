@@ -44,20 +44,6 @@ static struct db_value text_value(const json_t *object, const char *key) { retur
 static struct db_value key_value(const json_t *object, const char *key) { return db_text(key_of(object, key)); }
 static struct db_value number_value(const json_t *object, const char *key) { return value_of(json_object_get(object, key)); }
 
-/** A date of JSON, 2026-08-27T03:28:27Z, in seconds since 1970; 0: it is none. */
-static int64_t json_date(const json_t *object, const char *key)
-{
-	int year, month, day, hour, minute, second;
-	const json_t *v = json_object_get(object, key);
-	if (!json_is_string(v) ||
-	    sscanf(json_string_value(v), "%4d-%2d-%2dT%2d:%2d:%2d", &year, &month, &day, &hour, &minute, &second) != 6)
-		return 0;
-	// Days since 1970, with March as the first month of a year.
-	const int64_t y = month < 3 ? year - 1 : year, m = (month + 9) % 12;
-	const int64_t days = 365 * y + y / 4 - y / 100 + y / 400 + (m * 306 + 5) / 10 + day - 1 - 719468;
-	return ((days * 24 + hour) * 60 + minute) * 60 + second;
-}
-
 static void take_revision(void *ctx, const struct db_value *row, size_t n)
 {
 	if (n && row[0].type == DB_INT)
@@ -228,7 +214,7 @@ static struct uh_error *index_put_try(const struct line_taken *t, const json_t *
 				  "excluded.failure_reason, detail_json = excluded.detail_json";
 	_cleanup_free_ char *detail = json_dumps(y, JSON_COMPACT);
 	return db_do(t->db, sql, db_text(t->id), db_int(int_of(y, "number")), number_value(y, "level"),
-		     db_known(json_date(y, "began")), number_value(y, "ran_ms"), key_value(y, "ended"), key_value(y, "class"),
+		     db_known(document_time(y, "began")), number_value(y, "ran_ms"), key_value(y, "ended"), key_value(y, "class"),
 		     text_value(y, "title"), key_value(y, "fault"), key_value(y, "action"), key_value(y, "gpu"),
 		     text_value(y, "kernel"), text_value(y, "failure_reason"), db_text(str_z(detail)));
 }
@@ -251,7 +237,7 @@ static struct uh_error *take_run(const struct line_taken *t)
 		return err;
 	err = db_do(t->db, sql, db_text(t->id), db_int(t->revision), db_text(t->host), key_value(run, "boot_id"),
 		    text_value(run, "command"), key_value(run, "launcher"), key_value(run, "job"), number_value(run, "rank"),
-		    number_value(run, "world"), db_int(json_date(run, "began")), number_value(run, "status"),
+		    number_value(run, "world"), db_int(document_time(run, "began")), number_value(run, "status"),
 		    text_value(run, "state"), db_int((int64_t)json_array_size(tries)), text_value(run, "directory"));
 	json_array_foreach(tries, n, y) if (!err && n < TRIES_MOST) err = index_put_try(t, y);
 	return err;

@@ -13,15 +13,6 @@ enum { CLOCK_SLACK_S = 60, VALID_MOST_S = 900 }; // one that promises more than 
 
 static struct str state_text(const json_t *o, const char *key, struct arena *a) { return arena_str(a, document_text(o, key)); }
 
-/** 2026-08-27T03:28:27Z; 0: it is none. */
-static int64_t state_time(const json_t *o, const char *key, struct arena *a)
-{
-	struct tm tm = { 0 };
-	const struct str text = document_text(o, key);
-	const char *end = text.n ? strptime(arena_z(a, text), "%Y-%m-%dT%H:%M:%SZ", &tm) : NULL;
-	return end && !*end ? (int64_t)timegm(&tm) : 0;
-}
-
 static struct watched_gpu state_gpu(const json_t *o, struct arena *a)
 {
 	return (struct watched_gpu){ .pci = state_text(o, "pci", a),
@@ -33,7 +24,7 @@ static struct watched_gpu state_gpu(const json_t *o, struct arena *a)
 				     .says = state_text(o, "says", a),
 				     .unwell = json_is_true(json_object_get(o, "unwell")),
 				     .seen = json_is_true(json_object_get(o, "seen")),
-				     .alone_since = state_time(o, "unowned_since", a),
+				     .alone_since = document_time(o, "unowned_since"),
 				     .pace = state_text(o, "progress", a),
 				     .waits_for = state_text(o, "progress_says", a) };
 }
@@ -54,7 +45,7 @@ static struct stored state_incident(const json_t *o, struct arena *a)
 			    .serial = state_text(gpu, "serial", a),
 			    .bundle = state_text(o, "bundle", a),
 			    .job = state_text(o, "job", a),
-			    .began = state_time(o, "began", a) };
+			    .began = document_time(o, "began") };
 	for (size_t n = 0; stored_states[n]; n++)
 		if (str_is(state, stored_states[n]))
 			i.state = (enum stored_state)n;
@@ -79,9 +70,9 @@ struct uh_error *state_parse(struct str json, struct arena *a, struct watch_stat
 	const struct stored **views = arena_alloc(a, (members(incidents, STATE_INCIDENTS) + 1) * sizeof(*views));
 	*ret = (struct watch_state){ .host = state_text(root, "host", a),
 				     .boot_id = state_text(root, "boot_id", a),
-				     .written = state_time(root, "written", a),
-				     .valid_until = state_time(root, "valid_until", a),
-				     .looked = state_time(root, "looked", a),
+				     .written = document_time(root, "written"),
+				     .valid_until = document_time(root, "valid_until"),
+				     .looked = document_time(root, "looked"),
 				     .lost = (uint64_t)json_integer_value(json_object_get(root, "log_overruns")),
 				     .unread = state_text(root, "log_unread", a),
 				     .uncounted = state_text(root, "progress_unread", a),
