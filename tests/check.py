@@ -128,6 +128,7 @@ def test_states(t, unhang):
         document = json.loads(next(published.iterdir()).read_text())
         t.no_complaints([e.message for e in SCHEMA.iter_errors(document)], f"{name}: the document is as its schema says")
         t.same((document["status"], document["class"]), (status, cause), "and has the cause")
+        t.ok("python" not in json.dumps(document), "what is published names no program", document)
         npd = ask(unhang, place, "--npd", *options)
         t.same((npd.returncode, len(npd.stdout.decode().strip()) <= 80, npd.stdout.count(b"\n")), ({"failed": 1, "unknown": 2}.get(status, 0), True, 1), "node-problem-detector gets one short line")
         metrics = unhang.directory / "unhang.prom"
@@ -175,6 +176,19 @@ def test_looks(t, unhang, emulator):
         t.ok(found["gpus"] and all(g["pci"] for g in found["gpus"]) and (scenario != "eight-gpus" or all(g["serial"] and g["slot"] for g in found["gpus"])), "with its GPUs", found["gpus"])
 
 
+def test_remembered(t, unhang, emulator):
+    """A look that sees a GPU well does not forget what the watch knew."""
+    for name, found, more in (("of a watch that died", state(incidents=[incident("reboot", "no")], **old()), []), ("of a watch that lives", state(incidents=[incident("reboot", "no")]), ["--look"])):
+        place = write(unhang, found)
+        run = subprocess.run([unhang.binary, "emulate", "idle", "--", unhang.binary, "check", "--run-dir", place, "--json", *more], capture_output=True,
+                             env={**unhang.environment, "UNHANG_EMULATOR": str(emulator)}, check=False, timeout=60)
+        if b"cannot" in run.stderr and not run.stdout:
+            t.skip(name, "no machine can be emulated here")
+            continue
+        found = json.loads(run.stdout)
+        t.same((found["status"], found["source"], found["class"], run.returncode), ("failed", "look", "mes-unresponsive", 1), f"a failure {name} stays known")
+
+
 def test_hosts(t, unhang):
     """unhang fleet check, with a program in place of ssh."""
     ssh = unhang.write("ssh", '#!/bin/sh\ncase $6 in n01) s=healthy;; n02) s=failed;; n03) exec sleep 60;; n04) exit 255;; esac\n'
@@ -194,6 +208,7 @@ def main():
     test_speed(t, unhang)
     test_hosts(t, unhang)
     test_looks(t, unhang, sys.argv[2])
+    test_remembered(t, unhang, sys.argv[2])
     t.end()
 
 

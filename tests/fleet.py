@@ -173,6 +173,13 @@ def test_life(t, unhang):
     s.say("n1", "failed", boot="c", host="n3")
     s.arbiter(*ACT)
     t.ok("drain" not in s.nodes()["n1"]["state"], "a file speaks of its own node only", s.nodes()["n1"])
+    s.say("n1", "failed", boot="c")
+    (s.place / "nodes" / "n1.json").chmod(0o666)
+    s.arbiter(*ACT)
+    t.ok("drain" not in s.nodes()["n1"]["state"], "nor does a file that others may write", s.nodes()["n1"])
+    (s.place / "nodes" / "n1.json").chmod(0o644)
+    nowhere = subprocess.run([unhang.binary, "fleet", "arbiter", "--nodes", "/nonexistent", "--state-dir", str(s.place / "arbiter"), "--once"], env=s.environment, capture_output=True, text=True, check=False)
+    t.ok(nowhere.returncode == 2 and "/nonexistent" in nowhere.stderr, "a directory that is not there is told", nowhere.stderr)
     (s.place / "nodes" / "n1.json").write_text("{")
     t.same(s.arbiter(*ACT).returncode, 0, "a file that is cut is none")
     # A reservation for maintenance.
@@ -214,6 +221,7 @@ def test_thousand(t, unhang):
         job.terminate()
         job.wait()
         job.stderr.close()
+    t.same((s.place / "arbiter/decisions").read_text().count("\theld\t"), 1243, "and the others are named, once each")
     t.same(len(s.drained()), 7, "1,250 failures at once drain 7 nodes, as many as are allowed")
     share = Slurm(unhang, "share", many=100)
     for n in range(1, 101):

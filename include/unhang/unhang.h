@@ -440,6 +440,7 @@ struct uh_error *uh_fleet_check(const struct uh_fleet_options *o, FILE *out, int
 /** The arbiter beside Slurm's controller. */
 struct uh_arbiter_options {
 	const char *nodes;     // where nodes publish (uh_check_options.publish)
+	const char *owner;     // a user whose files there are believed besides root's; NULL
 	const char *state_dir; // of its journal
 	bool enforce;          // else it only writes what it would do
 	bool reboots, once;

@@ -44,6 +44,7 @@ int cmd_fleet(int argc, char **argv)
 		{ 'a', "all", NULL, "check: list healthy nodes, too", TO_FLAG(&f.all) },
 		{ 0, "json", NULL, "check: for programs", TO_FLAG(&f.json) },
 		{ 0, "nodes", "DIR", "arbiter: where the nodes publish", TO_TEXT(&a.nodes) },
+		{ 0, "owner", "USER", "arbiter: believe files of this user there, too, not only root's", TO_TEXT(&a.owner) },
 		{ 0, "enforce", "yes|no", "arbiter: act; without it, it only writes what it would do",
 		  TO_CHOICE(&enforce, "no yes") },
 		{ 0, "most", "N|P%", "arbiter: drain at most so many nodes in an hour (2); both may be given",

@@ -26,7 +26,7 @@ static void node_put_findings(struct sheet *s, const struct node_answer *a)
 		const struct node_finding *f = &a->findings.data[i];
 		sheet_fields(s, { "status", v_word(node_statuses[f->status]) }, { "rule", v_text(f->rule) },
 			     { "observed", v_bool(f->observed) }, { "gpu", v_known(f->gpu) }, { "class", v_known(f->class) },
-			     { "says", v_text(f->says) }, { "fault", v_known(f->fault) }, { "action", v_known(f->action) },
+			     { "says", v_known(f->says) }, { "fault", v_known(f->fault) }, { "action", v_known(f->action) },
 			     { "incident", v_known(f->incident) }, { "bundle", v_known(f->bundle) }, { "job", v_known(f->job) },
 			     { "since", v_date(f->since) });
 	}

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/door/account.h"
 #include "base/door/door.h"
 #include "base/door/lock.h"
 #include "base/save.h"
@@ -26,7 +27,12 @@ struct arbiter {
 	FILE *out;
 	uh_problem_fn *problem;
 	void *ctx;
+	uid_t owner;   // whose files are believed besides root's
 	unsigned held; // back by the limit, in this round
+	struct arbiter_heard {
+		size_t of;          // nodes of Slurm
+		unsigned said, old; // that published something, and too long ago
+	} heard, told;              // of this round, and as it was told last
 };
 
 // --- the journal ---
@@ -123,13 +129,13 @@ static struct uh_error *arbiter_act(struct arbiter *a, const struct slurm_node *
 	return arbiter_note(a, &e);
 }
 
-/** Where it only observes, each thing that it would do is written once. */
-static struct uh_error *arbiter_would(struct arbiter *a, struct fleet_entry e)
+/** What it would do, or does not because of the limit: each thing is written once. */
+static struct uh_error *arbiter_would(struct arbiter *a, struct fleet_entry e, enum fleet_step step)
 {
 	const struct node_memory *m = fleet_remember(&a->memory, e.node, false);
-	if (m && m->told == e.move && str_eq(m->told_of, e.incident))
+	if (m && m->told == e.move && m->told_step == step && str_eq(m->told_of, e.incident))
 		return NULL;
-	e.step = STEP_WOULD;
+	e.step = step;
 	return arbiter_note(a, &e);
 }
 
@@ -160,18 +166,18 @@ static struct uh_error *arbiter_node(struct arbiter *a, const struct slurm_node 
 	struct uh_error *err = m && a->o->enforce ? arbiter_adopt(a, n, m) : NULL;
 	if (err)
 		return err;
-	if (n->name.n >= NODE_NAME || !node_word_read(a->o->nodes, n->name, &room, &w))
+	if (n->name.n >= NODE_NAME || !node_word_read(a->o->nodes, a->owner, n->name, &room, &w))
 		w = (struct node_word){ 0 };
+	a->heard.said += w.asked != 0;
+	a->heard.old += w.asked && time(NULL) - w.asked > a->rules.stale_s;
 	struct fleet_rules rules = a->rules;
 	rules.reboots &= a->can_reboot;
 	const enum fleet_move move = fleet_decide(n, &w, m, &rules, time(NULL), &why);
 	if (move == MOVE_NONE)
 		return NULL;
-	if (move == MOVE_DRAIN && !*budget) {
-		a->held++;
-		return NULL;
-	}
-	*budget -= move == MOVE_DRAIN;
+	const bool held = move == MOVE_DRAIN && !*budget;
+	*budget -= move == MOVE_DRAIN && !held;
+	a->held += held;
 	// What is done with a node later is said of what it was drained for.
 	if (move != MOVE_DRAIN) {
 		w.boot_id = m->boot_id;
@@ -188,12 +194,25 @@ static struct uh_error *arbiter_node(struct arbiter *a, const struct slurm_node 
 				 .action = w.action,
 				 .incident = w.incident,
 				 .reason = text_str(&reason) };
-	if (!a->o->enforce)
-		return arbiter_would(a, e);
+	if (held || !a->o->enforce)
+		return arbiter_would(a, e, held ? STEP_HELD : STEP_WOULD);
 	return arbiter_act(a, n, e);
 }
 
 // --- rounds ---
+
+/** A directory that is not the nodes', or a name that Slurm has otherwise, would look like a cluster without a fault. */
+static void arbiter_tell_heard(struct arbiter *a)
+{
+	char line[160];
+	const struct arbiter_heard *h = &a->heard;
+	if (!memcmp(h, &a->told, sizeof(*h)))
+		return;
+	a->told = *h;
+	snprintf(line, sizeof(line), "%u of %zu nodes of Slurm have published to this directory, %u of them too long ago",
+		 h->said, h->of, h->old);
+	a->problem(a->ctx, line);
+}
 
 static struct uh_error *arbiter_round(struct arbiter *a)
 {
@@ -207,10 +226,12 @@ static struct uh_error *arbiter_round(struct arbiter *a)
 	for (size_t n = 0; n < nodes.list.len; n++)
 		gpus += nodes.list.data[n].gpu;
 	a->held = 0;
+	a->heard = (struct arbiter_heard){ .of = nodes.list.len };
 	unsigned budget = fleet_budget(&a->memory, &a->rules, gpus ? gpus : nodes.list.len, time(NULL));
 	struct uh_error *failed = NULL;
 	for (size_t n = 0; n < nodes.list.len && !failed; n++)
 		failed = arbiter_node(a, &nodes.list.data[n], &budget);
+	arbiter_tell_heard(a);
 	if (a->held) {
 		_cleanup_text_ struct text line = { 0 };
 		text_printf(&line, "%u node%s not drained: the limit of drains in an hour is reached", a->held,
@@ -249,6 +270,16 @@ struct uh_error *uh_fleet_arbiter(const struct uh_arbiter_options *o, FILE *out,
 			     .ctx = ctx };
 	_cleanup_(lock_release) struct lock lock = LOCK_FREE;
 	_cleanup_close_ int place = -1;
+	struct passwd who;
+	char room[ACCOUNT_LINE];
+	struct stat st;
+	if (stat(o->nodes, &st))
+		return uh_error_os(errno, "%s", o->nodes);
+	if (st.st_mode & S_IWOTH && !(st.st_mode & S_ISVTX))
+		return uh_error_new("%s: everybody may write there, and so speak for any node", o->nodes);
+	if (o->owner && !account_find(o->owner, 0, &who, room))
+		return uh_error_new("there is no user %s", o->owner);
+	a.owner = o->owner ? who.pw_uid : 0;
 	mkdir(o->state_dir, 0755);
 	place = open(o->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (place < 0)

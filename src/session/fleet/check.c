@@ -243,6 +243,22 @@ static void answer_by_look(const struct fitness_asked *asked, struct arena *a, s
 	answer_as(ret, &s, "look", true);
 }
 
+/** By a look. What the watch knew to be broken stays so: a GPU can look well, and fail the next job. */
+static void answer_looking(const struct fitness_asked *asked, struct arena *a, struct node_answer *ret)
+{
+	struct node_answer before = *ret;
+	*ret = (struct node_answer){ .source = S("none"), .asked = before.asked, .expected = before.expected };
+	answer_by_look(asked, a, ret);
+	for (size_t n = 0; n < before.findings.len; n++) {
+		const struct node_finding *f = &before.findings.data[n];
+		const bool told = f->incident.n &&
+				  list_find(ret->findings.data, ret->findings.len, it, str_eq(it->incident, f->incident));
+		if (f->status == NODE_FAILED && !f->observed && !told)
+			fitness_add(ret, *f);
+	}
+	vec_free(&before.findings);
+}
+
 static uint64_t machine_number(void)
 {
 	_cleanup_arena_ struct arena a = { 0 };
@@ -265,14 +281,11 @@ static void answer(const struct uh_check_options *o, struct arena *a, struct nod
 	smoke_read(o->run_dir ? o->run_dir : RUN_DIR, a, &asked);
 	if (o->form != UH_CHECK_TEXT)
 		setenv("UNHANG_PATIENCE", "1", 0); // who asks waits for a second
-	const bool known = !o->look && answer_by_watch(o, &asked, a, ret, &why);
-	if (!known && (o->look || o->form == UH_CHECK_TEXT)) {
-		vec_free(&ret->findings);
-		ret->status = NODE_HEALTHY;
-		answer_by_look(&asked, a, ret);
-	} else if (!known) {
+	const bool known = answer_by_watch(o, &asked, a, ret, &why) && !o->look;
+	if (!known && (o->look || o->form == UH_CHECK_TEXT))
+		answer_looking(&asked, a, ret);
+	else if (!known)
 		fitness_unknown(why, ret);
-	}
 	fitness_end(ret);
 	ret->watch.smoke = asked.smoke;
 	if (!ret->host.n)
@@ -283,7 +296,13 @@ static void answer(const struct uh_check_options *o, struct arena *a, struct nod
 
 // --- where the answer goes ---
 
-static void check_put_document(const struct node_answer *a, FILE *out) { report_node(a, true, 0, out); }
+/** For all who can read the directory: what may name a program or a user is left out. */
+static void check_put_document(const struct node_answer *a, FILE *out)
+{
+	for (size_t n = 0; n < a->findings.len; n++)
+		a->findings.data[n].says = a->findings.data[n].job = (struct str){ 0 };
+	report_node(a, true, 0, out);
+}
 
 /** A file is whole, whoever reads it when. */
 static struct uh_error *save_answer(const struct node_answer *a, void (*write)(const struct node_answer *, FILE *),
@@ -307,9 +326,6 @@ struct uh_error *uh_check(const struct uh_check_options *o, FILE *out, int *ret_
 	struct uh_error *err = NULL;
 	answer(o, &a, &r);
 	*ret_status = statuses[r.status];
-	if (o->publish)
-		err = save_answer(&r, check_put_document,
-				  arena_printf(&a, "%s/" STR_FMT ".json", o->publish, STR_ARG(r.host)).p);
 	switch (o->form) {
 	case UH_CHECK_TEXT:
 		report_node(&r, o->json, o->width, out);
@@ -321,9 +337,16 @@ struct uh_error *uh_check(const struct uh_check_options *o, FILE *out, int *ret_
 		*ret_status = report_node_npd(&r, out);
 		break;
 	case UH_CHECK_PROMETHEUS:
-		err = err ? err : save_answer(&r, report_node_prometheus, o->file);
+		if (!strcmp(o->file, "-"))
+			report_node_prometheus(&r, out);
+		else
+			err = save_answer(&r, report_node_prometheus, o->file);
 		break;
 	}
+	// The last of all: it takes words out of the answer.
+	if (o->publish && !err)
+		err = save_answer(&r, check_put_document,
+				  arena_printf(&a, "%s/" STR_FMT ".json", o->publish, STR_ARG(r.host)).p);
 	vec_free(&r.findings);
 	return err;
 }

@@ -7,7 +7,7 @@
 enum { HOUR = 3600, DAY = 24 * HOUR };
 
 const char *const fleet_moves[] = { "none", "drain", "resume", "reboot", "power", NULL };
-static const char *const fleet_steps[] = { "would", "will", "done", "failed", NULL };
+static const char *const fleet_steps[] = { "would", "held", "will", "done", "failed", NULL };
 
 // --- decisions ---
 
@@ -134,8 +134,9 @@ static struct fleet_entry entry_copy(struct arena *a, const struct fleet_entry *
 void fleet_memory_take(struct fleet_memory *m, const struct fleet_entry *e, int64_t now)
 {
 	struct node_memory *n = fleet_remember(m, e->node, true);
-	if (e->step == STEP_WOULD) {
+	if (e->step == STEP_WOULD || e->step == STEP_HELD) {
 		n->told = e->move;
+		n->told_step = e->step;
 		n->told_of = arena_str(&m->arena, e->incident);
 		return;
 	}

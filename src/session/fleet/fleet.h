@@ -2,6 +2,8 @@
 // publish; only the arbiter acts, within a limit that is counted in one place.
 #pragma once
 
+#include <sys/types.h>
+
 #include "base/arena.h"
 #include "base/error.h"
 #include "unhang/unhang.h"
@@ -37,8 +39,9 @@ struct node_word {
 	struct str host, status, fault, class, gpu, action, incident, boot_id, smoke;
 	int64_t asked;
 };
-/** The word of a node, from DIR/NODE.json; false: there is none, it is damaged, or it speaks of another node. */
-bool node_word_read(const char *directory, struct str node, struct arena *a, struct node_word *ret);
+/** The word of a node, from DIR/NODE.json; false: there is none, it is damaged, it speaks of another node, or somebody else than root, this user and
+ * @owner can have written it. */
+bool node_word_read(const char *directory, uid_t owner, struct str node, struct arena *a, struct node_word *ret);
 /** `[unhang node] class GPU action incident`, without a program or a user: reasons are public. */
 void node_word_reason(const struct node_word *w, struct text *to);
 
@@ -49,7 +52,7 @@ extern const char *const fleet_moves[];
 struct fleet_entry {
 	int64_t when;
 	enum fleet_move move;
-	enum fleet_step { STEP_WOULD, STEP_WILL, STEP_DONE, STEP_FAILED, STEPS } step;
+	enum fleet_step { STEP_WOULD, STEP_HELD, STEP_WILL, STEP_DONE, STEP_FAILED, STEPS } step;
 	struct str node, boot_id, user, set, action, incident, reason;
 };
 /** What the arbiter did with a node before, by its journal. */
@@ -66,7 +69,8 @@ struct node_memory {
 	bool powered;         // it was told that only the power helps
 	unsigned resumes;     // in the last day
 	enum fleet_move told; // what it would have done last, where it only observes
-	struct str told_of;   // incident of that
+	enum fleet_step told_step;
+	struct str told_of; // incident of that
 };
 struct fleet_memory {
 	struct arena arena;

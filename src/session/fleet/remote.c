@@ -58,6 +58,8 @@ static bool hosts_add(struct remote_hosts *h, struct str list)
 				return false;
 			continue;
 		}
+		if (str_find(list, S("]")) < open)
+			return false;
 		const struct str before = str_cut(list, (size_t)open);
 		struct str rest = str_from(list, (size_t)open + 1), ranges = str_split(&rest, ']'),
 			   after = str_split(&rest, ',');
@@ -89,7 +91,7 @@ static void become_ssh(int fd, const void *ctx)
 }
 
 struct remote_answer {
-	struct str status, says;
+	struct str status, says, gpu, action, incident;
 };
 
 static struct remote_answer remote_read(enum child_end end, struct str text, struct arena *a)
@@ -98,7 +100,9 @@ static struct remote_answer remote_read(enum child_end end, struct str text, str
 	if (!str_is(document_text(root, "schema"), "unhang/check/1"))
 		return (struct remote_answer){ S("unknown"), end == CHILD_LATE ? S("did not answer in time") :
 										 S("no answer of unhang check") };
-	return (struct remote_answer){ arena_str(a, document_text(root, "status")), arena_str(a, document_text(root, "says")) };
+	return (struct remote_answer){ arena_str(a, document_text(root, "status")), arena_str(a, document_text(root, "says")),
+				       arena_str(a, document_text(root, "gpu")), arena_str(a, document_text(root, "action")),
+				       arena_str(a, document_text(root, "incident")) };
 }
 
 /** How bad it is, for the worst; and as its exit status. */
@@ -114,10 +118,16 @@ static void put_row(const struct uh_fleet_options *o, struct sheet *s, const cha
 		    FILE *out)
 {
 	if (o->json) {
-		sheet_fields(s, { "host", v_word(host) }, { "status", v_text(r->status) }, { "says", v_known(r->says) });
+		sheet_fields(s, { "host", v_word(host) }, { "status", v_text(r->status) }, { "says", v_known(r->says) },
+			     { "gpu", v_known(r->gpu) }, { "action", v_known(r->action) },
+			     { "incident", v_known(r->incident) });
 		return;
 	}
 	fprintf(out, "%-20s  %-9s ", host, node_statuses[status_of(r->status)]);
+	if (r->action.n) {
+		print_safe(out, r->action);
+		fputs(": ", out);
+	}
 	print_safe(out, str_cut(r->says, 100));
 	fputc('\n', out);
 }
@@ -131,12 +141,13 @@ struct uh_error *uh_fleet_check(const struct uh_fleet_options *o, FILE *out, int
 	unsigned counts[NODE_FAILED + 1] = { 0 };
 	enum node_status worst = NODE_HEALTHY;
 	bool good = true;
+	const char *bad = "";
 	for (size_t n = 0; n < o->nhosts && good; n++)
-		good = hosts_add(&hosts, str_z(o->hosts[n]));
+		good = hosts_add(&hosts, str_z(bad = o->hosts[n]));
 	if (!good) {
 		vec_free(&hosts.list);
 		arena_free(&hosts.arena);
-		return uh_error_new("that is no list of hosts; write node1,node2 or node[01-16]");
+		return uh_error_new("'%s' is no list of hosts; write node1,node2 or node[01-16]", bad);
 	}
 	struct sheet s = sheet_on(o->json, out);
 	if (o->json)
@@ -172,8 +183,9 @@ struct uh_error *uh_fleet_check(const struct uh_fleet_options *o, FILE *out, int
 	if (o->json)
 		sheet_end(&s);
 	else
-		fprintf(out, "%zu nodes: %u healthy, %u degraded, %u unknown, %u failed\n", hosts.list.len,
-			counts[NODE_HEALTHY], counts[NODE_DEGRADED], counts[NODE_UNKNOWN], counts[NODE_FAILED]);
+		fprintf(out, "%zu node%s: %u healthy, %u degraded, %u unknown, %u failed\n", hosts.list.len,
+			hosts.list.len == 1 ? "" : "s", counts[NODE_HEALTHY], counts[NODE_DEGRADED], counts[NODE_UNKNOWN],
+			counts[NODE_FAILED]);
 	*ret_status = statuses[worst];
 	vec_free(&hosts.list);
 	arena_free(&hosts.arena);

@@ -31,8 +31,24 @@ static int worse_first(const void *a, const void *b)
 	return (int)other->status - (int)one->status;
 }
 
+/** A GPU by itself: what speaks against it, and whether everything about it is known. */
+static void judge_each(struct node_answer *a)
+{
+	for (size_t n = 0; n < a->ngpus; n++) {
+		enum node_status worst = NODE_HEALTHY;
+		for (size_t k = 0; k < a->findings.len; k++) {
+			const struct node_finding *f = &a->findings.data[k];
+			if (!f->observed && f->status > worst && (!f->gpu.n || str_eq(f->gpu, a->gpus[n].pci)))
+				worst = f->status;
+		}
+		a->gpus[n].known = worst != NODE_UNKNOWN;
+		a->gpus[n].fit = worst < NODE_UNKNOWN;
+	}
+}
+
 void fitness_end(struct node_answer *a)
 {
+	judge_each(a);
 	if (a->findings.len)
 		qsort(a->findings.data, a->findings.len, sizeof(a->findings.data[0]), worse_first);
 }
@@ -83,7 +99,7 @@ static bool fitness_has_incident(const struct watch_state *s, struct str pci)
 }
 
 static void fitness_judge_gpu(const struct watched_gpu *g, const struct watch_state *s, const struct fitness_asked *asked,
-			      struct node_answer *to)
+			      struct arena *a, struct node_answer *to)
 {
 	const bool alone = g->alone_since && asked->now - g->alone_since >= ALONE_S;
 	const struct node_finding of = { .gpu = g->pci, .says = g->says, .since = g->alone_since };
@@ -93,7 +109,9 @@ static void fitness_judge_gpu(const struct watched_gpu *g, const struct watch_st
 		f.class = alone ? S("gpu-stuck-without-owner") : S("gpu-off-bus");
 		f.action = alone ? S("reset") : S("power-cycle");
 		f.fault = alone ? S("unknown") : S("node");
-		f.says = g->says.n ? g->says : S("The GPU is stuck, and no program holds it any more.");
+		f.says = g->says.n ? g->says :
+			 alone     ? S("The GPU is stuck, and no program holds it any more.") :
+				     S("The GPU is off the bus.");
 		add(to, asked, RULE_STUCK, f);
 	} else if (g->unwell && !fitness_has_incident(s, g->pci)) {
 		struct node_finding f = of;
@@ -114,7 +132,8 @@ static void fitness_judge_gpu(const struct watched_gpu *g, const struct watch_st
 					   .gpu = g->pci,
 					   .class = S("other-partition"),
 					   .fault = S("node"),
-					   .says = S("The GPU is partitioned otherwise than expected.") });
+					   .says = arena_printf(a, "Its partition mode is " STR_FMT ", not %s.",
+								STR_ARG(g->partition), asked->partition) });
 }
 
 /** What the watch itself cannot see. */
@@ -148,21 +167,6 @@ static void judge_smoke(const struct fitness_asked *asked, struct node_answer *t
 								 S("The smoke test of this boot still runs.") });
 }
 
-/** A GPU by itself: what speaks against it, and whether everything about it is known. */
-static void judge_each(struct node_answer *a)
-{
-	for (size_t n = 0; n < a->ngpus; n++) {
-		enum node_status worst = NODE_HEALTHY;
-		for (size_t k = 0; k < a->findings.len; k++) {
-			const struct node_finding *f = &a->findings.data[k];
-			if (!f->observed && f->status > worst && (!f->gpu.n || str_eq(f->gpu, a->gpus[n].pci)))
-				worst = f->status;
-		}
-		a->gpus[n].known = worst != NODE_UNKNOWN;
-		a->gpus[n].fit = worst < NODE_UNKNOWN;
-	}
-}
-
 void fitness_judge(const struct watch_state *s, const struct fitness_asked *asked, struct arena *a, struct node_answer *ret)
 {
 	ret->gpus = arena_alloc(a, (s->ngpus + 1) * sizeof(*ret->gpus));
@@ -171,7 +175,7 @@ void fitness_judge(const struct watch_state *s, const struct fitness_asked *aske
 	for (size_t n = 0; n < s->ngpus; n++) {
 		const struct watched_gpu *g = &s->gpus[n];
 		ret->gpus[n] = (struct node_gpu){ g->pci, g->serial, g->unique_id, g->slot, g->partition, g->health };
-		fitness_judge_gpu(g, s, asked, ret);
+		fitness_judge_gpu(g, s, asked, a, ret);
 	}
 	for (size_t n = 0; n < s->nopen; n++)
 		judge_incident(s->open[n], asked, ret);
@@ -187,6 +191,5 @@ void fitness_judge(const struct watch_state *s, const struct fitness_asked *aske
 		    (struct node_finding){ .status = NODE_UNKNOWN, .class = S("no-gpu"), .says = S("There is no AMD GPU.") });
 	judge_watch(s, asked, ret);
 	judge_smoke(asked, ret);
-	judge_each(ret);
 	fitness_end(ret);
 }

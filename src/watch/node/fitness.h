@@ -22,5 +22,5 @@ void fitness_judge(const struct watch_state *s, const struct fitness_asked *aske
 void fitness_unknown(struct str why, struct node_answer *ret);
 /** Adds a finding, and what it makes of the whole. */
 void fitness_add(struct node_answer *to, struct node_finding f);
-/** When all were added: the worst stands first. */
+/** When all were added: the worst stands first, and each GPU has its own answer. */
 void fitness_end(struct node_answer *a);
