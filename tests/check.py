@@ -146,6 +146,10 @@ def test_trust(t, unhang):
     t.same(ask(unhang, place, "--slurm").stdout.decode().split()[0], "unknown", "a pipe in its place")
     (place / "state.json").unlink()
     t.same(unhang.run("check", "--slurm", "--look").returncode, 2, "schedulers do not wait for a look")
+    for name, path in (("a link", unhang.directory / "link"), ("a pipe", unhang.directory / "pipe")):
+        os.mkfifo(path) if name == "a pipe" else path.symlink_to("elsewhere")
+        t.same((unhang.run("check", "--prometheus", path).returncode, path.is_fifo() or path.is_symlink()), (2, True), f"metrics: {name} is not replaced")
+    t.ok(b"unhang_node_status" in unhang.run("check", "--prometheus", "-").stdout, "metrics: - is standard output", "")
     run = unhang.run("check", "--prometheus", unhang.directory / "nowhere" / "x.prom")
     t.ok(run.returncode == 2 and run.stderr.count(b"\n") == 1, "a file that cannot be written is told", run.stderr)
 

@@ -223,6 +223,9 @@ def test_thousand(t, unhang):
         job.stderr.close()
     t.same((s.place / "arbiter/decisions").read_text().count("\theld\t"), 1243, "and the others are named, once each")
     t.same(len(s.drained()), 7, "1,250 failures at once drain 7 nodes, as many as are allowed")
+    (s.place / "arbiter/decisions").unlink()
+    s.arbiter("--enforce", "yes", "--most", 7)
+    t.same(len(s.drained()), 7, "a lost journal is no new limit: Slurm remembers")
     share = Slurm(unhang, "share", many=100)
     for n in range(1, 101):
         share.say(f"n{n}", "failed")
@@ -278,7 +281,9 @@ def test_scripts(t, unhang):
     tools = unhang.directory / "tools"
     tools.mkdir()
     program = unhang.write("script", text)
-    for answer, context, wanted in ((0, "", 0), (1, "", 0), (2, "", 0), (1, "prolog_slurmd", 1), (1, "epilog_slurmd", 0), (0, "prolog_slurmd", 0), (2, "prolog_slurmd", 0), ("sleep", "prolog_slurmd", 0)):
+    for answer, context, wanted in ((0, "", 0), (1, "", 0), (2, "", 0), (1, "prolog_slurmd", 1), (1, "epilog_slurmd", 0), (0, "prolog_slurmd", 0), (2, "prolog_slurmd", 0), ("sleep", "prolog_slurmd", 0), ("typo", "prolog_slurmd", 0)):
+        if answer == "typo":
+            (unhang.directory / "defaults").write_text("PUBLISH=$(\nset -e\nSECONDS_MOST=abc\n")
         (tools / "unhang").write_text(f"#!/bin/sh\n{'exec sleep 100' if answer == 'sleep' else f'exit {answer}'}\n")
         (tools / "unhang").chmod(0o755)
         began = time.monotonic()

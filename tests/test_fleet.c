@@ -79,6 +79,8 @@ static void only_plain_states_are_drained(void **unused)
 	other = word("failed", "a", "");
 	other.asked = NOW - 901;
 	assert_int_equal(decided(&idle, &other, NULL), MOVE_NONE);
+	other.asked = NOW + 3600; // a clock that is wrong
+	assert_int_equal(decided(&idle, &other, NULL), MOVE_NONE);
 }
 
 static void a_drain_of_ours_ends_after_boot_and_test(void **unused)
@@ -97,6 +99,10 @@ static void a_drain_of_ours_ends_after_boot_and_test(void **unused)
 	w = word("healthy", "b", "passed");
 	m.action = S("replace");
 	assert_int_equal(decided(&n, &w, &m), MOVE_NONE);
+	w.action = S("replace"); // it says so only later
+	m = ours;
+	assert_int_equal(decided(&n, &w, &m), MOVE_KEEP);
+	w.action = (struct str){ 0 };
 	m = ours;
 	m.resumes = 3;
 	assert_int_equal(decided(&n, &w, &m), MOVE_NONE);
@@ -139,6 +145,7 @@ static void the_limit_counts_what_was_begun(void **unused)
 	fleet_memory_take(&m, &e, NOW);
 	assert_int_equal(fleet_budget(&m, &r, 100, NOW), 0);
 	assert_int_equal(fleet_budget(&m, &r, 100, NOW + 3600), 2);
+	assert_int_equal(fleet_budget(&m, &r, 100, NOW - 7200), 0); // the clock was set back
 	r.percent = 1;
 	r.most = 0;
 	assert_int_equal(fleet_budget(&m, &r, 1250, NOW), 10);

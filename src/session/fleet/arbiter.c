@@ -15,7 +15,7 @@
 #include "base/save.h"
 #include "session/fleet/fleet.h"
 
-enum { JOURNAL_MOST = 256 << 20, NODE_NAME = 128 };
+enum { JOURNAL_MOST = 256 << 20, NODE_NAME = 128, HOUR_S = 3600 };
 #define JOURNAL "decisions"
 
 struct arbiter {
@@ -54,6 +54,7 @@ static struct uh_error *arbiter_load(struct arbiter *a)
 {
 	_cleanup_arena_ struct arena room = { 0 };
 	struct str text = { 0 };
+	unsigned damaged = 0;
 	const char *path = arena_printf(&room, "%s/" JOURNAL, a->o->state_dir).p;
 	struct uh_error *err = believed_read(NULL, path, JOURNAL_MOST, &room, &text);
 	if (err && err->errnum == ENOENT) {
@@ -64,7 +65,12 @@ static struct uh_error *arbiter_load(struct arbiter *a)
 		const struct str line = str_split(&text, '\n');
 		if (fleet_entry_read(line, &e))
 			fleet_memory_take(&a->memory, &e, time(NULL));
+		else
+			damaged += str_trim(line).n != 0;
 	}
+	if (damaged)
+		a->problem(a->ctx,
+			   "a part of the journal of decisions cannot be read; drains that Slurm knows count all the same");
 	if (err)
 		return err;
 	a->journal = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
@@ -95,6 +101,7 @@ static struct uh_error *tell_slurm(enum fleet_move move, const char *name, const
 	case MOVE_REBOOT:
 		return slurm_reboot(name, reason);
 	case MOVE_POWER:
+	case MOVE_KEEP:
 	case MOVE_NONE:
 	case MOVES:
 		break;
@@ -139,15 +146,20 @@ static struct uh_error *arbiter_would(struct arbiter *a, struct fleet_entry e, e
 	return arbiter_note(a, &e);
 }
 
+/** When the reason of a node was set: Slurm's commands run in UTC here. 0: it is not known. */
+static int64_t set_when(const struct slurm_node *n)
+{
+	_cleanup_arena_ struct arena room = { 0 };
+	struct tm tm = { 0 };
+	return strptime(arena_z(&room, n->set), "%Y-%m-%dT%H:%M:%S", &tm) ? (int64_t)timegm(&tm) : 0;
+}
+
 /** A drain that was begun when the arbiter was killed: Slurm has it, with the words and at the time that were meant. */
 static struct uh_error *arbiter_adopt(struct arbiter *a, const struct slurm_node *n, const struct node_memory *m)
 {
 	enum { WITHIN_S = 120 };
-	_cleanup_arena_ struct arena room = { 0 };
-	struct tm tm = { 0 };
 	struct fleet_entry e = m->begun;
-	const char *set = arena_z(&room, n->set);
-	const int64_t when = strptime(set, "%Y-%m-%dT%H:%M:%S", &tm) ? (int64_t)timegm(&tm) : 0;
+	const int64_t when = set_when(n);
 	if (!e.when || !str_eq(n->reason, e.reason) || when < e.when || when > e.when + WITHIN_S)
 		return NULL;
 	e.step = STEP_DONE;
@@ -223,8 +235,13 @@ static struct uh_error *arbiter_round(struct arbiter *a)
 		a->problem(a->ctx, uh_error_message(err)); // it may answer in the next round
 		return NULL;
 	}
-	for (size_t n = 0; n < nodes.list.len; n++)
-		gpus += nodes.list.data[n].gpu;
+	for (size_t n = 0; n < nodes.list.len; n++) {
+		const struct slurm_node *one = &nodes.list.data[n];
+		gpus += one->gpu;
+		// Slurm remembers a drain that the journal has lost.
+		if (str_starts(one->reason, S(FLEET_PREFIX)) && time(NULL) - set_when(one) < HOUR_S)
+			fleet_count_drain(&a->memory, one->name, set_when(one));
+	}
 	a->held = 0;
 	a->heard = (struct arbiter_heard){ .of = nodes.list.len };
 	unsigned budget = fleet_budget(&a->memory, &a->rules, gpus ? gpus : nodes.list.len, time(NULL));
@@ -284,8 +301,10 @@ struct uh_error *uh_fleet_arbiter(const struct uh_arbiter_options *o, FILE *out,
 	place = open(o->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (place < 0)
 		return uh_error_os(errno, "%s", o->state_dir);
-	if (lock_take(place, &lock) != LOCK_TAKEN)
-		return uh_error_new("another arbiter works in %s", o->state_dir);
+	const enum lock_end locked = lock_take(place, &lock);
+	if (locked != LOCK_TAKEN)
+		return locked == LOCK_HELD ? uh_error_new("another arbiter works in %s", o->state_dir) :
+					     uh_error_os(errno, "%s", o->state_dir);
 	struct uh_error *err = arbiter_load(&a);
 	a.can_reboot = !err && o->reboots && slurm_can_reboot();
 	if (!err && o->reboots && !a.can_reboot)

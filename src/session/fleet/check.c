@@ -278,9 +278,8 @@ static void answer(const struct uh_check_options *o, struct arena *a, struct nod
 	struct str why = { 0 };
 	char host[SOURCE_HOST_MAX], boot[SOURCE_BOOT_MAX];
 	*ret = (struct node_answer){ .source = S("none"), .asked = asked.now, .expected = o->expected };
+	setenv("UNHANG_PATIENCE", "1", 0); // who asks does not wait for a directory that does not answer
 	smoke_read(o->run_dir ? o->run_dir : RUN_DIR, a, &asked);
-	if (o->form != UH_CHECK_TEXT)
-		setenv("UNHANG_PATIENCE", "1", 0); // who asks waits for a second
 	const bool known = answer_by_watch(o, &asked, a, ret, &why) && !o->look;
 	if (!known && (o->look || o->form == UH_CHECK_TEXT))
 		answer_looking(&asked, a, ret);
@@ -340,6 +339,8 @@ struct uh_error *uh_check(const struct uh_check_options *o, FILE *out, int *ret_
 		if (!strcmp(o->file, "-"))
 			report_node_prometheus(&r, out);
 		else
+			err = save_check(AT_FDCWD, o->file);
+		if (!err && strcmp(o->file, "-"))
 			err = save_answer(&r, report_node_prometheus, o->file);
 		break;
 	}

@@ -6,7 +6,7 @@
 
 enum { HOUR = 3600, DAY = 24 * HOUR };
 
-const char *const fleet_moves[] = { "none", "drain", "resume", "reboot", "power", NULL };
+const char *const fleet_moves[] = { "none", "drain", "resume", "reboot", "power", "keep", NULL };
 static const char *const fleet_steps[] = { "would", "held", "will", "done", "failed", NULL };
 
 // --- decisions ---
@@ -40,15 +40,26 @@ static bool is_ours(const struct slurm_node *n, const struct node_memory *m)
 	return str_eq(n->set, m->set) || (m->rebooted && str_starts(n->reason, m->reason));
 }
 
+/** One from the future is of a clock that is wrong: nobody knows how old it is. */
+static bool word_is_fresh(const struct node_word *w, const struct fleet_rules *r, int64_t now)
+{
+	enum { CLOCKS_DIFFER_S = 60 };
+	return w->asked && now - w->asked <= r->stale_s && w->asked <= now + CLOCKS_DIFFER_S;
+}
+
 static enum fleet_move decide_ours(const struct slurm_node *n, const struct node_word *w, const struct node_memory *m,
 				   const struct fleet_rules *r, int64_t now, struct str *ret_why)
 {
 	const bool rebooted = w->boot_id.n && m->boot_id.n && !str_eq(w->boot_id, m->boot_id);
-	const bool fresh = w->asked && now - w->asked <= r->stale_s;
+	const bool fresh = word_is_fresh(w, r, now);
 	const bool well = fresh && str_among(w->status, STR_EQUALS, "healthy|degraded|").n;
 	if (m->rebooted && !rebooted && !m->powered && now - m->rebooted > r->reboot_s) {
 		*ret_why = S("it did not come back from the reboot: switch its power off and on");
 		return MOVE_POWER;
+	}
+	if (fresh && str_is(w->action, "replace") && !str_is(m->action, "replace")) {
+		*ret_why = S("a part must be replaced: resume it by hand");
+		return MOVE_KEEP;
 	}
 	if (str_is(m->action, "replace")) {
 		*ret_why = S("a part must be replaced: resume it by hand");
@@ -80,7 +91,7 @@ enum fleet_move fleet_decide(const struct slurm_node *n, const struct node_word 
 		return decide_ours(n, w, m, r, now, ret_why);
 	if (state_has(n->state, "drain") || n->reason.n)
 		return MOVE_NONE; // somebody else's
-	if (!str_is(w->status, "failed") || !w->asked || now - w->asked > r->stale_s)
+	if (!str_is(w->status, "failed") || !word_is_fresh(w, r, now))
 		return MOVE_NONE;
 	// Any other state is somebody's plan.
 	if (!state_within(n->state, "idle|mixed|allocated|completing|dynamic_norm|cloud|not_responding|"))
@@ -96,8 +107,8 @@ unsigned fleet_budget(const struct fleet_memory *m, const struct fleet_rules *r,
 	const size_t share = gpu_nodes * r->percent / 100;
 	if (r->percent && share < most)
 		most = share > 0 ? share : 1;
-	for (size_t n = 0; n < m->drains.len; n++)
-		used += now - m->drains.data[n].when < HOUR && now >= m->drains.data[n].when;
+	for (size_t n = 0; n < m->drains.len; n++) // one of the future counts: the clock was set back
+		used += now - m->drains.data[n].when < HOUR;
 	return most > used ? (unsigned)(most - used) : 0;
 }
 
@@ -112,8 +123,7 @@ struct node_memory *fleet_remember(struct fleet_memory *m, struct str name, bool
 	return &m->list.data[m->list.len - 1];
 }
 
-/** A node counts once in an hour, however often it was tried: after a kill it is not known whether Slurm was told. */
-static void count_drain(struct fleet_memory *m, struct str name, int64_t when)
+void fleet_count_drain(struct fleet_memory *m, struct str name, int64_t when)
 {
 	struct fleet_drain *known = list_find(m->drains.data, m->drains.len, it, str_eq(it->name, name));
 	if (known)
@@ -143,7 +153,7 @@ void fleet_memory_take(struct fleet_memory *m, const struct fleet_entry *e, int6
 	if (e->move == MOVE_DRAIN)
 		n->begun = e->step == STEP_WILL ? entry_copy(&m->arena, e) : (struct fleet_entry){ 0 };
 	if (e->move == MOVE_DRAIN && e->step == STEP_WILL)
-		count_drain(m, e->node, e->when);
+		fleet_count_drain(m, e->node, e->when);
 	if (e->step != STEP_DONE)
 		return;
 	switch (e->move) {
@@ -171,6 +181,9 @@ void fleet_memory_take(struct fleet_memory *m, const struct fleet_entry *e, int6
 	case MOVE_POWER:
 		n->powered = true;
 		break;
+	case MOVE_KEEP:
+		n->action = S("replace");
+		break;
 	case MOVE_NONE:
 	case MOVES:
 		break;
@@ -189,7 +202,9 @@ void fleet_memory_free(struct fleet_memory *m)
 static void decision_add(struct text *to, struct str s, bool last)
 {
 	for (size_t n = 0; n < s.n; n++)
-		text_add(to, (unsigned char)s.p[n] < ' ' ? S(" ") : (struct str){ &s.p[n], 1 });
+		text_add(to, (unsigned char)s.p[n] < ' ' ? S(" ") :
+			     (unsigned char)s.p[n] > '~' ? S("?") :
+							   (struct str){ &s.p[n], 1 });
 	if (!s.n)
 		text_add(to, S("-"));
 	text_add(to, last ? S("\n") : S("\t"));

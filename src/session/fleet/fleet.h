@@ -45,7 +45,7 @@ bool node_word_read(const char *directory, uid_t owner, struct str node, struct 
 /** `[unhang node] class GPU action incident`, without a program or a user: reasons are public. */
 void node_word_reason(const struct node_word *w, struct text *to);
 
-enum fleet_move { MOVE_NONE, MOVE_DRAIN, MOVE_RESUME, MOVE_REBOOT, MOVE_POWER, MOVES };
+enum fleet_move { MOVE_NONE, MOVE_DRAIN, MOVE_RESUME, MOVE_REBOOT, MOVE_POWER, MOVE_KEEP, MOVES };
 extern const char *const fleet_moves[];
 
 /** One line of the journal. */
@@ -96,6 +96,8 @@ enum fleet_move fleet_decide(const struct slurm_node *n, const struct node_word 
 			     const struct fleet_rules *r, int64_t now, struct str *ret_why);
 /** How many nodes may be drained now, of so many. */
 unsigned fleet_budget(const struct fleet_memory *m, const struct fleet_rules *r, size_t gpu_nodes, int64_t now);
+/** A node counts once in an hour, however often it was tried: after a kill it is not known whether Slurm was told. */
+void fleet_count_drain(struct fleet_memory *m, struct str name, int64_t when);
 /** What is known of a node; NULL: nothing. */
 struct node_memory *fleet_remember(struct fleet_memory *m, struct str name, bool make);
 

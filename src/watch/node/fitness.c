@@ -115,7 +115,7 @@ static void fitness_judge_gpu(const struct watched_gpu *g, const struct watch_st
 		add(to, asked, RULE_STUCK, f);
 	} else if (g->unwell && !fitness_has_incident(s, g->pci)) {
 		struct node_finding f = of;
-		f.status = NODE_DEGRADED;
+		f.status = str_is(g->health, "resetting") ? NODE_UNKNOWN : NODE_DEGRADED;
 		f.class = S("gpu-unwell");
 		f.says = g->says.n ? g->says : S("The GPU is not well.");
 		add(to, asked, RULE_KNOWN, f);
