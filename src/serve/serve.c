@@ -28,6 +28,7 @@
 // clang-format on
 
 enum { CONNECTIONS = 512, IDLE_S = 15, REQUEST_MS = 20000, MEMORY = 32 << 10, REFRESH_MS = 5000, PORT_USUAL = 8777 };
+enum { PAGES_KEPT = 16, KEPT_BYTES = 4 << 20 };
 enum { CONNECTIONS_KEPT = CONNECTIONS - 64 }; // with more, the oldest goes: who is slow keeps nobody out
 
 /** Those who are connected. Who sends a byte now and then is never idle, so that each request has a time in all. */
@@ -51,6 +52,11 @@ struct page_server {
 	unsigned port;
 	bool local; // it listens where a browser on this machine reaches it, and nobody else
 	struct page_clients clients;
+	struct page_kept {
+		uint64_t tag;
+		struct page_answer answer;
+	} kept[PAGES_KEPT]; // answers that still hold, by their tags
+	size_t next;        // the one that makes room
 };
 
 // --- who is connected ---
@@ -223,6 +229,38 @@ static enum MHD_Result refuse_request(struct page_server *s, struct MHD_Connecti
 	return queue_answer(s, c, &a, NULL);
 }
 
+// --- answers that were given before ---
+
+/** false: there is none, or no memory for a copy of it. */
+static bool kept_find(const struct page_server *s, uint64_t tag, struct page_answer *ret)
+{
+	const struct page_kept *k = list_find(s->kept, (size_t)PAGES_KEPT, it, it->answer.body && it->tag == tag);
+	char *body = k ? malloc(k->answer.n ? k->answer.n : 1) : NULL;
+	if (!body)
+		return false;
+	*ret = k->answer;
+	ret->body = memcpy(body, k->answer.body, k->answer.n);
+	return true;
+}
+
+static void kept_add(struct page_server *s, uint64_t tag, const struct page_answer *a)
+{
+	struct page_kept *k = &s->kept[s->next];
+	char *body = a->status == 200 && a->n <= KEPT_BYTES ? malloc(a->n ? a->n : 1) : NULL;
+	if (!body)
+		return;
+	page_answer_free(&k->answer);
+	*k = (struct page_kept){ tag, *a };
+	k->answer.body = memcpy(body, a->body, a->n);
+	s->next = (s->next + 1) % PAGES_KEPT;
+}
+
+static void kept_free(struct page_server *s)
+{
+	for (size_t n = 0; n < PAGES_KEPT; n++)
+		page_answer_free(&s->kept[n].answer);
+}
+
 static enum MHD_Result on_request(void *ctx, struct MHD_Connection *c, const char *url, const char *method, const char *version,
 				  const char *data, size_t *size, void **state)
 {
@@ -245,11 +283,14 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *c, const cha
 		return refuse_request(s, c, r.path, 421);
 	s->api.MHD_get_connection_values(c, MHD_GET_ARGUMENT_KIND, add_argument, &r);
 	refresh(s);
-	snprintf(tag, sizeof(tag), "\"%016llx\"", (unsigned long long)tag_of(s, r.path, &r));
+	const uint64_t number = tag_of(s, r.path, &r);
+	snprintf(tag, sizeof(tag), "\"%016llx\"", (unsigned long long)number);
 	const char *known = s->api.MHD_lookup_connection_value(c, MHD_HEADER_KIND, "If-None-Match");
 	struct page_answer a = { .status = 304, .type = "text/html; charset=utf-8" };
-	if (!tags_have(known, tag))
+	if (!tags_have(known, tag) && !kept_find(s, number, &a)) {
 		route(&s->pages, s->know, &r, &a);
+		kept_add(s, number, &a);
+	}
 	arena_free(&s->pages.history.arena);
 	return queue_answer(s, c, &a, a.status == 200 || a.status == 304 ? tag : NULL);
 }
@@ -411,6 +452,7 @@ struct uh_error *uh_serve(const struct uh_serve_options *o, FILE *out, uh_proble
 	if (o->listen && o->listen[0] == '/')
 		unlink(o->listen);
 	db_close(s.pages.history.db);
+	kept_free(&s);
 	arena_free(&s.pages.history.arena);
 	return err;
 }
