@@ -272,17 +272,25 @@ struct uh_error *pages_changes_json(struct site_pages *p, const struct history_f
 	return err;
 }
 
+/** What is told of an incident alone. */
+static struct uh_error *load_incident(struct site_pages *p, struct str id, struct history_incident_list *list,
+				      struct history_event_list *events, struct str *json, bool *ret_found)
+{
+	struct uh_error *err = find_incident(p, id, list, ret_found);
+	if (*ret_found && !err)
+		err = history_events(&p->history, id, events);
+	if (*ret_found && !err)
+		err = history_diagnosis(&p->history, id, json);
+	return err;
+}
+
 struct uh_error *pages_incident_text(struct site_pages *p, struct str id, unsigned width, FILE *out, bool *ret_found)
 {
 	struct history_incident_list list = { 0 };
 	struct history_event_list events = { 0 };
 	struct history_explained told = { 0 };
 	struct str json = { 0 };
-	struct uh_error *err = find_incident(p, id, &list, ret_found);
-	if (*ret_found && !err)
-		err = history_events(&p->history, id, &events);
-	if (*ret_found && !err)
-		err = history_diagnosis(&p->history, id, &json);
+	struct uh_error *err = load_incident(p, id, &list, &events, &json, ret_found);
 	_cleanup_json_ json_t *root = json.n ? json_loadb(json.p, json.n, 0, NULL) : NULL;
 	read_diagnosis(root, id, &told);
 	if (*ret_found && !err)
@@ -299,11 +307,7 @@ struct uh_error *pages_incident_json(struct site_pages *p, struct str id, FILE *
 	struct history_incident_list list = { 0 };
 	struct history_event_list events = { 0 };
 	struct str json = { 0 };
-	struct uh_error *err = find_incident(p, id, &list, ret_found);
-	if (*ret_found && !err)
-		err = history_events(&p->history, id, &events);
-	if (*ret_found && !err)
-		err = history_diagnosis(&p->history, id, &json);
+	struct uh_error *err = load_incident(p, id, &list, &events, &json, ret_found);
 	if (*ret_found && !err)
 		report_history_incident(&list.data[0], &events, json, out);
 	vec_free(&list);
