@@ -158,6 +158,11 @@ def test_storing(t, unhang):
            "an incident that is explained twice is one")
     for line in next((store / "history").iterdir()).read_text().splitlines():
         valid(t, line, "record", "the line is as its schema says")
+    for host in ("gpu031", "gpu032"):
+        log = unhang.write(f"{host}.txt", "".join(f"Aug 27 05:28:27 {host} kernel: {line}\n" for line in FAULT.format(n=5000).splitlines()))
+        unhang.run("explain", "--store", store, log)
+    found = document(t, unhang.run("history", "--store", store, "--json", "--since", "2000-01-01"), "history", "logs of two nodes")
+    t.same({i["node"] for i in found["incidents"]} >= {"gpu031", "gpu032"}, True, "nodes that fail alike in the same second are two incidents")
 
 
 def test_runs(t, unhang):

@@ -255,6 +255,40 @@ def test_pages_of_odd_names(t, unhang):
     (pages / "machine").symlink_to(prey)
     run = unhang.run("history", "--store", store, "--html", pages)
     t.ok(run.returncode == 2 and not list(prey.iterdir()), "a link among the pages is not followed", run.stderr)
+    away = unhang.directory / "away"
+    away.symlink_to(prey)
+    if os.getuid() == 0:
+        os.chown(away, STRANGER, STRANGER, follow_symlinks=False)
+        for name in (str(away), f"{away}/"):
+            run = unhang.run("history", "--store", store, "--html", name)
+            t.ok(run.returncode == 2 and not list(prey.iterdir()), "nor a directory that is a link of a stranger", run.stderr)
+        os.chown(away, 0, 0, follow_symlinks=False)
+    run = unhang.run("history", "--store", store, "--html", away)
+    t.ok(run.returncode == 0 and (prey / "index.html").exists(), "one's own link is", run.stderr)
+
+
+def test_terminal(t, unhang):
+    """What a node wrote reaches the operator's terminal as text alone."""
+    store, escape = unhang.directory / "escapes", "\x1b[2J\x07"
+    odd = lines("a", 3)
+    for line in odd:
+        line["record"].update({key: value + escape for key, value in line["record"].items() if isinstance(value, str) and key not in ("id", "state", "host")})
+        of = line["diagnosis"]["incidents"][0]
+        of["gpus"][0].update(gfx="gfx" + 200 * "1" + escape, name=escape)
+        of["processes"][0]["name"] += escape
+    histories.write(store / "history", odd)
+    first = odd[0]["id"]
+    for asked in ([], ["--all"], ["--list"], ["--list", "--all"], ["--nodes"], ["--gpus"], ["--remedies"], ["--open"], ["--id", first], ["--csv"], ["--json"]):
+        run = unhang.run("history", "--store", store, *asked)
+        t.ok(run.returncode in (0, 1) and not {0x1b, 7} & set(run.stdout + run.stderr), f"no escape sequence of a node: history {' '.join(asked[:1])}", run)
+        if not asked:
+            t.same([line for line in run.stdout.decode().splitlines() if len(line) > 80], [], "and its texts make no line longer")
+    database = sqlite3.connect(store / "history.sqlite")
+    database.execute("UPDATE incidents SET id = id || char(27, 7), title = ?", ("x" * 10000000,))
+    database.commit()
+    database.close()
+    run = unhang.run("history", "--store", store / "history.sqlite", "--list")
+    t.ok(run.returncode == 0 and not {0x1b, 7} & set(run.stdout), "nor of who made the file", run)
 
 
 def test_endless_logs(t, unhang):
@@ -366,6 +400,7 @@ def main():
     test_one_bad_file(t, unhang)
     test_pages_of_odd_names(t, unhang)
     test_slow_clients(t, unhang)
+    test_terminal(t, unhang)
     test_endless_logs(t, unhang)
     test_costly_pages(t, unhang)
     t.end()

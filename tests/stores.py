@@ -40,7 +40,7 @@ class Postgres:
         return subprocess.run([*self.inside, "setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", f"{SERVER[0]}/{program}", *map(str, arguments)], check=check, capture_output=True, cwd="/")
 
     def start(self):
-        self.run("pg_ctl", "-D", self.folder, "-w", "-t", "60", "-l", self.folder.parent / "log", "start")
+        self.run("pg_ctl", "-D", self.folder, "-w", "-t", "600", "-l", self.folder.parent / "log", "start")
 
     def kill(self):
         pid = int((self.folder / "postmaster.pid").read_text().split()[0])
@@ -77,10 +77,10 @@ def fill(folder, spools, each, days=90):
     return spools * each
 
 
-def collected(unhang, url, spool, until, disturb=lambda job: None, through=()):
+def collected(unhang, url, spool, until, disturb=lambda job: None, through=(), most=1200):
     """Collects until all is there. Who is killed is started again."""
     job, began = None, time.time()
-    while time.time() - began < 1200:
+    while time.time() - began < most:
         if job is None or job.poll() is not None:
             job = subprocess.Popen([*through, unhang.binary, "collect", "--follow", "--store", url, spool], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=unhang.environment)
         time.sleep(0.5)
@@ -157,50 +157,67 @@ def test_odd(t, unhang, folder):
     job.terminate()
     t.same(job.wait(), 0, "until it is told to end")
     job.stdout.close()
+    histories.write(spool / "more", [histories.incident("more", now - n, n, chance) for n in range(20000)])
+    job = subprocess.Popen([unhang.binary, "collect", "--store", database.url, spool], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=unhang.environment)
+    while database.count() < 2000:
+        time.sleep(0.02)
+    lost = database.ask("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'unhang'")
+    said = job.communicate()[0]
+    t.ok([job.returncode, lost, database.count()] == [0, "1", 20605], "without it, a connection that is lost is made again", (said, lost, database.count()))
     database.end()
 
 
 def test_network(t, unhang, folder):
-    """Server and collector in a network namespace of their own, whose loopback drops half of what the server sends."""
-    inside = ["ip", "netns", "exec", "unhang-stores"]
-    subprocess.run(["ip", "netns", "del", "unhang-stores"], check=False, capture_output=True)
-    subprocess.run(["ip", "netns", "add", "unhang-stores"], check=True)
+    """Server and collector in a network namespace of their own, whose loopback drops half of what either side sends."""
+    name = f"unhang-stores-{os.getpid()}"
+    inside = ["ip", "netns", "exec", name]
+    subprocess.run(["ip", "netns", "add", name], check=True)
     try:
         subprocess.run([*inside, "ip", "link", "set", "lo", "up"], check=True)
         database, spool, url = Postgres(folder, "127.0.0.1", inside), pathlib.Path(folder) / "spool", "postgresql://postgres@127.0.0.1:5599/unhang"
         wanted = fill(spool, 4, 40)
         unhang.run("store", "migrate", "--store", database.url)
-        subprocess.run([*inside, "iptables", "-A", "INPUT", "-p", "tcp", "--sport", "5599", "-m", "statistic", "--mode", "random", "--probability", "0.5", "-j", "DROP"], check=True)
-        seconds = collected(unhang, url, spool, lambda: database.count() >= wanted, through=inside)
+        for side in ("--sport", "--dport"):
+            subprocess.run([*inside, "iptables", "-A", "INPUT", "-p", "tcp", side, "5599", "-m", "statistic", "--mode", "random", "--probability", "0.5", "-j", "DROP"], check=True)
+        seconds = collected(unhang, url, spool, lambda: database.count() >= wanted, through=inside, most=3600)
         t.same(database.count("DISTINCT id"), wanted, "with half of the packets lost, nothing is lost")
         t.same(database.count(), wanted, "and nothing is there twice")
-        dropped = subprocess.run([*inside, "iptables", "-nvxL", "INPUT"], check=True, capture_output=True, text=True).stdout.splitlines()[2].split()[0]
-        t.note(f"{wanted} incidents in {seconds:.0f} s, {dropped} packets dropped")
+        dropped = subprocess.run([*inside, "iptables", "-nvxL", "INPUT"], check=True, capture_output=True, text=True).stdout.splitlines()[2:]
+        t.note(f"{wanted} incidents in {seconds:.0f} s, {sum(int(line.split()[0]) for line in dropped)} packets dropped")
         database.end()
     finally:
-        subprocess.run(["ip", "netns", "del", "unhang-stores"], check=False)
+        subprocess.run(["ip", "netns", "del", name], check=False)
 
 
-def timed(unhang, store, name, t):
+def first_answer(unhang, store):
+    """The overview of a server that was just started: its bytes, the seconds, and those of the processor."""
     path = str(unhang.directory / "stores.sock")
     job = subprocess.Popen([unhang.binary, "serve", "--store", store, "--listen", path], stdout=subprocess.PIPE, env=unhang.environment)
     job.stdout.readline()
-    times = []
-    for n in range(8):
-        c = http.client.HTTPConnection("localhost")
-        c.sock = socket.socket(socket.AF_UNIX)
-        c.sock.connect(path)
-        began = time.time()
-        c.request("GET", "/")
-        body = c.getresponse().read()
-        times.append(time.time() - began)
-        c.close()
+    connection = http.client.HTTPConnection("localhost")
+    connection.sock = socket.socket(socket.AF_UNIX)
+    connection.sock.connect(path)
+
+    def processor():
+        return sum(int(path.read_text().split()[0]) for path in pathlib.Path(f"/proc/{job.pid}/task").glob("*/schedstat")) / 1e9
+    used, began = processor(), time.time()
+    connection.request("GET", "/")
+    body = connection.getresponse().read()
+    seconds, used = time.time() - began, processor() - used
+    connection.close()
     job.terminate()
     job.wait()
     job.stdout.close()
-    t.ok(b"Faults" in body, f"{name}: the overview is there", body[:200])
-    best = sorted(times)[len(times) // 2]
-    t.ok(best < 0.1, f"{name}: in {1000 * best:.0f} ms (wanted: under 100)", times)
+    return body, seconds, used
+
+
+def timed(unhang, store, name, t):
+    """No answer that was kept counts. Others may use the machine, so that the best one does."""
+    answers = [first_answer(unhang, store) for _ in range(15)]
+    t.ok(b"Faults" in answers[0][0], f"{name}: the overview is there", answers[0][0][:200])
+    best, used = (min(one[n] for one in answers) for n in (1, 2))
+    t.ok(best < 0.1, f"{name}: the first answer in less than 100 ms", [one[1] for one in answers])
+    t.note(f"{name}: the first answer in {1000 * best:.0f} ms, with {1000 * used:.0f} ms of unhang's processor time")
 
 
 def test_overview(t, unhang, folder):

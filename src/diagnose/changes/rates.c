@@ -41,8 +41,7 @@ double beta_share(double a, double b, double x)
 	return 1 - front * beta_fraction(b, a, 1 - x) / b;
 }
 
-/** Where the beta distribution has @share of its weight below. */
-static double beta_quantile(double a, double b, double share)
+double beta_quantile(double a, double b, double share)
 {
 	enum { HALVES = 60 };
 	double low = 0, high = 1;

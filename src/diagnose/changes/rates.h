@@ -4,6 +4,8 @@
 
 /** The regularised incomplete beta function I_x(a, b), for a, b > 0. */
 double beta_share(double a, double b, double x);
+/** Where the beta distribution has @share of its weight below. */
+double beta_quantile(double a, double b, double share);
 
 /** Events and the hours in which they happened. Counts need not be whole: those that come in bursts are divided by how many come at once. */
 struct rate {

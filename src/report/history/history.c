@@ -248,11 +248,12 @@ static void put_listed(struct sheet *s, const struct history_incident *i)
 		     { "bundle", v_known(i->bundle) }, { "place", v_known(i->place) }, { "revision", v_int(i->revision) });
 }
 
-/** As many words as fit into what is left of a line, with a mark where that is not all. */
-static void history_add_fitting(struct text *to, struct str s, size_t columns)
+/** As many words as fit into what is left of a line, with a mark where that is not all. Who made the store may have made it as long as he likes. */
+static void history_add_fitting(const struct history_told *t, struct text *to, struct str s)
 {
-	struct str shown = s;
+	const size_t width = history_width(t), used = print_columns(text_str(to)), columns = used < width ? width - used : 0;
 	const bool all = print_columns(s) <= columns;
+	struct str shown = all ? s : str_cut(s, 4 * columns);
 	while (!all && shown.n && (print_columns(shown) + 4 > columns || shown.p[shown.n] != ' '))
 		shown.n--;
 	text_add(to, shown);
@@ -316,6 +317,7 @@ static void say_head(const struct history_told *t, FILE *out)
 
 static void say_fault(const struct history_told *t, const struct history_fault *f, bool nodes, FILE *out)
 {
+	enum { PART_MOST = 16 };
 	_cleanup_text_ struct text line = { 0 }, day = { 0 }, what = { 0 };
 	text_printf(&line, "%4lld %5lld %5lld", (long long)f->this_week, (long long)f->last_week, (long long)f->count);
 	if (nodes)
@@ -326,15 +328,16 @@ static void say_fault(const struct history_told *t, const struct history_fault *
 		    f->new            ? "new" :
 		    f->open           ? "*" :
 					"",
-		    STR_ARG(f->part.n ? f->part : S("-")));
+		    STR_ARG(str_cut(f->part.n ? f->part : S("-"), PART_MOST)));
 	if (t->options->all)
 		text_printf(&line, STR_FMT "  ", STR_ARG(f->key));
 	text_add_safe(&what, f->title.n ? f->title : f->class.n ? f->class : S("not explained"));
 	if (t->options->all)
 		text_add(&line, text_str(&what));
 	else
-		history_add_fitting(&line, text_str(&what), history_width(t) - print_columns(text_str(&line)));
-	fprintf(out, STR_FMT "\n", STR_ARG(text_str(&line)));
+		history_add_fitting(t, &line, text_str(&what));
+	print_safe(out, text_str(&line));
+	fputc('\n', out);
 }
 
 static void say_faults(const struct history_told *t, FILE *out)
@@ -375,14 +378,15 @@ static void say_list(const struct history_told *t, FILE *out)
 		const struct history_incident *i = &t->incidents.data[n];
 		char room[DATE_ROOM];
 		_cleanup_text_ struct text line = { 0 }, rest = { 0 }, safe = { 0 };
-		text_printf(&line, STR_FMT "  " STR_FMT " %s ", STR_ARG(str_cut(date_text(i->began, room), 16)), STR_ARG(i->id),
-			    str_is(i->state, "closed") ? " " : "*");
+		text_printf(&line, STR_FMT "  ", STR_ARG(str_cut(date_text(i->began, room), 16)));
+		text_add_safe(&line, i->id); // of a file that anybody may have written
+		text_add(&line, str_is(i->state, "closed") ? S("   ") : S(" * "));
 		if (t->summary.totals.hosts > 1)
 			text_printf(&rest, STR_FMT " ", STR_ARG(i->host));
 		text_add(&rest, i->title.n ? i->title : i->class);
 		list_add_wide(&rest, i, history_width(t));
 		text_add_safe(&safe, text_str(&rest));
-		history_add_fitting(&line, text_str(&safe), history_width(t) - print_columns(text_str(&line)));
+		history_add_fitting(t, &line, text_str(&safe));
 		fprintf(out, STR_FMT "\n", STR_ARG(text_str(&line)));
 	}
 	if (t->more)

@@ -119,8 +119,15 @@ void site_put_incident(const struct site *s, const struct site_incident *of, FIL
 static bool try_passed(const struct history_try *t) { return str_among(t->ended, STR_EQUALS, "done|no-launch|").n; }
 static bool try_failed(const struct history_try *t) { return t->ended.n && !try_passed(t); }
 
+/** What a try came to, in a few words: its cause, or what is known of its end. */
+static struct str try_words(const struct history_try *t, const struct site_try *d)
+{
+	const struct str words = t->title.n ? t->title : d->because.n ? d->because : str_z(run_ended_say(t->ended));
+	return try_passed(t) ? S("passed") : str_cut(words, words.n - (words.n && words.p[words.n - 1] == '.'));
+}
+
 /** All tries on one line of time. */
-static void put_trajectory(struct html *p, const struct history_try_list *list)
+static void put_trajectory(struct html *p, const struct history_try_list *list, const struct site_try *details)
 {
 	struct picture g = { .form = PICTURE_TRACKS, .kind = SHOWS_TIMELINE };
 	struct html_report h = { .page = *p };
@@ -137,13 +144,13 @@ static void put_trajectory(struct html *p, const struct history_try_list *list)
 		text_printf(&label, "try %lld, recorded at level %lld", (long long)t->number, (long long)t->level);
 		picture_track(&g, text_str(&label));
 		failed += try_failed(t);
-		const double from = (double)(t->began - begin) / (double)(end - begin);
+		const double place = (double)(t->began - begin) / (double)(end - begin), from = place < 0.99 ? place : 0.99;
 		const double wide = (double)t->ran_ms / 1000 / (double)(end - begin);
 		picture_mark(&g, (struct picture_mark){ n, from, from + (wide > 0.01 ? wide : 0.01),
 							try_failed(t) ? LOOK_BAD :
 							try_passed(t) ? LOOK_GOOD :
 									LOOK_UNKNOWN,
-							str_z(run_ended_say(t->ended)) });
+							try_words(t, &details[n]) });
 	}
 	_cleanup_text_ struct text says = { 0 };
 	text_printf(&says, "%zu tries, of which %zu failed", list->len, failed);
@@ -169,7 +176,8 @@ static void site_put_try(struct html *p, const struct history_try *t, const stru
 	page_markup(p, try_failed(t) ? S("<section class=\"try bad\">") :
 		       try_passed(t) ? S("<section class=\"try good\">") :
 				       S("<section class=\"try\">"));
-	page_numbers(p, "<h2>Try %lld</h2>\n", (long long)t->number);
+	page_numbers(p, "<h2>Try %lld", (long long)t->number);
+	page_fill(p, ": @</h2>\n", try_words(t, d));
 	page_fill(p, "<p>The job @. @</p>\n<dl class=\"facts\">\n", str_z(run_ended_say(t->ended)), t->title);
 	put_moment(p, "Began", t->began);
 	page_put(p, "<dt>Ran</dt><dd>");
@@ -222,7 +230,7 @@ void site_put_run(const struct site *s, const struct site_run *of, FILE *out)
 	put_fact(p, "Id", r->id);
 	page_put(p, "</dl>\n");
 	if (of->tries->len)
-		put_trajectory(p, of->tries);
+		put_trajectory(p, of->tries, of->details);
 	for (size_t i = 0; i < of->tries->len; i++) {
 		const struct history_try *t = &of->tries->data[i];
 		site_put_try(p, t, &of->details[i]);

@@ -47,9 +47,9 @@ static void put_faults(const struct site *s, struct html *p, const struct histor
 		    "aria-label=\"Faults\"><table><thead><tr><th scope=\"col\">What "
 		    "happens</th><th scope=\"col\" class=\"wideonly\">Part</th><th scope=\"col\" class=\"n\">This week</th><th "
 		    "scope=\"col\" "
-		    "class=\"n\">Last week</th><th scope=\"col\" class=\"n\">All</th><th scope=\"col\" "
+		    "class=\"n wideonly\">Last week</th><th scope=\"col\" class=\"n\">All</th><th scope=\"col\" "
 		    "class=\"n\">Nodes</th><th scope=\"col\" "
-		    "class=\"wideonly\">First</th><th scope=\"col\">Newest</th></tr></thead><tbody>\n");
+		    "class=\"wideonly\">First</th><th scope=\"col\" class=\"wideonly\">Newest</th></tr></thead><tbody>\n");
 	for (size_t n = 0; n < list->len; n++) {
 		const struct history_fault *f = &list->data[n];
 		page_markup(p, f->open ? S("<tr class=\"open\"><td>") : S("<tr><td>"));
@@ -57,11 +57,11 @@ static void put_faults(const struct site *s, struct html *p, const struct histor
 		page_markup(p, f->new ? S(" <b>new</b>") : S(""));
 		page_fill(p, "</td><td class=\"wideonly\">@</td>", f->part);
 		page_numbers(p,
-			     "<td class=\"n\">%lld</td><td class=\"n\">%lld</td><td class=\"n\">%lld</td><td "
+			     "<td class=\"n\">%lld</td><td class=\"n wideonly\">%lld</td><td class=\"n\">%lld</td><td "
 			     "class=\"n\">%lld</td><td class=\"wideonly t\">",
 			     (long long)f->this_week, (long long)f->last_week, (long long)f->count, (long long)f->hosts);
 		site_when(p, f->first);
-		page_put(p, "</td><td class=\"t\">");
+		page_put(p, "</td><td class=\"wideonly t\">");
 		site_when(p, f->last);
 		page_put(p, "</td></tr>\n");
 	}

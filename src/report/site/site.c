@@ -134,7 +134,7 @@ void site_table(const struct site *s, struct html *p, const struct history_incid
 	if (nodes)
 		page_put(p, "<th scope=\"col\">Node</th>");
 	page_put(p, "<th scope=\"col\" class=\"wideonly\">GPU</th><th scope=\"col\" class=\"wideonly\">Program</th><th "
-		    "scope=\"col\">Fault</th><th scope=\"col\">State</th></tr></thead><tbody>\n");
+		    "scope=\"col\" class=\"wideonly\">Fault</th><th scope=\"col\">State</th></tr></thead><tbody>\n");
 	for (size_t n = 0; n < list->len; n++) {
 		const struct history_incident *i = &list->data[n];
 		const bool open = !str_is(i->state, "closed");
@@ -149,7 +149,7 @@ void site_table(const struct site *s, struct html *p, const struct history_incid
 				site_link(s, p, "machine", i->host, i->host);
 			page_put(p, "</td>");
 		}
-		page_fill(p, "<td class=\"wideonly\">@ @</td><td class=\"wideonly\">@</td><td>@</td>",
+		page_fill(p, "<td class=\"wideonly\">@ @</td><td class=\"wideonly\">@</td><td class=\"wideonly\">@</td>",
 			  i->gpu_name.n ? i->gpu_name : i->part, i->gpu, i->program, i->fault);
 		page_markup(p, open ? S("<td class=\"state open\">") : S("<td class=\"state\">"));
 		page_fill(p, "@</td></tr>\n", i->state);

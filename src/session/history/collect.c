@@ -13,7 +13,7 @@
 #include "store/db/place.h"
 #include "store/history/index.h"
 
-enum { AGAIN_FIRST_S = 1, AGAIN_MOST_S = 60, FOLLOW_S = 5 };
+enum { AGAIN_FIRST_S = 1, AGAIN_MOST_S = 60, FOLLOW_S = 5, LOST_MOST = 5 };
 
 /** Both end it; they are blocked, and asked for. */
 static sigset_t collect_signals(void)
@@ -36,21 +36,31 @@ static bool collect_pause(bool *goes_on, unsigned seconds)
 
 static bool collect_goes_on(void *ctx) { return collect_pause(ctx, 0); }
 
+/** The index of a directory, or the file or server that was named. */
+static const char *store_index_of(const char *store, struct arena *a)
+{
+	struct stat st;
+	return !db_is_server(store) && !stat(store, &st) && S_ISDIR(st.st_mode) ? arena_printf(a, "%s/" INDEX_FILE, store).p :
+										  store;
+}
+
 /** Once through all spools. The store is opened for it, so that one that was lost is found again. */
 static struct uh_error *collect_once(const struct uh_collect_options *o, bool *goes_on, struct index_counts *counts)
 {
 	_cleanup_arena_ struct arena a = { 0 };
+	_cleanup_db_ struct db *db = NULL;
 	struct stat st;
-	struct db *db = NULL;
-	const bool directory = !db_is_server(o->store) && !stat(o->store, &st) && S_ISDIR(st.st_mode);
-	struct uh_error *err = index_open(directory ? arena_printf(&a, "%s/" INDEX_FILE, o->store).p : o->store, DB_MAKE, &db);
+	struct uh_error *err = history_place_answers(o->store);
+	for (size_t n = 0; !err && n < o->nspools; n++)
+		err = history_place_answers(o->spools[n]);
+	if (!err)
+		err = index_open(store_index_of(o->store, &a), DB_MAKE, &db);
 	for (size_t n = 0; !err && n < o->nspools && *goes_on; n++) {
 		if (stat(o->spools[n], &st))
 			err = uh_error_os(errno, "%s", o->spools[n]);
 		else
 			err = index_collect(db, o->spools[n], collect_goes_on, goes_on, counts);
 	}
-	db_close(db);
 	return err;
 }
 
@@ -96,7 +106,8 @@ static void collect_follow(const struct uh_collect_options *o, FILE *out, uh_pro
 			tell_refused(&counts, problem, ctx);
 		collect_tell(err ? uh_error_message(err) : counts.why, &told, problem, ctx);
 		collect_pause(&goes_on, err ? again : FOLLOW_S);
-		again = !err ? AGAIN_FIRST_S : 2 * again <= AGAIN_MOST_S ? 2 * again : again;
+		// Who gets on, if only from one lost connection to the next, need not wait longer each time.
+		again = !err || counts.lines[TAKEN_NEW] ? AGAIN_FIRST_S : 2 * again <= AGAIN_MOST_S ? 2 * again : again;
 	}
 }
 
@@ -111,6 +122,13 @@ struct uh_error *uh_collect(const struct uh_collect_options *o, FILE *out, uh_pr
 		return NULL;
 	}
 	struct uh_error *err = collect_once(o, &goes_on, &counts);
+	// What was taken is taken: from a connection that was lost it goes on.
+	for (unsigned n = 0; err && err->errnum == ECONNRESET && n < LOST_MOST && collect_pause(&goes_on, AGAIN_FIRST_S << n);
+	     n++) {
+		uh_error_free(err);
+		counts.files = 0;
+		err = collect_once(o, &goes_on, &counts);
+	}
 	if (!err)
 		collect_report(&counts, out);
 	if (counts.refused.n)
@@ -120,20 +138,14 @@ struct uh_error *uh_collect(const struct uh_collect_options *o, FILE *out, uh_pr
 
 // --- unhang store ---
 
-/** The index of a directory, or the file or server that was named. */
-static const char *store_index_of(const char *store, struct arena *a)
-{
-	struct stat st;
-	return !db_is_server(store) && !stat(store, &st) && S_ISDIR(st.st_mode) ? arena_printf(a, "%s/" INDEX_FILE, store).p :
-										  store;
-}
-
 struct uh_error *uh_store_migrate(const char *store, FILE *out)
 {
 	_cleanup_arena_ struct arena a = { 0 };
 	_cleanup_db_ struct db *db = NULL;
 	int64_t from, to;
-	struct uh_error *err = db_open(store_index_of(store, &a), DB_MAKE, &db);
+	struct uh_error *err = history_place_answers(store);
+	if (!err)
+		err = db_open(store_index_of(store, &a), DB_MAKE, &db);
 	if (!err)
 		err = index_migrate(db, &from, &to);
 	if (!err && from == to)
@@ -148,8 +160,11 @@ struct uh_error *uh_store_check(const char *store, FILE *out, bool *ret_good)
 	_cleanup_arena_ struct arena a = { 0 };
 	_cleanup_text_ struct text problems = { 0 };
 	_cleanup_db_ struct db *db = NULL;
+	struct uh_error *err = history_place_answers(store);
+	if (err)
+		return err;
 	const char *index = store_index_of(store, &a);
-	struct uh_error *err = index_open(index, DB_READ, &db);
+	err = index_open(index, DB_READ, &db);
 	if (err && err->errnum == ENOENT && strcmp(index, store)) {
 		uh_error_free(err);
 		return uh_error_new(
@@ -171,10 +186,13 @@ struct uh_error *uh_store_rebuild(const char *store, FILE *out)
 	_cleanup_db_ struct db *db = NULL;
 	_cleanup_counts_ struct index_counts counts = { 0 };
 	struct stat st;
+	struct uh_error *err = history_place_answers(store);
+	if (err)
+		return err;
 	if (db_is_server(store) || stat(store, &st) || !S_ISDIR(st.st_mode))
 		return uh_error_new(
 			"only the index of a directory can be made anew; collect fills one on a server from the spools");
-	struct uh_error *err = db_remove(store_index_of(store, &a));
+	err = db_remove(store_index_of(store, &a));
 	if (!err)
 		err = index_open(store_index_of(store, &a), DB_MAKE, &db);
 	if (!err)

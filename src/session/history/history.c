@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/child/put.h"
 #include "base/save.h"
 #include "report/history/history.h"
 #include "session/look.h"
@@ -55,12 +56,17 @@ static struct uh_error *open_machine(struct teller t, struct db **ret)
 
 const char *history_state_directory(void) { return geteuid() ? NULL : STATE_DIR; }
 
+struct uh_error *history_place_answers(const char *place) { return db_is_server(place) ? NULL : put_answers(place); }
+
 struct uh_error *history_store_open(const char *store, struct teller t, struct db **ret)
 {
 	*ret = NULL;
-	struct uh_error *err = !store              ? open_machine(t, ret) :
-			       is_directory(store) ? open_directory(store, t, ret) :
-						     index_open(store, DB_READ, ret);
+	struct uh_error *err = history_place_answers(store ? store : STATE_DIR);
+	if (err)
+		return err;
+	err = !store              ? open_machine(t, ret) :
+	      is_directory(store) ? open_directory(store, t, ret) :
+				    index_open(store, DB_READ, ret);
 	if (err && *ret) {
 		db_close(*ret);
 		*ret = NULL;

@@ -10,6 +10,8 @@
 /** @store: a directory, whose index is brought up to date; a file; a server; NULL: this machine's. @t is told where
  * the index of a directory is not used. */
 struct uh_error *history_store_open(const char *store, struct teller t, struct db **ret);
+/** Whether a store, or a spool, is on a mount that answers; a server is left to its client. */
+struct uh_error *history_place_answers(const char *place);
 /** The directory whose history this is where none is named; NULL: there are several. */
 const char *history_state_directory(void);
 /** Where a state directory has its lines. */

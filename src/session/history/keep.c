@@ -87,7 +87,9 @@ struct uh_error *uh_session_store(struct uh_session *s, const char *store)
 	session_history_lines(s, (struct str){ 0 }, (int64_t)time(NULL), &lines);
 	if (!lines.n)
 		return NULL;
-	struct uh_error *err = spool_append(history_lines_of(&a, store), text_str(&lines));
+	struct uh_error *err = history_place_answers(store);
+	if (!err)
+		err = spool_append(history_lines_of(&a, store), text_str(&lines));
 	// What is on the disk is stored. The index can wait for who asks it, and is spared that where it can.
 	if (!err)
 		uh_error_free(history_store_open(store, (struct teller){ tell_nobody, NULL }, &db));

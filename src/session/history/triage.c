@@ -289,7 +289,9 @@ struct uh_error *uh_triage(const struct uh_triage_options *o, FILE *out, uh_prob
 	struct triage_counts counts = { 0 };
 	struct child workers[WORKERS_MOST];
 	unsigned n = 0;
-	struct uh_error *err = read_done(o->store, &done);
+	struct uh_error *err = history_place_answers(o->store);
+	if (!err)
+		err = read_done(o->store, &done);
 	for (size_t i = 0; i < o->npaths && !err; i++)
 		triage_find_files(&files, o->paths[i], FILE_DEPTH);
 	const struct triage_worker all = { .o = o, .files = &files, .done = &done, .history = history_lines_of(&a, o->store) };

@@ -32,11 +32,36 @@ struct uh_error *db_run_once(struct db *d, struct str sql, const struct db_value
 
 struct uh_error *db_script(struct db *d, const char *sql) { return d->driver->script(d, sql); }
 
-struct uh_error *db_begin(struct db *d, bool writes)
+static struct uh_error *db_word(struct db *d, const char *word)
 {
-	return db_script(d, writes ? d->driver->begin_writing : d->driver->begin);
+	return d->driver->run(d, &(struct db_statement){ .sql = word }, NULL, NULL);
 }
 
-struct uh_error *db_end(struct db *d) { return db_script(d, "COMMIT"); }
+static struct uh_error *db_together(struct db *d, bool on) { return d->driver->together ? d->driver->together(d, on) : NULL; }
 
-void db_undo(struct db *d) { uh_error_free(db_script(d, "ROLLBACK")); }
+struct uh_error *db_begin(struct db *d, bool writes)
+{
+	struct uh_error *err = writes ? db_together(d, true) : NULL;
+	return err ? err : db_word(d, writes ? d->driver->begin_writing : d->driver->begin);
+}
+
+struct uh_error *db_settle(struct db *d)
+{
+	struct uh_error *err = db_together(d, false);
+	return err ? err : db_together(d, true);
+}
+
+struct uh_error *db_end(struct db *d)
+{
+	struct uh_error *err = db_word(d, "COMMIT"), *late = db_together(d, false);
+	if (!err)
+		return late;
+	uh_error_free(late);
+	return err;
+}
+
+void db_undo(struct db *d)
+{
+	uh_error_free(db_together(d, false));
+	uh_error_free(db_word(d, "ROLLBACK"));
+}

@@ -30,7 +30,7 @@ typedef void db_row_fn(void *ctx, const struct db_value *row, size_t n);
 enum db_access { DB_READ, DB_WRITE, DB_MAKE };
 /** @where: `postgresql://...` (or postgres://), the path of a file, or NULL for one in memory. The error's errnum is ENOENT where there is
  * none, and ELIBACC where the library is missing. Of any call it is EUCLEAN where the file is
- * damaged, and EILSEQ where a value is refused for what it is. */
+ * damaged, EILSEQ where a value is refused for what it is, and ECONNRESET where a server was lost. */
 struct uh_error *db_open(const char *where, enum db_access access, struct db **ret);
 void db_close(struct db *d);
 static inline void cleanup_db(struct db **d)
@@ -55,8 +55,11 @@ struct uh_error *db_run_once(struct db *d, struct str sql, const struct db_value
 struct uh_error *db_script(struct db *d, const char *sql);
 
 /** All until the end happens, or nothing. What was not ended when @d closes did not happen. @writes: it waits for others that write, instead
- * of failing later. */
+ * of failing later. A server far away is then not waited for after each statement whose rows nobody wants: its error is that of a later call,
+ * of db_end() at the latest. Who gets an error from any of these calls db_undo(). */
 struct uh_error *db_begin(struct db *d, bool writes);
+/** Waits for all statements until here; their error. */
+struct uh_error *db_settle(struct db *d);
 struct uh_error *db_end(struct db *d);
 void db_undo(struct db *d);
 
@@ -72,6 +75,7 @@ struct db_driver {
 	void (*close)(struct db *d);
 	struct uh_error *(*run)(struct db *d, const struct db_statement *s, db_row_fn *row, void *ctx);
 	struct uh_error *(*script)(struct db *d, const char *sql);
+	struct uh_error *(*together)(struct db *d, bool on); // NULL: nothing is far away
 	const char *begin, *begin_writing;
 };
 extern const struct db_driver db_sqlite, db_postgres;

@@ -50,8 +50,8 @@ static void sqlite_close(struct db *d)
 }
 
 /** What it writes is on the disk when it has said so, and readers do not stop writers. */
-static const char settings[] =
-	"PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA temp_store=MEMORY; PRAGMA mmap_size=268435456;";
+static const char settings[] = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA temp_store=MEMORY;",
+		  reading[] = "PRAGMA mmap_size=268435456";
 
 static int sqlite_too_long(void *ctx) { return now_ms() > ((const struct sqlite_db *)ctx)->deadline; }
 
@@ -96,15 +96,17 @@ static struct uh_error *sqlite_open_at(struct sqlite_db *s, const char *where, e
 	if (err)
 		return err;
 	s->ours = place.ours;
-	const int how =
-		flags[where ? access : DB_MAKE] | (where ? SQLITE_OPEN_NOFOLLOW : 0) | (place.ours ? 0 : SQLITE_OPEN_URI);
+	const int how = // one thread uses it at a time
+		SQLITE_OPEN_NOMUTEX | flags[where ? access : DB_MAKE] | (where ? SQLITE_OPEN_NOFOLLOW : 0) |
+		(place.ours ? 0 : SQLITE_OPEN_URI);
 	if (s->api.sqlite3_open_v2(place.ours ? place.path : sqlite_address(&a, place.path), &s->handle, how, NULL) !=
 	    SQLITE_OK)
 		return sqlite_error(s);
 	sqlite_be_careful(s);
 	if (!place.ours)
 		return db_script(&s->db, "PRAGMA hard_heap_limit=536870912; PRAGMA cell_size_check=on");
-	return where && access != DB_READ ? db_script(&s->db, settings) : NULL;
+	err = where && access != DB_READ ? db_script(&s->db, settings) : NULL;
+	return err ? err : db_script(&s->db, reading);
 }
 
 static struct uh_error *sqlite_open(const char *where, enum db_access access, struct db **ret)
@@ -201,4 +203,9 @@ static struct uh_error *sqlite_script(struct db *d, const char *sql)
 	return s->api.sqlite3_exec(s->handle, sql, NULL, NULL, NULL) == SQLITE_OK ? NULL : sqlite_error(s);
 }
 
-const struct db_driver db_sqlite = { sqlite_open, sqlite_close, sqlite_run, sqlite_script, "BEGIN", "BEGIN IMMEDIATE" };
+const struct db_driver db_sqlite = { .open = sqlite_open,
+				     .close = sqlite_close,
+				     .run = sqlite_run,
+				     .script = sqlite_script,
+				     .begin = "BEGIN",
+				     .begin_writing = "BEGIN IMMEDIATE" };

@@ -8,11 +8,11 @@
 #include "base/door/door.h"
 #include "base/door/root.h"
 #include "base/door/trust.h"
-#include "store/history/index.h"
 #include "store/history/line.h"
+#include "store/history/take.h"
 #include "store/store.h"
 
-enum { PIECE_LINES = 500 }; // of a transaction
+enum { PIECE_LINES = 500, PIECE_BYTES = 4 << 20 }; // of a transaction
 
 /** Who may say that it is enough for now. */
 struct spool_goes_on {
@@ -24,25 +24,29 @@ struct spool_goes_on {
 struct spool_collecting {
 	struct db *db;
 	struct index_counts *counts;
-	struct uh_error *err;
 	int spool; // the directory
 	const char *path, *name;
-	struct str from; // the host in whose directory it lies
-	bool one_by_one; // a line that the database refuses takes no other with it
-	unsigned lines;  // of this transaction
-	unsigned first;  // of them that was not understood, from 1 on; 0: all were
-	uint64_t began;  // where in the file
+	const struct spool_places *places;
+	struct str from;       // the host in whose directory it lies
+	bool one_by_one;       // a line that the database refuses takes no other with it
+	VEC(struct str) piece; // the lines of this transaction
+	struct arena room;     // where they are
+	size_t bytes;          // of them
+	unsigned first;        // of them that was not understood, from 1 on; 0: all were
+	uint64_t began;        // where in the file
 	int64_t refused;
 	uint64_t read, passed; // bytes in this round; in all: of what is no line
 };
 
 /** What the database does not take for its content is refused like any other line that is odd. */
-static struct uh_error *take_apart(const struct spool_collecting *c, struct str line, enum index_taken *ret)
+static struct uh_error *take_apart(const struct spool_collecting *c, const json_t *root, enum index_taken *ret)
 {
 	struct uh_error *err = db_script(c->db, "SAVEPOINT line");
 	if (err)
 		return err;
-	err = index_take_from(c->db, line, c->from, ret);
+	err = index_line_take(c->db, root, c->from, NULL, ret);
+	if (!err)
+		err = db_settle(c->db);
 	if (err && err->errnum == EILSEQ) {
 		uh_error_free(err);
 		*ret = TAKEN_REFUSED;
@@ -51,20 +55,50 @@ static struct uh_error *take_apart(const struct spool_collecting *c, struct str 
 	return err ? err : db_script(c->db, "RELEASE SAVEPOINT line");
 }
 
-static bool collect_line(void *ctx, struct str line)
+static bool piece_full(const struct spool_collecting *c) { return c->piece.len == PIECE_LINES || c->bytes >= PIECE_BYTES; }
+
+static bool piece_line(void *ctx, struct str line)
 {
 	struct spool_collecting *c = ctx;
-	enum index_taken taken = TAKEN_REFUSED;
-	if (c->lines == PIECE_LINES || c->err)
+	if (piece_full(c))
 		return false;
-	c->err = !line.n ? NULL : c->one_by_one ? take_apart(c, line, &taken) : index_take_from(c->db, line, c->from, &taken);
-	if (c->err)
-		return false;
-	c->lines++;
-	c->counts->lines[taken] += line.n != 0;
-	if (taken == TAKEN_REFUSED && line.n && !c->refused++)
-		c->first = c->lines;
+	vec_push(&c->piece, arena_str(&c->room, line));
+	c->bytes += line.n;
 	return true;
+}
+
+static void piece_clear(struct spool_collecting *c)
+{
+	vec_free(&c->piece);
+	arena_free(&c->room);
+	c->bytes = 0;
+	c->first = 0;
+	c->refused = 0;
+}
+
+/** What the tables have of all lines is asked for first, so that no line waits for a server. One line at a time is taken apart: as values, a
+ * hostile one is a hundred times as large. */
+static struct uh_error *piece_take(struct spool_collecting *c)
+{
+	_cleanup_known_ struct index_known known = { 0 };
+	const bool ahead = !c->one_by_one && db_on_server(c->db);
+	for (size_t n = 0; ahead && n < c->piece.len; n++) {
+		_cleanup_json_ json_t *root = index_line(c->piece.data[n]);
+		index_line_want(root, c->from, &known);
+	}
+	struct uh_error *err = index_known_ask(&known, c->db);
+	for (size_t n = 0; !err && n < c->piece.len; n++) {
+		enum index_taken taken = TAKEN_REFUSED;
+		if (!c->piece.data[n].n)
+			continue;
+		_cleanup_json_ json_t *root = index_line(c->piece.data[n]);
+		err = c->one_by_one ? take_apart(c, root, &taken) :
+				      index_line_take(c->db, root, c->from, ahead ? &known : NULL, &taken);
+		c->counts->lines[taken] += !err;
+		if (!err && taken == TAKEN_REFUSED && !c->refused++)
+			c->first = (unsigned)n + 1;
+	}
+	return err;
 }
 
 /** What is known of a file. */
@@ -93,6 +127,30 @@ static struct str spool_key(struct arena *a, const char *path)
 		text_printf(&t, "%%%016llx", (unsigned long long)str_hash(STR_HASH_BEGIN, str_z(path)));
 	}
 	return arena_str(a, text_str(&t));
+}
+
+/** How far all files were read, when a round began. */
+struct spool_places {
+	struct arena arena;
+	struct name_table paths;
+	VEC(struct spool_known) list;
+};
+
+static void spool_places_free(struct spool_places *p)
+{
+	name_table_free(&p->paths);
+	vec_free(&p->list);
+	arena_free(&p->arena);
+}
+
+static void take_places(void *ctx, const struct db_value *row, size_t n)
+{
+	struct spool_places *p = ctx;
+	struct spool_known one = { 0 };
+	if (n < 4 || name_number(&p->paths, row[3].text) != p->list.len)
+		return;
+	take_place(&one, row, n);
+	vec_push(&p->list, one);
 }
 
 /** Tells one file from another that took its place: how it begins, as far as it was read. */
@@ -148,12 +206,29 @@ static struct uh_error *find_place(struct spool_collecting *c, int fd, struct st
 				   struct spool_known *known)
 {
 	struct stat st;
-	struct uh_error *err = db_run(c->db, "SELECT place, refused, coalesce(mark, 0) FROM spools WHERE path = $1",
-				      DB_VALUES(db_text(key)), take_place, known);
+	// Another collector, or one whose connection was lost and whom the server did not miss yet, reads it to its end first.
+	struct uh_error *err = !db_on_server(c->db) ? NULL :
+						      db_do(c->db, "SELECT pg_advisory_xact_lock($1)",
+							    db_int((int64_t)str_hash(STR_HASH_BEGIN, key)));
+	if (!err)
+		err = db_run(c->db, "SELECT place, refused, coalesce(mark, 0) FROM spools WHERE path = $1",
+			     DB_VALUES(db_text(key)), take_place, known);
 	const bool same = known->place > 0 && !fstat(fd, &st) && known->place <= st.st_size &&
 			  (!known->mark || known->mark == spool_mark(fd, (uint64_t)known->place));
 	*ret = (struct spool_place){ .offset = same ? (uint64_t)known->place : 0 };
 	return err;
+}
+
+/** Whether nothing came to a file since the round before. The database need not be asked for each one: there are many. */
+static bool was_read(const struct spool_collecting *c, int fd)
+{
+	_cleanup_arena_ struct arena a = { 0 };
+	uint32_t at;
+	struct stat st;
+	if (!name_known(&c->places->paths, spool_key(&a, c->path), &at) || fstat(fd, &st))
+		return false;
+	const struct spool_known *known = &c->places->list.data[at];
+	return known->mark && known->place == st.st_size && known->mark == spool_mark(fd, (uint64_t)known->place);
 }
 
 /** One piece of a file, within a transaction. */
@@ -165,22 +240,20 @@ static struct uh_error *read_piece(struct spool_collecting *c, int fd, struct sp
 	struct uh_error *err = find_place(c, fd, key, place, &known);
 	const uint64_t began = place->offset;
 	c->began = began;
-	c->lines = c->first = 0;
-	c->refused = 0;
-	struct uh_error *unread = err ? NULL : spool_read_some(fd, c->path, place, collect_line, c);
+	piece_clear(c);
+	struct uh_error *unread = err ? NULL : spool_read_some(fd, c->path, place, piece_line, c);
 	if (unread)
 		collect_note_unread(c->counts, unread);
-	if (!err && c->err)
-		err = c->err;
-	c->err = NULL;
+	if (!err)
+		err = piece_take(c);
 	if (!err && place->offset != began)
 		err = db_do(c->db,
 			    "INSERT INTO spools (path, place, refused, mark) VALUES ($1, $2, $3, $4) ON CONFLICT (path) DO "
 			    "UPDATE SET place = excluded.place, refused = excluded.refused, mark = excluded.mark",
 			    db_text(key), db_int((int64_t)place->offset), db_int(known.refused + c->refused),
 			    db_int(spool_mark(fd, place->offset)));
-	if (!err && c->lines)
-		err = db_script(c->db, "UPDATE stamp SET n = n + 1");
+	if (!err && c->piece.len)
+		err = db_run(c->db, "UPDATE stamp SET n = n + 1", NULL, 0, NULL, NULL);
 	c->read += place->offset - began;
 	return err;
 }
@@ -189,11 +262,12 @@ static struct uh_error *piece_in_transaction(struct spool_collecting *c, int fd,
 {
 	const struct index_counts before = *c->counts;
 	struct uh_error *err = db_begin(c->db, true);
-	if (err)
-		return err;
-	err = read_piece(c, fd, place);
 	if (!err)
-		return db_end(c->db);
+		err = read_piece(c, fd, place);
+	if (!err)
+		err = db_end(c->db);
+	if (!err)
+		return NULL;
 	db_undo(c->db);
 	*c->counts = before;
 	return err;
@@ -209,6 +283,8 @@ static struct uh_error *collect_piece(struct spool_collecting *c, bool *ret_more
 		collect_note_unread(c->counts, uh_error_os(errno, "%s", c->path));
 		return NULL;
 	}
+	if (was_read(c, fd))
+		return NULL;
 	c->one_by_one = false;
 	struct uh_error *err = piece_in_transaction(c, fd, &place);
 	if (err && err->errnum == EILSEQ) {
@@ -219,7 +295,8 @@ static struct uh_error *collect_piece(struct spool_collecting *c, bool *ret_more
 	if (!err)
 		collect_note_refused(c, fd);
 	c->passed += place.passed;
-	*ret_more = !err && (c->lines == PIECE_LINES || place.more) && c->passed < SPOOL_AT_ONCE;
+	*ret_more = !err && (piece_full(c) || place.more) && c->passed < SPOOL_AT_ONCE;
+	piece_clear(c);
 	return err;
 }
 
@@ -261,6 +338,10 @@ struct uh_error *index_collect(struct db *d, const char *directory, bool (*go_on
 	struct uh_error *err =
 		spool < 0 ? (errno == ENOENT ? NULL : uh_error_os(errno, "%s", directory)) : spool_list(directory, &files);
 	_cleanup_free_ struct spool_collecting *all = mem_alloc((files.list.len + 1) * sizeof(*all));
+	_cleanup_(spool_places_free) struct spool_places places = { 0 };
+	places.paths.arena = &places.arena;
+	if (!err && files.list.len)
+		err = db_run(d, "SELECT place, refused, coalesce(mark, 0), path FROM spools", NULL, 0, take_places, &places);
 	for (size_t n = 0; n < files.list.len; n++) {
 		const char *name = files.list.data[n] + strlen(directory) + 1;
 		all[n] = (struct spool_collecting){ .db = d,
@@ -268,6 +349,7 @@ struct uh_error *index_collect(struct db *d, const char *directory, bool (*go_on
 						    .spool = spool,
 						    .path = files.list.data[n],
 						    .name = name,
+						    .places = &places,
 						    .from = host_of_file(name) };
 	}
 	counts->files += files.list.len;
@@ -287,7 +369,7 @@ static struct uh_error *take_made(struct db *d, struct str lines, struct index_c
 		if (!err)
 			counts->lines[taken]++;
 		if (!err && !lines.n)
-			err = db_script(d, "UPDATE stamp SET n = n + 1");
+			err = db_run(d, "UPDATE stamp SET n = n + 1", NULL, 0, NULL, NULL);
 		if (!err && !lines.n)
 			return db_end(d);
 	}

@@ -52,7 +52,10 @@ static const char version_2[] = "CREATE TABLE samples (host TEXT NOT NULL, gpu T
 // How a file begins: one that takes the place of another is read from its start.
 static const char version_3[] = "ALTER TABLE spools ADD COLUMN mark BIGINT;";
 
-static const char *const versions[] = { version_1, version_2, version_3 };
+// What is open, however old: few rows among many.
+static const char version_4[] = "CREATE INDEX incidents_still ON incidents (began, id) WHERE state <> 'closed';";
+
+static const char *const versions[] = { version_1, version_2, version_3, version_4 };
 enum { NEWEST = ARRAY_SIZE(versions) };
 
 static void schema_take_number(void *ctx, const struct db_value *row, size_t n)

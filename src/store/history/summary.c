@@ -4,52 +4,12 @@
 
 #include "base/cleanup.h"
 #include "store/history/asking.h"
+#include "store/history/names.h"
 #include "store/history/query.h"
 
 enum { DAY = 86400, WEEK = 7 * DAY, SLOTS_FIRST = 1024 };
 
-// --- names and pairs as numbers ---
-
-/** Texts, each once: found by a hash. */
-struct name_table {
-	struct arena *arena;
-	VEC(struct str) names;
-	uint32_t *slots; // number + 1; 0: free
-	size_t n;
-};
-
-static uint32_t *name_table_slot(const struct name_table *t, struct str name)
-{
-	uint64_t hash = str_hash(STR_HASH_BEGIN, name);
-	for (hash ^= hash >> 32;; hash++) {
-		uint32_t *slot = &t->slots[hash & (t->n - 1)];
-		if (!*slot || str_eq(t->names.data[*slot - 1], name))
-			return slot;
-	}
-}
-
-static uint32_t name_number(struct name_table *t, struct str name)
-{
-	if (2 * (t->names.len + 1) > t->n) {
-		_cleanup_free_ uint32_t *before = t->slots;
-		t->n = t->n ? 2 * t->n : SLOTS_FIRST;
-		t->slots = mem_alloc(t->n * sizeof(*t->slots));
-		for (size_t i = 0; i < t->names.len; i++)
-			*name_table_slot(t, t->names.data[i]) = (uint32_t)i + 1;
-	}
-	uint32_t *slot = name_table_slot(t, name);
-	if (!*slot) {
-		vec_push(&t->names, arena_str(t->arena, name));
-		*slot = (uint32_t)t->names.len;
-	}
-	return *slot - 1;
-}
-
-static void name_table_free(struct name_table *t)
-{
-	vec_free(&t->names);
-	free(t->slots);
-}
+// --- pairs as numbers ---
 
 /** Pairs of numbers, each with a count. */
 struct pair_table {
@@ -170,8 +130,9 @@ static void work_row(void *ctx, const struct db_value *row, size_t n)
 	const double hours = (row[1].type == DB_REAL ? row[1].real : (double)row[1].number) / 3600;
 	s->to->totals.hours += hours;
 	s->to->totals.machines++;
-	for (uint32_t at = s->hosts.n ? *name_table_slot(&s->hosts, row[0].text) : 0; at; at = 0)
-		s->to->machines.data[at - 1].hours += hours;
+	uint32_t at;
+	if (name_known(&s->hosts, row[0].text, &at))
+		s->to->machines.data[at].hours += hours;
 }
 
 // --- in order ---

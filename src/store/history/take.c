@@ -7,7 +7,8 @@
 
 #include "base/json.h"
 #include "evidence/documents/document.h"
-#include "store/history/index.h"
+#include "store/history/known.h"
+#include "store/history/take.h"
 #include "store/history/line.h"
 #include "store/store.h"
 
@@ -44,12 +45,6 @@ static struct db_value text_value(const json_t *object, const char *key) { retur
 static struct db_value key_value(const json_t *object, const char *key) { return db_text(key_of(object, key)); }
 static struct db_value number_value(const json_t *object, const char *key) { return value_of(json_object_get(object, key)); }
 
-static void take_revision(void *ctx, const struct db_value *row, size_t n)
-{
-	if (n && row[0].type == DB_INT)
-		*(int64_t *)ctx = row[0].number;
-}
-
 /** Whether it is a time that something can have happened at, in seconds since 1970. */
 static bool is_time(int64_t when) { return when >= 0 && when < INT64_C(253402300800); } // the year 10000
 
@@ -61,24 +56,25 @@ struct line_taken {
 	struct str told; // the id as the line has it
 	struct str from; // whose directory it lies in, as that is called; empty: nobody's
 	int64_t revision;
+	enum history_kind kind;
+	struct index_known *known; // what the tables have was asked for before; NULL: it was not
 	enum index_taken *ret;
 	bool *others; // set where another host told of this id first
 };
 
-/** What is there of an id. */
-struct known_row {
-	bool there;
-	int64_t revision;
-	struct text host;
+/** What is there of it, asked for now. */
+struct known_now {
+	struct arena arena;
+	struct known_row row;
 };
 
 static void take_known_row(void *ctx, const struct db_value *row, size_t n)
 {
-	struct known_row *known = ctx;
-	known->there = n > 1;
-	known->revision = n ? row[0].number : 0;
-	if (n > 1 && row[1].type == DB_TEXT)
-		text_add(&known->host, row[1].text);
+	struct known_now *now = ctx;
+	if (n > 1)
+		now->row =
+			(struct known_row){ true, row[0].number,
+					    row[1].type == DB_TEXT ? arena_str(&now->arena, row[1].text) : (struct str){ 0 } };
 }
 
 /** Whether a line of @host is about what @owner told of first. Lines that lie in no host's directory are the operator's own, and some of
@@ -88,21 +84,52 @@ static bool is_others(const struct line_taken *t, struct str owner, struct str h
 	return !str_eq(owner, host) && (t->from.n || (owner.n && host.n));
 }
 
-/** What came of it by its revision and the one that is there. What a host told of stays its own: another one cannot replace it. */
-static struct uh_error *known_revision(const struct line_taken *t, const char *sql, struct str host)
+static bool is_to_be_taken(const struct line_taken *t) { return *t->ret == TAKEN_NEW || *t->ret == TAKEN_CHANGED; }
+
+/** What finds the thing that a line tells of. */
+static struct known_key line_key(const struct line_taken *t)
 {
-	struct known_row known = { 0 };
-	struct uh_error *err = db_run(t->db, sql, DB_VALUES(db_text(t->id)), take_known_row, &known);
-	*t->others = known.there && is_others(t, text_str(&known.host), host);
+	const bool by_id = t->kind == HISTORY_INCIDENT || t->kind == HISTORY_RUN || t->kind == HISTORY_SOURCE;
+	const int64_t when = t->kind == HISTORY_EXPOSURE ? int_of(t->line, "from") : t->revision;
+	return (struct known_key){ t->kind, by_id ? (struct str){ 0 } : t->host,
+				   t->kind == HISTORY_CONFIGURATION ? (struct str){ 0 } : t->id, by_id ? 0 : when };
+}
+
+/** The row that is there, by a statement that has the parts of its key as values. */
+static struct uh_error *ask_known(const struct line_taken *t, struct known_now *now)
+{
+	static const char *const by_id[] = { [HISTORY_INCIDENT] = "SELECT revision, host FROM incidents WHERE id = $1",
+					     [HISTORY_RUN] = "SELECT revision, host FROM runs WHERE id = $1",
+					     [HISTORY_SOURCE] = "SELECT revision, NULL FROM sources WHERE hash = $1" };
+	const struct known_key key = line_key(t);
+	if (t->kind == HISTORY_CONFIGURATION)
+		return db_run(t->db, "SELECT time, host FROM snapshots WHERE host = $1 AND time = $2",
+			      DB_VALUES(db_text(key.host), db_int(key.n)), take_known_row, now);
+	if (t->kind == HISTORY_EXPOSURE)
+		return db_run(t->db, "SELECT since, host FROM exposure WHERE host = $1 AND gpu = $2 AND since = $3",
+			      DB_VALUES(db_text(key.host), db_text(key.id), db_int(key.n)), take_known_row, now);
+	return db_run(t->db, by_id[t->kind], DB_VALUES(db_text(key.id)), take_known_row, now);
+}
+
+/** What came of it by its revision and the one that is there. What a host told of stays its own: another one cannot replace it. @host: whose it
+ * is now. */
+static struct uh_error *known_revision(const struct line_taken *t, struct str host)
+{
+	struct known_now now = { 0 };
+	const struct known_key key = line_key(t);
+	struct known_row *row = t->known ? index_known_row(t->known, &key) : NULL;
+	struct uh_error *err = row ? NULL : ask_known(t, &now);
+	const struct known_row known = row ? *row : now.row;
+	*t->others = known.there && is_others(t, known.host, host);
 	*t->ret = !known.there                 ? TAKEN_NEW :
 		  *t->others                   ? TAKEN_REFUSED :
 		  t->revision > known.revision ? TAKEN_CHANGED :
 						 TAKEN_KNOWN;
-	text_free(&known.host);
+	if (row && is_to_be_taken(t))
+		*row = (struct known_row){ true, t->revision, known.there ? known.host : arena_str(&t->known->arena, host) };
+	arena_free(&now.arena);
 	return err;
 }
-
-static bool is_to_be_taken(const struct line_taken *t) { return *t->ret == TAKEN_NEW || *t->ret == TAKEN_CHANGED; }
 
 // --- incidents ---
 
@@ -172,14 +199,15 @@ static struct uh_error *take_incident(const struct line_taken *t)
 				  "changed = excluded.changed, ended = "
 				  "excluded.ended, closed_by = excluded.closed_by, bundle = excluded.bundle, place = "
 				  "excluded.place, confidence = "
-				  "coalesce(excluded.confidence, incidents.confidence), events = excluded.events";
+				  "coalesce(excluded.confidence, incidents.confidence), events = excluded.events "
+				  "WHERE excluded.revision > incidents.revision";
 	const json_t *r = json_object_get(t->line, "record"), *diagnosis = json_object_get(t->line, "diagnosis");
 	const json_t *of = incident_in(diagnosis, t->told), *gpu = json_array_get(json_object_get(of, "gpus"), 0);
 	if (!store_is_id(t->id) || !json_is_object(r) || !is_time(int_of(r, "began")) || !is_time(int_of(r, "ended"))) {
 		*t->ret = TAKEN_REFUSED;
 		return NULL;
 	}
-	struct uh_error *err = known_revision(t, "SELECT revision, host FROM incidents WHERE id = $1", t->host);
+	struct uh_error *err = known_revision(t, t->host);
 	if (err || !is_to_be_taken(t))
 		return err;
 	// What the record does not know yet, the diagnosis may.
@@ -214,9 +242,9 @@ static struct uh_error *index_put_try(const struct line_taken *t, const json_t *
 				  "excluded.failure_reason, detail_json = excluded.detail_json";
 	_cleanup_free_ char *detail = json_dumps(y, JSON_COMPACT);
 	return db_do(t->db, sql, db_text(t->id), db_int(int_of(y, "number")), number_value(y, "level"),
-		     db_known(document_time(y, "began")), number_value(y, "ran_ms"), key_value(y, "ended"), key_value(y, "class"),
-		     text_value(y, "title"), key_value(y, "fault"), key_value(y, "action"), key_value(y, "gpu"),
-		     text_value(y, "kernel"), text_value(y, "failure_reason"), db_text(str_z(detail)));
+		     db_known(document_time(y, "began")), number_value(y, "ran_ms"), key_value(y, "ended"),
+		     key_value(y, "class"), text_value(y, "title"), key_value(y, "fault"), key_value(y, "action"),
+		     key_value(y, "gpu"), text_value(y, "kernel"), text_value(y, "failure_reason"), db_text(str_z(detail)));
 }
 
 static struct uh_error *take_run(const struct line_taken *t)
@@ -225,14 +253,15 @@ static struct uh_error *take_run(const struct line_taken *t)
 				  "status, state, tries, place) VALUES ($1, "
 				  "$2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (id) DO UPDATE SET "
 				  "revision = excluded.revision, status = "
-				  "excluded.status, state = excluded.state, tries = excluded.tries, place = excluded.place";
+				  "excluded.status, state = excluded.state, tries = excluded.tries, place = excluded.place "
+				  "WHERE excluded.revision > runs.revision";
 	const json_t *run = json_object_get(t->line, "run"), *tries = json_object_get(run, "tries"), *y;
 	size_t n;
 	if (!json_is_object(run) || !t->id.n) {
 		*t->ret = TAKEN_REFUSED;
 		return NULL;
 	}
-	struct uh_error *err = known_revision(t, "SELECT revision, host FROM runs WHERE id = $1", t->host);
+	struct uh_error *err = known_revision(t, t->host);
 	if (err || !is_to_be_taken(t))
 		return err;
 	err = db_do(t->db, sql, db_text(t->id), db_int(t->revision), db_text(t->host), key_value(run, "boot_id"),
@@ -245,50 +274,32 @@ static struct uh_error *take_run(const struct line_taken *t)
 
 // --- the machine ---
 
-static void index_take_value(void *ctx, const struct db_value *row, size_t n)
-{
-	struct text *to = ctx;
-	if (n && row[0].type == DB_TEXT)
-		text_add(to, row[0].text);
-}
-
 /** A row for each value that is another than the newest one before it. One that comes late may make the next one needless: that stays, and says the
  * same. */
 static struct uh_error *put_item(const struct line_taken *t, struct str gpu, struct str name, struct str value)
 {
-	_cleanup_text_ struct text before = { 0 };
-	struct uh_error *err =
-		db_run(t->db,
-		       "SELECT value FROM configurations WHERE host = $1 AND gpu = $2 AND name = $3 AND since <= $4 ORDER BY "
-		       "since DESC LIMIT 1",
-		       DB_VALUES(db_text(t->host), (struct db_value){ .type = DB_TEXT, .text = gpu.n ? gpu : S("") },
-				 db_text(name), db_int(t->revision)),
-		       index_take_value, &before);
-	if (err || str_eq(text_str(&before), value))
-		return err;
+	const struct db_value of = { .type = DB_TEXT, .text = gpu.n ? gpu : S("") };
 	return db_do(t->db,
-		     "INSERT INTO configurations (host, gpu, name, since, value) VALUES ($1, $2, $3, $4, $5) ON CONFLICT "
-		     "(host, gpu, name, since) "
-		     "DO NOTHING",
-		     db_text(t->host), ((struct db_value){ .type = DB_TEXT, .text = gpu.n ? gpu : S("") }), db_text(name),
-		     db_int(t->revision), db_text(value));
+		     "INSERT INTO configurations (host, gpu, name, since, value) SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), "
+		     "CAST($3 AS TEXT), CAST($4 AS BIGINT), CAST($5 AS TEXT) WHERE coalesce(CAST($5 AS TEXT), '') <> "
+		     "coalesce((SELECT value FROM configurations WHERE host = $1 AND gpu = $2 AND name = $3 AND since <= $4 "
+		     "ORDER BY since DESC LIMIT 1), '') ON CONFLICT (host, gpu, name, since) DO NOTHING",
+		     db_text(t->host), of, db_text(name), db_int(t->revision), db_text(value));
 }
 
 static struct uh_error *take_configuration(const struct line_taken *t)
 {
 	const json_t *items = json_object_get(t->line, "items"), *i;
 	size_t n;
-	int64_t there = INT64_MIN;
 	if (!json_is_array(items) || !t->host.n || t->revision <= 0 || !is_time(t->revision)) {
 		*t->ret = TAKEN_REFUSED;
 		return NULL;
 	}
-	struct uh_error *err = db_run(t->db, "SELECT time FROM snapshots WHERE host = $1 AND time = $2",
-				      DB_VALUES(db_text(t->host), db_int(t->revision)), take_revision, &there);
-	*t->ret = there == INT64_MIN ? TAKEN_NEW : TAKEN_KNOWN;
-	if (err || *t->ret == TAKEN_KNOWN)
+	struct uh_error *err = known_revision(t, t->host);
+	if (err || *t->ret != TAKEN_NEW)
 		return err;
-	err = db_do(t->db, "INSERT INTO snapshots (host, time) VALUES ($1, $2)", db_text(t->host), db_int(t->revision));
+	err = db_do(t->db, "INSERT INTO snapshots (host, time) VALUES ($1, $2) ON CONFLICT (host, time) DO NOTHING",
+		    db_text(t->host), db_int(t->revision));
 	json_array_foreach(items, n, i) if (!err && n < ITEMS_MOST && text_of(i, "name").n) err =
 		put_item(t, key_of(i, "gpu"), key_of(i, "name"), text_of(i, "value"));
 	return err;
@@ -299,21 +310,20 @@ static struct uh_error *take_exposure(const struct line_taken *t)
 	const int64_t from = int_of(t->line, "from"), until = int_of(t->line, "until");
 	const struct db_value busy = number_value(t->line, "busy");
 	const double seconds = busy.type == DB_INT ? (double)busy.number : busy.real;
-	int64_t there = INT64_MIN;
 	if (!t->host.n || !t->id.n || from <= 0 || until <= from || !is_time(until) || !(seconds >= 0) ||
 	    seconds > (double)(until - from) + 1) {
 		*t->ret = TAKEN_REFUSED;
 		return NULL;
 	}
-	struct uh_error *err = db_run(t->db, "SELECT since FROM exposure WHERE host = $1 AND gpu = $2 AND since = $3",
-				      DB_VALUES(db_text(t->host), db_text(t->id), db_int(from)), take_revision, &there);
-	*t->ret = there == INT64_MIN ? TAKEN_NEW : TAKEN_KNOWN;
-	if (err || *t->ret == TAKEN_KNOWN)
+	struct uh_error *err = known_revision(t, t->host);
+	if (err || *t->ret != TAKEN_NEW) // of one time, the first line counts
 		return err;
-	return db_do(t->db,
-		     "INSERT INTO exposure (host, gpu, since, until, serial, part, busy) VALUES ($1, $2, $3, $4, $5, $6, $7)",
-		     db_text(t->host), db_text(t->id), db_int(from), db_int(until), key_value(t->line, "serial"),
-		     key_value(t->line, "part"), db_real(seconds));
+	return db_do(
+		t->db,
+		"INSERT INTO exposure (host, gpu, since, until, serial, part, busy) VALUES ($1, $2, $3, $4, $5, $6, $7) ON "
+		"CONFLICT (host, gpu, since) DO NOTHING",
+		db_text(t->host), db_text(t->id), db_int(from), db_int(until), key_value(t->line, "serial"),
+		key_value(t->line, "part"), db_real(seconds));
 }
 
 /** What is not known is null. Only the last one, of memory, counts bytes. */
@@ -356,11 +366,12 @@ static struct uh_error *index_take_source(const struct line_taken *t)
 		*t->ret = TAKEN_REFUSED;
 		return NULL;
 	}
-	struct uh_error *err = known_revision(t, "SELECT revision, NULL FROM sources WHERE hash = $1", (struct str){ 0 });
+	struct uh_error *err = known_revision(t, (struct str){ 0 });
 	if (err || *t->ret != TAKEN_NEW) // the first who explained it has
 		return err;
 	return db_do(t->db,
-		     "INSERT INTO sources (hash, revision, path, bytes, incidents, verdict) VALUES ($1, $2, $3, $4, $5, $6)",
+		     "INSERT INTO sources (hash, revision, path, bytes, incidents, verdict) VALUES ($1, $2, $3, $4, $5, $6) "
+		     "ON CONFLICT (hash) DO NOTHING",
 		     db_text(t->id), db_int(t->revision), text_value(t->line, "path"), number_value(t->line, "bytes"),
 		     number_value(t->line, "incidents"), text_value(t->line, "verdict"));
 }
@@ -382,7 +393,35 @@ static bool is_hosts_own(const struct line_taken *t)
 	return str_eq(text_str(&name), t->from);
 }
 
-struct uh_error *index_take_from(struct db *d, struct str line, struct str from, enum index_taken *ret)
+json_t *index_line(struct str line) { return line.n <= HISTORY_LINE_MOST ? json_loadb(line.p, line.n, 0, NULL) : NULL; }
+
+/** Whether it is one of ours. */
+static bool line_read(const json_t *root, struct str from, struct line_taken *ret)
+{
+	const unsigned kind = str_in_list(history_kinds, text_of(root, "kind"));
+	*ret = (struct line_taken){
+		.line = root,
+		.id = key_of(root, "id"),
+		.told = key_of(root, "id"),
+		.host = line_host(root, kind),
+		.from = from,
+		.revision = int_of(root, "revision"),
+		.kind = (enum history_kind)kind,
+	};
+	return str_is(text_of(root, "schema"), HISTORY_SCHEMA) && kind < HISTORY_KINDS && is_hosts_own(ret);
+}
+
+void index_line_want(const json_t *root, struct str from, struct index_known *k)
+{
+	struct line_taken t;
+	if (!line_read(root, from, &t) || t.kind == HISTORY_SAMPLES) // of which each row stands for itself
+		return;
+	const struct known_key key = line_key(&t);
+	index_known_want(k, &key);
+}
+
+struct uh_error *index_line_take(struct db *d, const json_t *root, struct str from, struct index_known *k,
+				 enum index_taken *ret)
 {
 	static struct uh_error *(*const kinds[])(const struct line_taken *t) = {
 		[HISTORY_INCIDENT] = take_incident,
@@ -392,31 +431,29 @@ struct uh_error *index_take_from(struct db *d, struct str line, struct str from,
 		[HISTORY_SAMPLES] = take_samples,
 		[HISTORY_SOURCE] = index_take_source,
 	};
-	_cleanup_json_ json_t *root = line.n <= HISTORY_LINE_MOST ? json_loadb(line.p, line.n, 0, NULL) : NULL;
-	const unsigned kind = str_in_list(history_kinds, text_of(root, "kind"));
 	bool others = false;
 	char another[STORE_ID + 1];
-	struct line_taken t = {
-		.db = d,
-		.line = root,
-		.id = key_of(root, "id"),
-		.told = key_of(root, "id"),
-		.host = line_host(root, kind),
-		.from = from,
-		.revision = int_of(root, "revision"),
-		.ret = ret,
-		.others = &others,
-	};
+	struct line_taken t;
 	*ret = TAKEN_REFUSED;
-	if (!str_is(text_of(root, "schema"), HISTORY_SCHEMA) || kind >= HISTORY_KINDS || !is_hosts_own(&t))
+	if (!line_read(root, from, &t))
 		return NULL;
-	struct uh_error *err = kinds[kind](&t);
+	t.db = d;
+	t.known = k;
+	t.ret = ret;
+	t.others = &others;
+	struct uh_error *err = kinds[t.kind](&t);
 	if (err || !others || !from.n)
 		return err;
 	// Who tells of an id first must not hide what another host tells of the same: that is kept by another id.
 	snprintf(another, sizeof(another), "%016llx", (unsigned long long)str_hash(str_hash(STR_HASH_BEGIN, t.host), t.told));
 	t.id = str_z(another);
-	return kinds[kind](&t);
+	return kinds[t.kind](&t);
+}
+
+struct uh_error *index_take_from(struct db *d, struct str line, struct str from, enum index_taken *ret)
+{
+	_cleanup_json_ json_t *root = index_line(line);
+	return index_line_take(d, root, from, NULL, ret);
 }
 
 struct uh_error *index_take(struct db *d, struct str line, enum index_taken *ret)
