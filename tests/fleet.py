@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+import uuid
 
 import tap
 from tap import Tap, Unhang
@@ -47,6 +48,11 @@ def free_ports(n):
     for s in sockets:
         s.close()
     return ports
+
+
+def boot_id(name):
+    """One that looks like the kernel's."""
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, name))
 
 
 class Slurm:
@@ -98,7 +104,7 @@ class Slurm:
         """What the node publishes."""
         (self.place / "nodes" / f"{node}.json").write_text(json.dumps({
             "schema": "unhang/check/1", "status": status, "fault": "driver", "class": "mes-unresponsive", "gpu": "0000:85:00.0", "action": action, "incident": f"incident-{node}-{boot}",
-            "says": "python of bob", "host": host or node, "boot_id": f"boot-{boot}", "asked": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(asked or time.time())), "watch": {"smoke_test": smoke}}))
+            "says": "python of bob", "host": host or node, "boot_id": boot_id(boot), "asked": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(asked or time.time())), "watch": {"smoke_test": smoke}}))
 
     def command(self, *options):
         return [self.unhang.binary, "fleet", "arbiter", "--nodes", str(self.place / "nodes"), "--state-dir", str(self.place / "arbiter"), *map(str, options)]
@@ -115,7 +121,7 @@ class Slurm:
                 daemon.kill()
 
 
-ACT = ("--enforce", "yes", "--most", 10)
+ACT = ("--enforce", "yes", "--most", 10, "--most-drained", "100%")
 
 
 def test_life(t, unhang):
@@ -133,9 +139,9 @@ def test_life(t, unhang):
         s.say(node, "failed")
     s.say("n4", "healthy")
     s.scontrol("update", "NodeName=n3", "State=DRAIN", "Reason=of somebody")
-    observed = s.arbiter()
+    observed = s.arbiter("--most-drained", "100%")
     t.same((s.drained(), observed.stdout.count("\twould\t")), (["n3"], 2), "without --enforce it only writes what it would do")
-    t.same(s.arbiter().stdout, "", "and writes it once")
+    t.same(s.arbiter("--most-drained", "100%").stdout, "", "and writes it once")
     s.arbiter(*ACT)
     t.same(s.drained(), ["n1", "n2", "n3"], "nodes that are not fit are drained")
     t.same((s.nodes()["n3"]["reason"], s.nodes()["n1"]["reason"]), ("of somebody", "[unhang driver] mes-unresponsive 0000:85:00.0 reboot incident-n1-a"), "with a reason that names nobody; others' are left alone")
@@ -231,6 +237,10 @@ def test_thousand(t, unhang):
         share.say(f"n{n}", "failed")
     share.arbiter("--enforce", "yes", "--most", "50", "--most", "3%")
     t.same(len(share.drained()), 3, "three of a hundred: the smaller limit counts")
+    share.arbiter("--enforce", "yes", "--most", "50", "--most-drained", "5")
+    t.same(len(share.drained()), 5, "five at a time, whatever an hour allows")
+    limited = share.arbiter("--enforce", "yes", "--most", "50")
+    t.ok(len(share.drained()) == 10 and "--most-drained" in limited.stderr, "without a word of it, a tenth", limited.stderr)
     share.end()
     flap = Slurm(unhang, "flap", many=4)
     for boot in range(8):
@@ -281,10 +291,12 @@ def test_scripts(t, unhang):
     tools = unhang.directory / "tools"
     tools.mkdir()
     program = unhang.write("script", text)
-    for answer, context, wanted in ((0, "", 0), (1, "", 0), (2, "", 0), (1, "prolog_slurmd", 1), (1, "epilog_slurmd", 0), (0, "prolog_slurmd", 0), (2, "prolog_slurmd", 0), ("sleep", "prolog_slurmd", 0), ("typo", "prolog_slurmd", 0)):
+    for answer, context, wanted in ((0, "", 0), (1, "", 0), (2, "", 0), (1, "prolog_slurmd", 1), (1, "epilog_slurmd", 0), (0, "prolog_slurmd", 0), (2, "prolog_slurmd", 0), ("unpublished", "prolog_slurmd", 1), ("unpublished", "", 0), ("sleep", "prolog_slurmd", 0), ("typo", "prolog_slurmd", 0)):
         if answer == "typo":
             (unhang.directory / "defaults").write_text("PUBLISH=$(\nset -e\nSECONDS_MOST=abc\n")
-        (tools / "unhang").write_text(f"#!/bin/sh\n{'exec sleep 100' if answer == 'sleep' else f'exit {answer}'}\n")
+        # Where the answer cannot be published, unhang check exits with 2.
+        does = {"sleep": "exec sleep 100", "unpublished": "case $* in *--publish*) exit 2;; esac; exit 1"}.get(answer, f"exit {answer}")
+        (tools / "unhang").write_text(f"#!/bin/sh\n{does}\n")
         (tools / "unhang").chmod(0o755)
         began = time.monotonic()
         run = subprocess.run(["sh", program], env={"PATH": f"{tools}:/usr/bin:/bin", **({"SLURM_SCRIPT_CONTEXT": context} if context else {})}, capture_output=True, check=False, timeout=60)

@@ -5,6 +5,7 @@ import time
 
 BOOT = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 OTHER_BOOT = "00000000-0000-0000-0000-000000000000"
+PROGRAM = "secret-model"  # held the GPU; its name may not get where everybody reads
 
 
 def utc(seconds):
@@ -17,9 +18,8 @@ def gpu(n=0, **more):
 
 
 def incident(number=1, action="restart-program", fit="yes", fault="job", cls="mes-unresponsive", **more):
-    """The title names a program and has quotes: neither may get where everybody reads."""
-    return {"id": f"{number:016x}", "state": "open", "class": cls, "title": 'secret-model (4242) "stopped"', "fault": fault, "action": action, "fit": fit, "host": "node1",
-            "boot_id": BOOT, "gpu": {"pci": "0000:85:00.0", "unique_id": "u0", "serial": "S0"}, "origin": "log", "job": "secret-model", "pid": 4242, "revision": 2,
+    return {"id": f"{number:016x}", "state": "open", "class": cls, "title": f'{PROGRAM} (4242) "stopped"', "fault": fault, "action": action, "fit": fit, "host": "node1",
+            "boot_id": BOOT, "gpu": {"pci": "0000:85:00.0", "unique_id": "u0", "serial": "S0"}, "origin": "log", "job": PROGRAM, "pid": 4242, "revision": 2,
             "began": utc(time.time() - 60), "changed": utc(time.time()), "ended": None, "closed_by": None, "events": 3, "bundle": "taken", "votes": None, **more}
 
 

@@ -1,6 +1,6 @@
 // A mount that stops answering: silent_mount MOUNTPOINT SOURCE OPERATION [NAME [COUNT TARGET]]
 //
-// Shows the files of SOURCE. A request for OPERATION (getattr, statfs, open, read, opendir, readdir, flush; late: a read behind the first
+// Shows the files of SOURCE. A request for OPERATION (getattr, statfs, open, create, read, opendir, readdir, flush; late: a read behind the first
 // 64 KB) of a path that contains NAME is never answered, as by a server that is gone. OPERATION slow: each read is answered with at most
 // 4 KB, 20 ms late. OPERATION swap: such a path is a file the first COUNT times that it is asked for, and a link to TARGET from then on.
 #define FUSE_USE_VERSION 31
@@ -66,6 +66,17 @@ static int do_open(const char *path, struct fuse_file_info *fi)
 	fi->direct_io = 1;
 	return fd < 0 ? -errno : 0;
 }
+
+/** Of a file or a directory; nothing is made. */
+static int do_create(const char *path, mode_t mode, struct fuse_file_info *fi)
+{
+	(void)mode;
+	(void)fi;
+	maybe_silent("create", path);
+	return -EROFS;
+}
+
+static int do_mkdir(const char *path, mode_t mode) { return do_create(path, mode, NULL); }
 
 static int do_read(const char *path, char *to, size_t size, off_t offset, struct fuse_file_info *fi)
 {
@@ -137,6 +148,8 @@ int main(int argc, char **argv)
 							   .getattr = do_getattr,
 							   .readlink = do_readlink,
 							   .open = do_open,
+							   .create = do_create,
+							   .mkdir = do_mkdir,
 							   .read = do_read,
 							   .flush = do_flush,
 							   .release = do_release,

@@ -30,10 +30,10 @@ static struct slurm_node node(const char *state, const char *reason)
 	return (struct slurm_node){ S("n1"), str_z(state), str_z(reason), S("root"), S("then"), true };
 }
 
-static struct node_word word(const char *status, const char *boot, const char *smoke)
+static struct node_word word(enum node_status status, const char *boot, const char *smoke)
 {
 	return (struct node_word){
-		.host = S("n1"), .status = str_z(status), .boot_id = str_z(boot), .smoke = str_z(smoke), .asked = NOW - 10
+		.host = S("n1"), .status = status, .boot_id = str_z(boot), .smoke = str_z(smoke), .asked = NOW - 10
 	};
 }
 
@@ -66,7 +66,7 @@ static void only_plain_states_are_drained(void **unused)
 		{ "idle+powered_down", "", MOVE_NONE },
 		{ "idle+drain", "[unhang node] y", MOVE_NONE },
 	};
-	const struct node_word w = word("failed", "a", "");
+	const struct node_word w = word(NODE_FAILED, "a", "");
 	(void)unused;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		const struct slurm_node n = node(rows[i].state, rows[i].reason);
@@ -74,9 +74,9 @@ static void only_plain_states_are_drained(void **unused)
 			fail_msg("%s, '%s'", rows[i].state, rows[i].reason);
 	}
 	const struct slurm_node idle = node("idle", "");
-	struct node_word other = word("unknown", "a", "");
+	struct node_word other = word(NODE_UNKNOWN, "a", "");
 	assert_int_equal(decided(&idle, &other, NULL), MOVE_NONE);
-	other = word("failed", "a", "");
+	other = word(NODE_FAILED, "a", "");
 	other.asked = NOW - 901;
 	assert_int_equal(decided(&idle, &other, NULL), MOVE_NONE);
 	other.asked = NOW + 3600; // a clock that is wrong
@@ -87,22 +87,22 @@ static void a_drain_of_ours_ends_after_boot_and_test(void **unused)
 {
 	(void)unused;
 	const struct slurm_node n = node("idle+drain", "[unhang driver] x");
-	struct node_word w = word("healthy", "b", "passed");
+	struct node_word w = word(NODE_HEALTHY, "b", "passed");
 	struct node_memory m = ours;
 	assert_int_equal(decided(&n, &w, &m), MOVE_RESUME);
-	w = word("healthy", "a", "passed"); // the same boot
+	w = word(NODE_HEALTHY, "a", "passed"); // the same boot
 	assert_int_equal(decided(&n, &w, &m), MOVE_REBOOT);
-	w = word("healthy", "b", "");
+	w = word(NODE_HEALTHY, "b", "");
 	assert_int_equal(decided(&n, &w, &m), MOVE_NONE);
-	w = word("unknown", "b", "passed");
+	w = word(NODE_UNKNOWN, "b", "passed");
 	assert_int_equal(decided(&n, &w, &m), MOVE_NONE);
-	w = word("healthy", "b", "passed");
+	w = word(NODE_HEALTHY, "b", "passed");
 	m.action = S("replace");
 	assert_int_equal(decided(&n, &w, &m), MOVE_NONE);
-	w.action = S("replace"); // it says so only later
+	w.worst.action = S("replace"); // it says so only later
 	m = ours;
 	assert_int_equal(decided(&n, &w, &m), MOVE_KEEP);
-	w.action = (struct str){ 0 };
+	w.worst.action = (struct str){ 0 };
 	m = ours;
 	m.resumes = 3;
 	assert_int_equal(decided(&n, &w, &m), MOVE_NONE);
@@ -114,7 +114,7 @@ static void a_drain_of_ours_ends_after_boot_and_test(void **unused)
 	assert_int_equal(decided(&n, &w, &m), MOVE_NONE);
 	m = ours;
 	m.rebooted = NOW - 1801;
-	w = word("failed", "a", "");
+	w = word(NODE_FAILED, "a", "");
 	assert_int_equal(decided(&n, &w, &m), MOVE_POWER);
 	const struct slurm_node busy = node("mixed+drain", "[unhang driver] x");
 	assert_int_equal(decided(&busy, &w, &ours), MOVE_NONE); // its jobs run on
@@ -132,24 +132,31 @@ static void the_limit_counts_what_was_begun(void **unused)
 	struct fleet_memory m = { 0 };
 	(void)unused;
 	struct fleet_rules r = rules;
-	assert_int_equal(fleet_budget(&m, &r, 100, NOW), 2);
+	assert_int_equal(fleet_budget(&m, &r, 100, 0, NOW), 2);
 	struct fleet_entry e = drain_of("n1", NOW - 60, STEP_WILL);
 	fleet_memory_take(&m, &e, NOW);
 	fleet_memory_take(&m, &e, NOW); // tried again after a kill: it is the same node
-	assert_int_equal(fleet_budget(&m, &r, 100, NOW), 1);
+	assert_int_equal(fleet_budget(&m, &r, 100, 0, NOW), 1);
 	assert_int_equal(fleet_remember(&m, S("n1"), false)->begun.when, NOW - 60);
 	e = drain_of("n2", NOW - 50, STEP_WOULD);
 	fleet_memory_take(&m, &e, NOW);
-	assert_int_equal(fleet_budget(&m, &r, 100, NOW), 1);
+	assert_int_equal(fleet_budget(&m, &r, 100, 0, NOW), 1);
 	e = drain_of("n3", NOW - 40, STEP_WILL);
 	fleet_memory_take(&m, &e, NOW);
-	assert_int_equal(fleet_budget(&m, &r, 100, NOW), 0);
-	assert_int_equal(fleet_budget(&m, &r, 100, NOW + 3600), 2);
-	assert_int_equal(fleet_budget(&m, &r, 100, NOW - 7200), 0); // the clock was set back
+	assert_int_equal(fleet_budget(&m, &r, 100, 0, NOW), 0);
+	assert_int_equal(fleet_budget(&m, &r, 100, 0, NOW + 3600), 2);
+	assert_int_equal(fleet_budget(&m, &r, 100, 0, NOW - 7200), 0); // the clock was set back
 	r.percent = 1;
 	r.most = 0;
-	assert_int_equal(fleet_budget(&m, &r, 1250, NOW), 10);
-	assert_int_equal(fleet_budget(&m, &r, 10, NOW + 3600), 1); // one at least
+	assert_int_equal(fleet_budget(&m, &r, 1250, 0, NOW), 10);
+	assert_int_equal(fleet_budget(&m, &r, 10, 0, NOW + 3600), 1); // one at least
+	r.held_percent = 10;
+	assert_int_equal(fleet_budget(&m, &r, 1250, 120, NOW + 3600), 5); // 125 at a time
+	assert_int_equal(fleet_budget(&m, &r, 1250, 125, NOW + 3600), 0);
+	assert_int_equal(fleet_budget(&m, &r, 1250, 500, NOW + 3600), 0);
+	assert_int_equal(fleet_budget(&m, &r, 4, 0, NOW + 3600), 1);
+	r.held_most = 3;
+	assert_int_equal(fleet_budget(&m, &r, 1250, 1, NOW + 3600), 2);
 	fleet_memory_free(&m);
 }
 
@@ -160,6 +167,7 @@ static void entries_are_read_as_written(void **unused)
 	(void)unused;
 	e.reason = S("a\tb\nc");
 	fleet_entry_write(&line, &e);
+	assert_true(str_starts(text_str(&line), S("2026-11-18T00:00:00Z\tdrain\tdone\tn1\t")));
 	assert_true(fleet_entry_read(str_trim(text_str(&line)), &got));
 	assert_true(got.when == NOW && got.move == MOVE_DRAIN && got.step == STEP_DONE && str_is(got.node, "n1"));
 	assert_true(str_is(got.reason, "a b c") && !got.user.n);
@@ -168,6 +176,40 @@ static void entries_are_read_as_written(void **unused)
 		memcpy(copy, line.p, n);
 		fleet_entry_read((struct str){ copy, n }, &got);
 		free(copy);
+	}
+}
+
+static void words_are_believed_whole(void **unused)
+{
+	static const char word[] =
+		"{\"schema\":\"unhang/check/1\",\"status\":\"failed\",\"host\":\"n1\",\"asked\":\"2026-11-18T00:00:00Z\","
+		"\"boot_id\":\"01234567-89ab-cdef-0123-456789abcdef\",\"action\":\"reboot\"}";
+	static const struct {
+		const char *is, *becomes;
+	} lies[] = { { "01234567-89ab", "" },
+		     { "01234567-", "0123456-7" },
+		     { "456789abcdef", "456789abcdeg" },
+		     { "456789abcdef", "456789abcdef0" },
+		     { "failed", "fallen" },
+		     { "\"n1\"", "\"\"" },
+		     { "2026-11-18T", "18.11.2026 " },
+		     { "check/1", "check/2" } };
+	_cleanup_arena_ struct arena a = { 0 };
+	struct node_word w;
+	(void)unused;
+	for (size_t n = 0; n < sizeof(word); n++) {
+		char *copy = malloc(n ? n : 1);
+		memcpy(copy, word, n);
+		assert_int_equal(node_word_parse((struct str){ copy, n }, &a, &w), n == sizeof(word) - 1);
+		free(copy);
+	}
+	assert_true(w.status == NODE_FAILED && str_is(w.worst.action, "reboot") && w.asked == 1794960000);
+	for (size_t n = 0; n < ARRAY_SIZE(lies); n++) {
+		const char *at = strstr(word, lies[n].is);
+		const struct str lie =
+			arena_printf(&a, "%.*s%s%s", (int)(at - word), word, lies[n].becomes, at + strlen(lies[n].is));
+		if (node_word_parse(lie, &a, &w))
+			fail_msg("%s", lie.p);
 	}
 }
 
@@ -212,7 +254,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(only_plain_states_are_drained),   cmocka_unit_test(a_drain_of_ours_ends_after_boot_and_test),
 		cmocka_unit_test(the_limit_counts_what_was_begun), cmocka_unit_test(entries_are_read_as_written),
-		cmocka_unit_test(states_are_cut_at_every_byte),    cmocka_unit_test(new_rules_wait_for_their_share),
+		cmocka_unit_test(states_are_cut_at_every_byte),    cmocka_unit_test(words_are_believed_whole),
+		cmocka_unit_test(new_rules_wait_for_their_share),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 
+import node_states
 import tap
 
 GPU = "amdgpu 0000:03:00.0: amdgpu: "
@@ -111,6 +112,63 @@ def all_silent(m, operation, good):
     yield "knowledge version --root", ["knowledge", "version", "--root", m / "tree"], "", False, {}
 
 
+def fill_history(binary, room):
+    """A store with an incident, for what is written of it."""
+    subprocess.run([binary, "triage", "--store", room / "store", room / "good.log"], capture_output=True, check=True)
+
+
+def writing(m, operation, good):
+    """The same as plans() for what unhang writes to the mount, or keeps there."""
+    store = good.parent / "store"
+    yield "explain --html", ["explain", "--html", m / "page.html", good], "page.html", False, {}
+    yield "history --html", ["history", "--store", store, "--html", m / "site"], "site", False, {}
+    if operation != "create":
+        yield "history --store", ["history", "--store", m], str(m), False, {}
+        yield "capture -o", ["capture", "-o", m / "x.tar.zst", "--deadline", "1"], "x.tar.zst", False, {}
+        yield "capture -o DIR", ["capture", "-o", m, "--deadline", "1"], str(m), False, {}
+        yield "collect --store", ["collect", "--store", m / "silent.store", store], "silent.store", False, {}
+        yield "collect SPOOL", ["collect", "--store", good.parent / "other.store", m / "spool"], "spool", False, {}
+        yield "triage --store", ["triage", "--store", m / "store", good], "store", False, {}
+        yield "store check", ["store", "check", "--store", m / "store"], "store", False, {}
+        yield "explain --store", ["explain", "--json", "--store", m / "store", good], "store", True, {}
+        yield "fleet arbiter --nodes", ["fleet", "arbiter", "--once", "--nodes", m, "--state-dir", good.parent / "arbiter"], str(m), False, {}
+        yield "run --status-file", ["run", "--state-dir", good.parent / "runs", "--status-file", m / "status.json", "--", "true"], "status.json", False, {}
+
+
+# A patience that no test lives to see: only the limits of check itself can end it.
+CHECK_PATIENCE = 600
+
+
+def checks(m, operation, good):
+    """unhang check with each of its directories on the mount: (what it is, arguments, what is named on standard error, words of its answer)."""
+    here = good.parent / "run"
+    for mode in ["--slurm"], ["--npd"], ["--prometheus", "-"], ["--json"]:
+        if operation != "create":
+            yield f"the watch's state, {mode[0]}", ["check", *mode, "--run-dir", m, "--state-dir", good.parent], "", "unknown"
+            yield f"incidents, {mode[0]}", ["check", *mode, "--run-dir", good.parent, "--state-dir", m], "", "unknown"
+        yield f"--publish, {mode[0]}", ["check", *mode, "--run-dir", here, "--publish", m], str(m), "failed" if mode[0] != "--npd" else "reboot"
+    yield "--prometheus FILE", ["check", "--run-dir", here, "--prometheus", m / "unhang.prom"], "unhang.prom", ""
+    if operation != "create":
+        yield "all of them", ["check", "--run-dir", m, "--state-dir", m, "--prometheus", m / "unhang.prom", "--publish", m], "unhang.prom", ""
+
+
+def test_check(t, binary, program, room, good):
+    """It has its limits from the beginning to the end: one second for schedulers, five with a look."""
+    (room / "run").mkdir()
+    node_states.put(room / "run", node_states.state(node_states.incident(action="reboot", fit="no")))
+    for operation in "getattr", "create":
+        for n in range(len(list(checks(room, operation, good)))):
+            mount = Mount(program, room, room / "source", operation, "/")
+            what, arguments, named, said = list(checks(mount.path, operation, good))[n]
+            began = time.monotonic()
+            run = Run(binary, *arguments, patience=CHECK_PATIENCE)
+            took, quick = time.monotonic() - began, "--json" not in arguments
+            t.ok(not run.hung and run.status == 2 and named in run.stderr and said in run.stdout.decode(), f"check, {operation}: {what}", run)
+            t.ok(b'"status": "healthy"' not in run.stdout and b'"healthy"} 1' not in run.stdout, "what came too late is not healthy", run)
+            t.note(f"{what}: {took:.2f} s{'' if took < (1 if quick else 5) else ', TOO LATE unless the machine is busy'}")
+            mount.end()
+
+
 def test_swap(t, binary, program, room):
     """A file that becomes a link to one of /proc while it is looked at: whenever that is, the file of /proc is not read."""
     bait = subprocess.Popen([sys.executable, "-c", f"import time; time.sleep(300)\n'''\n{LOG}'''"], stdout=subprocess.DEVNULL)
@@ -151,6 +209,9 @@ def main():
         add(operation, operation, plans, "silent")
     for operation in "getattr", "statfs", "opendir", "readdir":
         add(operation + " of all", operation, all_silent, "/")
+    fill_history(binary, room)
+    for operation in "getattr", "create":
+        add(operation + " of all", operation, writing, "/")
     slow = Mount(program, room, room / "source", "slow")
     mounts.append(slow)
     with concurrent.futures.ThreadPoolExecutor(12) as pool:
@@ -164,6 +225,7 @@ def main():
         t.ok(run.incidents() == 1 and not run.stderr, "what is slow, but moves, is read to its end", run)
     for mount in mounts:
         mount.end()
+    test_check(t, binary, program, room, good)
     test_swap(t, binary, program, room)
     shutil.rmtree(room, ignore_errors=True)
     t.end()

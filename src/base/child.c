@@ -213,6 +213,12 @@ void child_keep_only(int fd)
 	hold_descriptors();
 }
 
+void child_quiet(void)
+{
+	close_between(STDIN_FILENO, STDERR_FILENO);
+	hold_descriptors();
+}
+
 void child_keep_two(int fd, int other)
 {
 	const int low = fd < other ? fd : other, high = fd < other ? other : fd;
@@ -285,17 +291,29 @@ void child_drop(struct child *c)
 		child_kill(c, 0);
 }
 
+/** As child_wait(); one that still works at @deadline gets slices of time until @latest. */
+static enum child_end base_child_wait_busy(struct child *c, int64_t deadline, int64_t latest, size_t most, struct text *ret)
+{
+	enum { SLICE_MS = 50 };
+	uint64_t pulse = 0;
+	enum child_end end;
+	while ((end = child_wait(c, deadline, most, ret)) == CHILD_LATE && deadline < latest &&
+	       child_moves(c->pid, c->pid, &pulse))
+		deadline += SLICE_MS;
+	return end;
+}
+
 enum child_end child_collect(const struct child_task *t, void (*work)(int fd, const void *ctx), const void *ctx,
 			     struct text *ret)
 {
 	struct child_rights rights = child_rights[t->name];
 	const int64_t now = now_ms(), deadline = t->deadline ? t->deadline : now + rights.milliseconds;
-	const int64_t left = deadline - now;
+	const int64_t left = deadline + t->busy_ms - now;
 	struct child c;
 	rights.milliseconds = left < 1 ? 1 : left > INT_MAX ? INT_MAX : (int)left;
 	if (!base_child_begin(work, ctx, &rights, &c))
 		return CHILD_REFUSED;
-	enum child_end end = child_wait(&c, deadline, t->most ? t->most : ANSWER_MOST, ret);
+	enum child_end end = base_child_wait_busy(&c, deadline, deadline + t->busy_ms, t->most ? t->most : ANSWER_MOST, ret);
 	const int why = errno;
 	child_kill(&c, KILL_MS);
 	errno = why;

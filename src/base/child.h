@@ -35,7 +35,10 @@ void child_of(int parent);
 /** In the child: closes every descriptor but @fd. A stuck child would keep the others open, and a reader of unhang's output would
  * never see its end. */
 void child_keep_only(int fd);
-/** The same for a child that also reads from @other. */
+/** In a child that may be left behind: its standard descriptors lead nowhere. Whoever reads the output of unhang waits until nobody has it
+ * open any more. */
+void child_quiet(void);
+/** The same as child_keep_only() for a child that also reads from @other. */
 void child_keep_two(int fd, int other);
 /** Collects the child's output until it ends or @deadline passes. More than @most bytes give CHILD_MEMORY. Unless the answer is
  * CHILD_GOOD, the child may still be running. */
@@ -66,6 +69,7 @@ struct child_task {
 	const struct wire_kind *kind; // of the answer
 	int64_t deadline;             // of now_ms(); 0: the table's time from now on
 	size_t most;                  // bytes of the answer; 0: 1 MB
+	int busy_ms; // so much longer while it works: who has a deadline of less than a second tells slow from stuck
 };
 /** Has it done. CHILD_GOOD: *@ret is the answer, and what it points to lies in @a; otherwise *@ret is zeroed. CHILD_LATE: it did not answer in
  * time and was killed. CHILD_CRASHED: it died, or answered nonsense. CHILD_MEMORY: it needed more than it may use, or answered more than

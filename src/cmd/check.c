@@ -8,7 +8,7 @@ enum { GPUS_MOST = 256 };
 static const struct help_text check_help = {
 	.name = "check",
 	.usage = "unhang check [OPTION...]",
-	.about = "Says whether the next job can run on this node: healthy, degraded (it can, but something should be known), "
+	.about = "Says whether the next job can run on this node: healthy, degraded (it can, with a warning), "
 		 "failed, or unknown. It reads the state of unhang watch. If no watch runs, it looks at the GPUs itself, for 5 "
 		 "seconds at most. With --slurm, --npd or --prometheus it only reads the watch's state, and answers within a "
 		 "second. It asks no server and writes nothing to a GPU. docs/FLEET.md tells more.",
@@ -42,6 +42,10 @@ int cmd_check(int argc, char **argv)
 	options_parse(&check_help, ROWS(rows), NO_ROWS, argc, argv);
 	if (!operands_end(argc, argv, 0, "unhang check takes no arguments"))
 		return EXIT_CANNOT;
+	const char *const places[] = { o.file, o.publish, o.run_dir, o.state_dir };
+	for (size_t n = 0; n < sizeof(places) / sizeof(*places); n++)
+		if (places[n] && !*places[n])
+			return refuse("--prometheus, --publish, --run-dir and --state-dir need a name");
 	if (slurm + npd + (o.file != NULL) + o.json + smoke > 1)
 		return refuse("--slurm, --npd, --prometheus, --json and --smoke-test do not go together");
 	if (o.look && (slurm || npd || o.file))

@@ -18,16 +18,21 @@ static const struct help_text fleet_help = {
 	.operands = "check arbiter",
 };
 
+struct fleet_limit {
+	const char *option;
+	unsigned *nodes, *percent;
+};
+
 /** As option_row.take: 5 nodes, or 10%. */
 static bool take_most(void *to, const char *text)
 {
-	struct uh_arbiter_options *o = to;
+	const struct fleet_limit *limit = to;
 	char *end;
 	const unsigned long n = strtoul(text, &end, 10);
 	const bool percent = !strcmp(end, "%");
 	if (!n || n > 100000 || (*end && !percent) || (percent && n > 100))
-		return reject("--most needs a number of nodes, or a share such as 5%%, not '%s'", text);
-	*(percent ? &o->percent : &o->most) = (unsigned)n;
+		return reject("%s needs a number of nodes, or a share such as 5%%, not '%s'", limit->option, text);
+	*(percent ? limit->percent : limit->nodes) = (unsigned)n;
 	return true;
 }
 
@@ -36,11 +41,14 @@ int cmd_fleet(int argc, char **argv)
 	enum { SECONDS_MOST = 86400 };
 	struct uh_fleet_options f = { 0 };
 	struct uh_arbiter_options a = { .state_dir = "/var/lib/unhang/arbiter" };
+	struct fleet_limit hour = { "--most", &a.most, &a.percent }, held = { "--most-drained", &a.held_most, &a.held_percent };
 	int status = EXIT_CANNOT, enforce = 0;
 	const struct option_row rows[] = {
 		{ 0, "at-once", "N", "check: so many hosts at once (32)", TO_COUNT(&f.at_once, 1024) },
 		{ 0, "ssh", "PROGRAM", "check: what connects (ssh)", TO_TEXT(&f.ssh) },
 		{ 0, "command", "COMMAND", "check: what to run there (unhang check --json)", TO_TEXT(&f.remote) },
+		{ 0, "any-name", NULL, "check: accept a host that reports a different name",
+		  TO_FLAG(&f.any_name) },
 		{ 'a', "all", NULL, "check: list healthy nodes, too", TO_FLAG(&f.all) },
 		{ 0, "json", NULL, "check: for programs", TO_FLAG(&f.json) },
 		{ 0, "nodes", "DIR", "arbiter: where the nodes publish", TO_TEXT(&a.nodes) },
@@ -48,11 +56,13 @@ int cmd_fleet(int argc, char **argv)
 		{ 0, "enforce", "yes|no", "arbiter: act; without it, it only writes what it would do",
 		  TO_CHOICE(&enforce, "no yes") },
 		{ 0, "most", "N|P%", "arbiter: drain at most so many nodes in an hour (2); both may be given",
-		  TO_FUNCTION(take_most, &a) },
+		  TO_FUNCTION(take_most, &hour) },
+		{ 0, "most-drained", "N|P%", "arbiter: keep at most so many nodes drained at a time (10%); both may be given",
+		  TO_FUNCTION(take_most, &held) },
 		{ 0, "reboot", NULL, "arbiter: reboot drained nodes that need it", TO_FLAG(&a.reboots) },
 		{ 0, "state-dir", "DIR", "arbiter: where its journal is (/var/lib/unhang/arbiter)", TO_TEXT(&a.state_dir) },
 		{ 0, "interval", "SECONDS", "arbiter: how often it looks (30)", TO_COUNT(&a.interval, SECONDS_MOST) },
-		{ 0, "stale", "SECONDS", "arbiter: what a node published longer ago counts as nothing (900)",
+		{ 0, "stale", "SECONDS", "arbiter: ignore reports older than this (900)",
 		  TO_COUNT(&a.stale, SECONDS_MOST) },
 		{ 0, "reboot-wait", "SECONDS", "arbiter: after so long without a new boot it asks for the power switch (1800)",
 		  TO_COUNT(&a.reboot_wait, SECONDS_MOST) },

@@ -61,6 +61,8 @@ const struct child_rights child_rights[CHILDREN] = {
 	[CHILD_SERVE_REPORT] = { "page of a report", "explains a bundle for a page", CHILD_AS_CALLER },
 	[CHILD_TRIAGE_WORKER] = { "triage worker", "has files explained, and stores what was said", CHILD_AS_CALLER },
 	[CHILD_CHECK_LOOK] = { "look of check", "looks at the machine for unhang check, 5 s at most", CHILD_AS_CALLER },
+	[CHILD_CHECK_READ] = { "reader of check", "reads what the watch left, for unhang check", CHILD_AS_CALLER },
+	[CHILD_PUT] = { "put", "writes a file where a user says", CHILD_AS_CALLER },
 	[CHILD_FLEET_COMMAND] = { "fleet", "runs ssh, or Slurm's commands, for unhang fleet", CHILD_AS_CALLER },
 	[CHILD_RUN_CONTAINER] = { "container", "asks a container runtime for a name", CHILD_AS_CALLER, .memory = GIGABYTE },
 };

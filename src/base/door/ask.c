@@ -122,6 +122,14 @@ void door_leave(void)
 	d->generation++;
 }
 
+void door_here(void)
+{
+	door_leave();
+	the_door.room = mem_alloc(door_room_size());
+	the_door.threads = 1;
+	the_door.alone = true;
+}
+
 enum answer { ANSWERED, SILENT, LOST };
 
 static enum answer wait_answer(struct door *d, struct door_box *b, unsigned generation)
@@ -186,6 +194,14 @@ bool door_known_silent(const struct door_file *f)
 	return found;
 }
 
+struct uh_error *door_no_answer(const char *name, int ms)
+{
+	struct uh_error *err =
+		uh_error_new("%s: no answer for %d.%d s, so unhang gave up on it", name, ms / 1000, ms % 1000 / 100);
+	err->errnum = ETIMEDOUT;
+	return err;
+}
+
 static struct uh_error *no_answer(struct door_file *f, int ms)
 {
 	struct text name = door_ask_name_of(f);
@@ -195,9 +211,7 @@ static struct uh_error *no_answer(struct door_file *f, int ms)
 		pthread_mutex_unlock(&the_door.lock);
 	}
 	f->silent = ms;
-	struct uh_error *err =
-		uh_error_new("%s: no answer for %d.%d s, so unhang gave up on it", name.p, ms / 1000, ms % 1000 / 100);
-	err->errnum = ETIMEDOUT;
+	struct uh_error *err = door_no_answer(name.p, ms);
 	text_free(&name);
 	return err;
 }

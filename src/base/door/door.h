@@ -68,5 +68,9 @@ void door_end(void);
 void door_begin_for_code(void);
 /** In a child of unhang: leaves the door to the parent. What is opened from now on goes through one of its own. */
 void door_leave(void);
+/** In a child of unhang that has a deadline of its own: it reads with its own hands. */
+void door_here(void);
+/** The error of a path that was silent for so long. */
+struct uh_error *door_no_answer(const char *name, int ms);
 /** Tells each message that door_forget() kept. */
 void door_tell(void (*tell)(void *ctx, const char *message), void *ctx);

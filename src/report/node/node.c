@@ -100,7 +100,7 @@ static void node_put_text(const struct node_answer *a, unsigned columns, FILE *o
 	enum { FINDINGS = 8, USUAL = 80 };
 	static const char *const heads[] = {
 		[NODE_HEALTHY] = "Fit for the next job.",
-		[NODE_DEGRADED] = "Fit for the next job, but something should be known.",
+		[NODE_DEGRADED] = "Fit for the next job, with a warning.",
 		[NODE_UNKNOWN] = "It is not known whether the next job can run here.",
 		[NODE_FAILED] = "Not fit for the next job.",
 	};

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/child/put.h"
 #include "base/cleanup.h"
 #include "base/door/account.h"
 #include "base/door/door.h"
@@ -32,6 +33,7 @@ struct arbiter {
 	struct arbiter_heard {
 		size_t of;          // nodes of Slurm
 		unsigned said, old; // that published something, and too long ago
+		char silent[64];    // the first that did not
 	} heard, told;              // of this round, and as it was told last
 };
 
@@ -179,9 +181,11 @@ static struct uh_error *arbiter_node(struct arbiter *a, const struct slurm_node 
 	if (err)
 		return err;
 	if (n->name.n >= NODE_NAME || !node_word_read(a->o->nodes, a->owner, n->name, &room, &w))
-		w = (struct node_word){ 0 };
+		w = (struct node_word){ .status = NODE_UNKNOWN };
 	a->heard.said += w.asked != 0;
-	a->heard.old += w.asked && time(NULL) - w.asked > a->rules.stale_s;
+	if (!w.asked && !a->heard.silent[0])
+		snprintf(a->heard.silent, sizeof(a->heard.silent), STR_FMT, STR_ARG(n->name));
+	a->heard.old += w.asked && !node_word_fresh(&w, a->rules.stale_s, time(NULL));
 	struct fleet_rules rules = a->rules;
 	rules.reboots &= a->can_reboot;
 	const enum fleet_move move = fleet_decide(n, &w, m, &rules, time(NULL), &why);
@@ -193,18 +197,18 @@ static struct uh_error *arbiter_node(struct arbiter *a, const struct slurm_node 
 	// What is done with a node later is said of what it was drained for.
 	if (move != MOVE_DRAIN) {
 		w.boot_id = m->boot_id;
-		w.action = m->action;
-		w.incident = m->incident;
+		w.worst.action = m->action;
+		w.worst.incident = m->incident;
 		text_add(&reason, move == MOVE_REBOOT ? m->reason : why);
 	} else {
-		node_word_reason(&w, &reason);
+		node_reason(&reason, &w.worst);
 	}
 	struct fleet_entry e = { .when = time(NULL),
 				 .move = move,
 				 .node = n->name,
 				 .boot_id = w.boot_id,
-				 .action = w.action,
-				 .incident = w.incident,
+				 .action = w.worst.action,
+				 .incident = w.worst.incident,
 				 .reason = text_str(&reason) };
 	if (held || !a->o->enforce)
 		return arbiter_would(a, e, held ? STEP_HELD : STEP_WOULD);
@@ -213,24 +217,46 @@ static struct uh_error *arbiter_node(struct arbiter *a, const struct slurm_node 
 
 // --- rounds ---
 
+/** Who may write the directory can take files out of it, and put old ones back. In one with the sticky bit, only those of his own. */
+static struct uh_error *arbiter_judge_directory(const struct arbiter *a)
+{
+	const char *path = a->o->nodes;
+	struct opened found;
+	struct uh_error *err = door_look(&(struct named){ .path = path }, &found);
+	if (err)
+		return err;
+	if (!S_ISDIR(found.st.st_mode))
+		return uh_error_os(ENOTDIR, "%s", path);
+	if (!node_word_owner(&found.st, a->owner))
+		return uh_error_new(
+			"%s belongs to somebody who could speak for any node; give it to root, or name its owner with "
+			"--owner",
+			path);
+	if (found.st.st_mode & (S_IWGRP | S_IWOTH) && !(found.st.st_mode & S_ISVTX))
+		return uh_error_new("%s: others than its owner may write there, and so speak for any node", path);
+	return NULL;
+}
+
 /** A directory that is not the nodes', or a name that Slurm has otherwise, would look like a cluster without a fault. */
 static void arbiter_tell_heard(struct arbiter *a)
 {
-	char line[160];
+	char line[256];
 	const struct arbiter_heard *h = &a->heard;
 	if (!memcmp(h, &a->told, sizeof(*h)))
 		return;
 	a->told = *h;
-	snprintf(line, sizeof(line), "%u of %zu nodes of Slurm have published to this directory, %u of them too long ago",
-		 h->said, h->of, h->old);
+	snprintf(line, sizeof(line), "%u of %zu nodes of Slurm have published to this directory, %u of them too long ago%s%s",
+		 h->said, h->of, h->old, h->silent[0] ? "; the first that has not is " : "", h->silent);
 	a->problem(a->ctx, line);
 }
 
 static struct uh_error *arbiter_round(struct arbiter *a)
 {
 	_cleanup_(slurm_nodes_free) struct slurm_nodes nodes = { 0 };
-	_cleanup_error_ struct uh_error *err = slurm_list(NULL, &nodes);
-	size_t gpus = 0;
+	_cleanup_error_ struct uh_error *err = put_answers(a->o->nodes); // else each node's file would be waited for
+	if (!err)
+		err = slurm_list(NULL, &nodes);
+	size_t gpus = 0, drained = 0;
 	if (err) {
 		a->problem(a->ctx, uh_error_message(err)); // it may answer in the next round
 		return NULL;
@@ -238,20 +264,21 @@ static struct uh_error *arbiter_round(struct arbiter *a)
 	for (size_t n = 0; n < nodes.list.len; n++) {
 		const struct slurm_node *one = &nodes.list.data[n];
 		gpus += one->gpu;
+		drained += fleet_drained(one);
 		// Slurm remembers a drain that the journal has lost.
 		if (str_starts(one->reason, S(FLEET_PREFIX)) && time(NULL) - set_when(one) < HOUR_S)
 			fleet_count_drain(&a->memory, one->name, set_when(one));
 	}
 	a->held = 0;
 	a->heard = (struct arbiter_heard){ .of = nodes.list.len };
-	unsigned budget = fleet_budget(&a->memory, &a->rules, gpus ? gpus : nodes.list.len, time(NULL));
+	unsigned budget = fleet_budget(&a->memory, &a->rules, gpus ? gpus : nodes.list.len, drained, time(NULL));
 	struct uh_error *failed = NULL;
 	for (size_t n = 0; n < nodes.list.len && !failed; n++)
 		failed = arbiter_node(a, &nodes.list.data[n], &budget);
 	arbiter_tell_heard(a);
 	if (a->held) {
 		_cleanup_text_ struct text line = { 0 };
-		text_printf(&line, "%u node%s not drained: the limit of drains in an hour is reached", a->held,
+		text_printf(&line, "%u node%s not drained: the limit is reached (--most, --most-drained)", a->held,
 			    a->held == 1 ? " was" : "s were");
 		text_add(&line, (struct str){ "", 1 });
 		a->problem(a->ctx, line.p);
@@ -271,12 +298,16 @@ static bool arbiter_pause(unsigned seconds)
 
 struct uh_error *uh_fleet_arbiter(const struct uh_arbiter_options *o, FILE *out, uh_problem_fn *problem, void *ctx)
 {
-	enum { STALE_S = 900, REBOOT_S = 1800, RESUMES = 3, MOST = 2, INTERVAL_S = 30 };
+	enum { STALE_S = 900, REBOOT_S = 1800, RESUMES = 3, MOST = 2, HELD_PERCENT = 10, INTERVAL_S = 30 };
 	struct arbiter a = { .o = o,
 			     .rules = { .most = o->most    ? o->most :
 						o->percent ? 0 :
 							     MOST,
 					.percent = o->percent,
+					.held_most = o->held_most,
+					.held_percent = o->held_percent ? o->held_percent :
+							o->held_most    ? 0 :
+									  HELD_PERCENT,
 					.reboots = o->reboots,
 					.stale_s = o->stale ? o->stale : STALE_S,
 					.reboot_s = o->reboot_wait ? o->reboot_wait : REBOOT_S,
@@ -289,14 +320,12 @@ struct uh_error *uh_fleet_arbiter(const struct uh_arbiter_options *o, FILE *out,
 	_cleanup_close_ int place = -1;
 	struct passwd who;
 	char room[ACCOUNT_LINE];
-	struct stat st;
-	if (stat(o->nodes, &st))
-		return uh_error_os(errno, "%s", o->nodes);
-	if (st.st_mode & S_IWOTH && !(st.st_mode & S_ISVTX))
-		return uh_error_new("%s: everybody may write there, and so speak for any node", o->nodes);
 	if (o->owner && !account_find(o->owner, 0, &who, room))
 		return uh_error_new("there is no user %s", o->owner);
 	a.owner = o->owner ? who.pw_uid : 0;
+	struct uh_error *err = arbiter_judge_directory(&a);
+	if (err)
+		return err;
 	mkdir(o->state_dir, 0755);
 	place = open(o->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (place < 0)
@@ -305,7 +334,7 @@ struct uh_error *uh_fleet_arbiter(const struct uh_arbiter_options *o, FILE *out,
 	if (locked != LOCK_TAKEN)
 		return locked == LOCK_HELD ? uh_error_new("another arbiter works in %s", o->state_dir) :
 					     uh_error_os(errno, "%s", o->state_dir);
-	struct uh_error *err = arbiter_load(&a);
+	err = arbiter_load(&a);
 	a.can_reboot = !err && o->reboots && slurm_can_reboot();
 	if (!err && o->reboots && !a.can_reboot)
 		problem(ctx, "slurm.conf has no RebootProgram: nodes are not rebooted");

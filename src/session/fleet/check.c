@@ -10,11 +10,13 @@
 #include "base/child.h"
 #include "base/cleanup.h"
 #include "base/door/door.h"
+#include "base/child/put.h"
 #include "base/print.h"
 #include "base/save.h"
 #include "evidence/documents/document.h"
 #include "report/node/node.h"
 #include "report/sheet.h"
+#include "session/fleet/check.h"
 #include "session/history/history.h"
 #include "session/session.h"
 #include "source/source.h"
@@ -23,8 +25,10 @@
 #include "watch/node/state.h"
 #include "watch/watch.h"
 
-enum { LOOK_MS = 4500, LOOK_MOST = 4 << 20, SMOKE_MOST = 64 << 10, SMOKE_S = 900 };
-#define SMOKE_FILE "smoke.json"
+enum { LOOK_MOST = 4 << 20, SMOKE_S = 900 };
+// When each step must have ended, in milliseconds from the beginning. A child that is stuck costs 200 ms more: it is waited for after its kill.
+// Who asks for a scheduler gets an answer within a second, others within five.
+enum { READ_MS = 350, SAVE_MS = 650, LOOK_MS = 4500, LOOK_AND_SAVE_MS = 3800, LOOKED_SAVE_MS = 4600 };
 
 // --- a look of its own, in a child that is left behind where the GPU does not let go of it ---
 
@@ -78,10 +82,7 @@ static void check_look(int fd, const void *ctx)
 {
 	(void)ctx;
 	prctl(PR_SET_NAME, "unhang-check");
-	// Who reads our output waits until nobody has it open any more, and a child that is stuck stays.
-	const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-	for (int n = STDIN_FILENO; n <= STDERR_FILENO; n++)
-		dup2(nothing, n);
+	child_quiet();
 	FILE *to = fdopen(fd, "w");
 	struct uh_session *s = uh_session_new(tell_nobody, NULL);
 	if (!to)
@@ -93,14 +94,14 @@ static void check_look(int fd, const void *ctx)
 	_exit(fflush(to) ? 1 : 0);
 }
 
-static struct uh_error *state_looked(struct arena *a, struct watch_state *ret)
+static struct uh_error *state_looked(int64_t deadline, struct arena *a, struct watch_state *ret)
 {
 	_cleanup_text_ struct text said = { 0 };
 	_cleanup_child_ struct child c = { .fd = -1 };
 	door_end(); // a child cannot use the one of its parent
 	if (!child_start(CHILD_CHECK_LOOK, check_look, NULL, &c))
 		return uh_error_os(errno, "a look at the GPUs");
-	const enum child_end end = child_wait(&c, now_ms() + LOOK_MS, LOOK_MOST, &said);
+	const enum child_end end = child_wait(&c, deadline, LOOK_MOST, &said);
 	if (end == CHILD_LATE)
 		return uh_error_new("The look at the GPUs did not end in time.");
 	if (end != CHILD_GOOD)
@@ -125,16 +126,13 @@ static void smoke_write(const char *run_dir, const char *result, struct str says
 		     { "result", v_word(result) }, { "written", v_date(time(NULL)) }, { "says", v_known(says) });
 	sheet_close(&s, '}');
 	fclose(out);
-	uh_error_free(save_file(AT_FDCWD, arena_printf(&a, "%s/" SMOKE_FILE, run_dir).p, (struct str){ text, n }, 0644));
+	uh_error_free(put_file(arena_printf(&a, "%s/" SMOKE_FILE, run_dir).p, (struct str){ text, n }, 0644, PUT_OVER, 0));
 }
 
 /** One that began long ago and never ended has failed. */
-static void smoke_read(const char *run_dir, struct arena *a, struct fitness_asked *to)
+static void smoke_take(struct str text, struct arena *a, struct fitness_asked *to)
 {
-	struct str text;
-	_cleanup_error_ struct uh_error *err =
-		believed_read(NULL, arena_printf(a, "%s/" SMOKE_FILE, run_dir).p, SMOKE_MOST, a, &text);
-	_cleanup_json_ json_t *root = err ? NULL : json_loadb(text.p, text.n, 0, NULL);
+	_cleanup_json_ json_t *root = text.n ? json_loadb(text.p, text.n, 0, NULL) : NULL;
 	if (!root || !source_this_boot(document_text(root, "boot_id")))
 		return;
 	to->smoke = arena_str(a, document_text(root, "result"));
@@ -170,26 +168,34 @@ struct uh_error *uh_check_smoke(const struct uh_check_options *o, FILE *out, boo
 
 // --- what is known of this node ---
 
+/** One question, and what is known until it is answered. */
+struct check {
+	const struct uh_check_options *o;
+	int64_t began; // of now_ms()
+	struct fitness_asked asked;
+	struct check_found found;
+	struct str why; // nothing newer is known; empty: the watch's state holds
+	bool late;      // what could have been known of this node did not come in time
+};
+
 /** An incident that asks for a new part, or for the power to be switched off, outlives reboots: the store has it before the watch is there. */
-static void judge_store(const char *state_dir, const struct fitness_asked *asked, struct arena *a, struct node_answer *to)
+static void judge_store(struct check *c, struct arena *a, struct node_answer *to)
 {
-	_cleanup_(stored_list_free) struct stored_list all = { 0 };
-	const struct stored *lasting[64];
-	size_t n = 0;
-	uh_error_free(store_list(state_dir, &all));
-	for (size_t i = 0; i < all.list.len && n < ARRAY_SIZE(lasting); i++) {
-		const struct stored *one = all.list.data[i];
-		if (one->state == STORED_CLOSED || !str_among(one->action, STR_EQUALS, "replace|power-cycle|").n)
-			continue;
-		struct stored *copy = arena_copy(a, one, sizeof(*one));
-		struct str *const texts[] = { &copy->gpu, &copy->class,  &copy->title, &copy->fault, &copy->action,
-					      &copy->id,  &copy->bundle, &copy->job,   &copy->fit };
-		for (size_t k = 0; k < ARRAY_SIZE(texts); k++)
-			*texts[k] = arena_str(a, *texts[k]);
-		lasting[n++] = copy;
+	const char *state_dir = c->o->state_dir ? c->o->state_dir : STATE_DIR;
+	if (!c->late && !check_read_store(state_dir, c->began + READ_MS, a, &c->found)) {
+		c->late = true;
+		c->why = arena_printf(a, "%s did not answer in time.", state_dir);
 	}
+	struct stored *records = arena_alloc(a, (c->found.nrecords + 1) * sizeof(*records));
+	const struct stored **lasting = arena_alloc(a, (c->found.nrecords + 1) * sizeof(*lasting));
+	size_t n = 0;
+	for (size_t i = 0; i < c->found.nrecords; i++)
+		if (stored_parse(c->found.records[i].text, a, &records[n])) {
+			lasting[n] = &records[n];
+			n++;
+		}
 	const struct watch_state s = { .open = lasting, .nopen = n, .looked = 1, .written = 1 };
-	struct fitness_asked kept = *asked;
+	struct fitness_asked kept = c->asked;
 	kept.expected = 0;
 	if (n)
 		fitness_judge(&s, &kept, a, to);
@@ -209,46 +215,47 @@ static void answer_as(struct node_answer *ret, const struct watch_state *s, cons
 }
 
 /** By the watch. What it knew last still counts where it was bad: that nobody looks any more makes nothing better. */
-static bool answer_by_watch(const struct uh_check_options *o, const struct fitness_asked *asked, struct arena *a,
-			    struct node_answer *ret, struct str *ret_why)
+static bool answer_by_watch(struct check *c, struct arena *a, struct node_answer *ret)
 {
 	struct watch_state s;
-	_cleanup_error_ struct uh_error *err = state_read(o->run_dir ? o->run_dir : RUN_DIR, a, &s);
-	*ret_why = err ? arena_str(a, str_z(err->errnum == ENOENT ? "No unhang watch runs." : uh_error_message(err))) :
-			 (struct str){ 0 };
-	if (err) {
-		judge_store(o->state_dir ? o->state_dir : STATE_DIR, asked, a, ret);
+	_cleanup_error_ struct uh_error *err = c->found.why.n ? NULL : state_parse(c->found.state, a, &s);
+	c->why = err ? arena_str(a, str_z(uh_error_message(err))) : c->found.why;
+	if (c->why.n) {
+		judge_store(c, a, ret);
 		return false;
 	}
-	const bool holds = state_holds(&s, asked->now, ret_why);
-	if (source_this_boot(s.boot_id))
-		fitness_judge(&s, asked, a, ret);
-	else
-		judge_store(o->state_dir ? o->state_dir : STATE_DIR, asked, a, ret);
-	answer_as(ret, &s, "watch", holds);
+	const bool holds = state_holds(&s, c->asked.now, &c->why);
 	if (!holds)
-		*ret_why = arena_printf(a, "unhang watch: " STR_FMT ".", STR_ARG(*ret_why));
+		c->why = arena_printf(a, "unhang watch: " STR_FMT ".", STR_ARG(c->why));
+	if (source_this_boot(s.boot_id))
+		fitness_judge(&s, &c->asked, a, ret);
+	else
+		judge_store(c, a, ret);
+	answer_as(ret, &s, "watch", holds);
 	return holds;
 }
 
-static void answer_by_look(const struct fitness_asked *asked, struct arena *a, struct node_answer *ret)
+static void answer_by_look(const struct check *c, struct arena *a, struct node_answer *ret)
 {
 	struct watch_state s;
-	_cleanup_error_ struct uh_error *err = state_looked(a, &s);
+	_cleanup_error_ struct uh_error *err = state_looked(c->began + (c->o->publish ? LOOK_AND_SAVE_MS : LOOK_MS), a, &s);
 	if (err) {
 		fitness_unknown(arena_str(a, str_z(uh_error_message(err))), ret);
 		return;
 	}
-	fitness_judge(&s, asked, a, ret);
+	fitness_judge(&s, &c->asked, a, ret);
 	answer_as(ret, &s, "look", true);
 }
 
-/** By a look. What the watch knew to be broken stays so: a GPU can look well, and fail the next job. */
-static void answer_looking(const struct fitness_asked *asked, struct arena *a, struct node_answer *ret)
+/** By a look. What the watch knew to be broken stays so: a GPU can look well, and fail the next job. What it knew may be broken if it did not come
+ * in time. */
+static void answer_looking(const struct check *c, struct arena *a, struct node_answer *ret)
 {
 	struct node_answer before = *ret;
 	*ret = (struct node_answer){ .source = S("none"), .asked = before.asked, .expected = before.expected };
-	answer_by_look(asked, a, ret);
+	answer_by_look(c, a, ret);
+	if (c->late)
+		fitness_unknown(c->why, ret);
 	for (size_t n = 0; n < before.findings.len; n++) {
 		const struct node_finding *f = &before.findings.data[n];
 		const bool told = f->incident.n &&
@@ -259,34 +266,27 @@ static void answer_looking(const struct fitness_asked *asked, struct arena *a, s
 	vec_free(&before.findings);
 }
 
-static uint64_t machine_number(void)
-{
-	_cleanup_arena_ struct arena a = { 0 };
-	struct str id = { 0 };
-	uh_error_free(root_read(NULL, "/etc/machine-id", 64, &a, &id, NULL));
-	return hash_mix(str_hash(STR_HASH_BEGIN, str_trim(id)), 0);
-}
-
-static void answer(const struct uh_check_options *o, struct arena *a, struct node_answer *ret)
+static void answer(struct check *c, struct arena *a, struct node_answer *ret)
 {
 	enum { NEW_RULES = 1 };
-	struct fitness_asked asked = { .now = time(NULL),
-				       .expected = o->expected,
-				       .partition = o->partition,
-				       .new_rules = o->new_rules ? o->new_rules : NEW_RULES,
-				       .machine = machine_number() };
-	struct str why = { 0 };
+	const struct uh_check_options *o = c->o;
 	char host[SOURCE_HOST_MAX], boot[SOURCE_BOOT_MAX];
-	*ret = (struct node_answer){ .source = S("none"), .asked = asked.now, .expected = o->expected };
-	setenv("UNHANG_PATIENCE", "1", 0); // who asks does not wait for a directory that does not answer
-	smoke_read(o->run_dir ? o->run_dir : RUN_DIR, a, &asked);
-	const bool known = answer_by_watch(o, &asked, a, ret, &why) && !o->look;
+	check_read_run(o->run_dir ? o->run_dir : RUN_DIR, c->began + READ_MS, a, &c->found);
+	c->late = c->found.errnum == ETIMEDOUT;
+	c->asked = (struct fitness_asked){ .now = time(NULL),
+					   .expected = o->expected,
+					   .partition = o->partition,
+					   .new_rules = o->new_rules ? o->new_rules : NEW_RULES,
+					   .machine = hash_mix(str_hash(STR_HASH_BEGIN, str_trim(c->found.machine)), 0) };
+	*ret = (struct node_answer){ .source = S("none"), .asked = c->asked.now, .expected = o->expected };
+	smoke_take(c->found.smoke, a, &c->asked);
+	const bool known = answer_by_watch(c, a, ret) && !o->look;
 	if (!known && (o->look || o->form == UH_CHECK_TEXT))
-		answer_looking(&asked, a, ret);
+		answer_looking(c, a, ret);
 	else if (!known)
-		fitness_unknown(why, ret);
+		fitness_unknown(c->why, ret);
 	fitness_end(ret);
-	ret->watch.smoke = asked.smoke;
+	ret->watch.smoke = c->asked.smoke;
 	if (!ret->host.n)
 		ret->host = arena_str(a, str_z(source_host(host)));
 	if (!ret->boot_id.n)
@@ -304,9 +304,10 @@ static void check_put_document(const struct node_answer *a, FILE *out)
 }
 
 /** A file is whole, whoever reads it when. */
-static struct uh_error *save_answer(const struct node_answer *a, void (*write)(const struct node_answer *, FILE *),
-				    const char *path)
+static struct uh_error *save_answer(const struct check *c, const struct node_answer *a,
+				    void (*write)(const struct node_answer *, FILE *), const char *path, enum put_how how)
 {
+	const bool quick = c->o->form != UH_CHECK_TEXT;
 	_cleanup_free_ char *text = NULL;
 	size_t n = 0;
 	FILE *out = open_memstream(&text, &n);
@@ -314,16 +315,17 @@ static struct uh_error *save_answer(const struct node_answer *a, void (*write)(c
 		return uh_error_os(errno, "%s", path);
 	write(a, out);
 	fclose(out);
-	return save_soon(AT_FDCWD, path, (struct str){ text, n }, 0644);
+	return put_file(path, (struct str){ text, n }, 0644, how, c->began + (quick ? SAVE_MS : LOOKED_SAVE_MS));
 }
 
 struct uh_error *uh_check(const struct uh_check_options *o, FILE *out, int *ret_status)
 {
 	static const int statuses[] = { [NODE_HEALTHY] = 0, [NODE_DEGRADED] = 0, [NODE_UNKNOWN] = 2, [NODE_FAILED] = 1 };
 	_cleanup_arena_ struct arena a = { 0 };
+	struct check c = { .o = o, .began = now_ms() };
 	struct node_answer r;
 	struct uh_error *err = NULL;
-	answer(o, &a, &r);
+	answer(&c, &a, &r);
 	*ret_status = statuses[r.status];
 	switch (o->form) {
 	case UH_CHECK_TEXT:
@@ -339,15 +341,13 @@ struct uh_error *uh_check(const struct uh_check_options *o, FILE *out, int *ret_
 		if (!strcmp(o->file, "-"))
 			report_node_prometheus(&r, out);
 		else
-			err = save_check(AT_FDCWD, o->file);
-		if (!err && strcmp(o->file, "-"))
-			err = save_answer(&r, report_node_prometheus, o->file);
+			err = save_answer(&c, &r, report_node_prometheus, o->file, PUT_SOON);
 		break;
 	}
 	// The last of all: it takes words out of the answer.
 	if (o->publish && !err)
-		err = save_answer(&r, check_put_document,
-				  arena_printf(&a, "%s/" STR_FMT ".json", o->publish, STR_ARG(r.host)).p);
+		err = save_answer(&c, &r, check_put_document,
+				  arena_printf(&a, "%s/" STR_FMT ".json", o->publish, STR_ARG(r.host)).p, PUT_OVER);
 	vec_free(&r.findings);
 	return err;
 }

@@ -1,7 +1,9 @@
 // What the arbiter decides, and what it remembers: no clock, no file and no Slurm in it, so that every rule can be tried.
-#include <stdio.h>
+#include <limits.h>
 #include <stdlib.h>
 
+#include "evidence/documents/document.h"
+#include "report/sheet.h"
 #include "session/fleet/fleet.h"
 
 enum { HOUR = 3600, DAY = 24 * HOUR };
@@ -40,24 +42,17 @@ static bool is_ours(const struct slurm_node *n, const struct node_memory *m)
 	return str_eq(n->set, m->set) || (m->rebooted && str_starts(n->reason, m->reason));
 }
 
-/** One from the future is of a clock that is wrong: nobody knows how old it is. */
-static bool word_is_fresh(const struct node_word *w, const struct fleet_rules *r, int64_t now)
-{
-	enum { CLOCKS_DIFFER_S = 60 };
-	return w->asked && now - w->asked <= r->stale_s && w->asked <= now + CLOCKS_DIFFER_S;
-}
-
 static enum fleet_move decide_ours(const struct slurm_node *n, const struct node_word *w, const struct node_memory *m,
 				   const struct fleet_rules *r, int64_t now, struct str *ret_why)
 {
 	const bool rebooted = w->boot_id.n && m->boot_id.n && !str_eq(w->boot_id, m->boot_id);
-	const bool fresh = word_is_fresh(w, r, now);
-	const bool well = fresh && str_among(w->status, STR_EQUALS, "healthy|degraded|").n;
+	const bool fresh = node_word_fresh(w, r->stale_s, now);
+	const bool well = fresh && (w->status == NODE_HEALTHY || w->status == NODE_DEGRADED);
 	if (m->rebooted && !rebooted && !m->powered && now - m->rebooted > r->reboot_s) {
 		*ret_why = S("it did not come back from the reboot: switch its power off and on");
 		return MOVE_POWER;
 	}
-	if (fresh && str_is(w->action, "replace") && !str_is(m->action, "replace")) {
+	if (fresh && str_is(w->worst.action, "replace") && !str_is(m->action, "replace")) {
 		*ret_why = S("a part must be replaced: resume it by hand");
 		return MOVE_KEEP;
 	}
@@ -91,7 +86,7 @@ enum fleet_move fleet_decide(const struct slurm_node *n, const struct node_word 
 		return decide_ours(n, w, m, r, now, ret_why);
 	if (state_has(n->state, "drain") || n->reason.n)
 		return MOVE_NONE; // somebody else's
-	if (!str_is(w->status, "failed") || !word_is_fresh(w, r, now))
+	if (w->status != NODE_FAILED || !node_word_fresh(w, r->stale_s, now))
 		return MOVE_NONE;
 	// Any other state is somebody's plan.
 	if (!state_within(n->state, "idle|mixed|allocated|completing|dynamic_norm|cloud|not_responding|"))
@@ -100,16 +95,27 @@ enum fleet_move fleet_decide(const struct slurm_node *n, const struct node_word 
 	return MOVE_DRAIN;
 }
 
-unsigned fleet_budget(const struct fleet_memory *m, const struct fleet_rules *r, size_t gpu_nodes, int64_t now)
+bool fleet_drained(const struct slurm_node *n)
 {
-	unsigned used = 0;
-	size_t most = r->most ? r->most : SIZE_MAX;
-	const size_t share = gpu_nodes * r->percent / 100;
-	if (r->percent && share < most)
-		most = share > 0 ? share : 1;
+	return state_has(n->state, "drain") && str_starts(n->reason, S(FLEET_PREFIX));
+}
+
+/** So many nodes, or so many of a hundred, whichever is less; a share is one at least. */
+static size_t limit_of(unsigned most, unsigned percent, size_t gpu_nodes)
+{
+	const size_t share = gpu_nodes * percent / 100, limit = most ? most : SIZE_MAX;
+	return !percent || share >= limit ? limit : share ? share : 1;
+}
+
+unsigned fleet_budget(const struct fleet_memory *m, const struct fleet_rules *r, size_t gpu_nodes, size_t drained, int64_t now)
+{
+	size_t used = 0;
+	const size_t hour = limit_of(r->most, r->percent, gpu_nodes), ever = limit_of(r->held_most, r->held_percent, gpu_nodes);
 	for (size_t n = 0; n < m->drains.len; n++) // one of the future counts: the clock was set back
 		used += now - m->drains.data[n].when < HOUR;
-	return most > used ? (unsigned)(most - used) : 0;
+	const size_t left = hour > used ? hour - used : 0, room = ever > drained ? ever - drained : 0;
+	const size_t least = left < room ? left : room;
+	return least < UINT_MAX ? (unsigned)least : UINT_MAX;
 }
 
 // --- memory ---
@@ -212,9 +218,8 @@ static void decision_add(struct text *to, struct str s, bool last)
 
 void fleet_entry_write(struct text *to, const struct fleet_entry *e)
 {
-	char when[32];
-	snprintf(when, sizeof(when), "%lld", (long long)e->when);
-	const struct str fields[] = { str_z(when),
+	char when[DATE_ROOM];
+	const struct str fields[] = { date_text(e->when, when),
 				      str_z(fleet_moves[e->move]),
 				      str_z(fleet_steps[e->step]),
 				      e->node,
@@ -244,8 +249,8 @@ bool fleet_entry_read(struct str line, struct fleet_entry *ret)
 	struct str *const texts[] = { &ret->node,   &ret->boot_id,  &ret->user,  &ret->set,
 				      &ret->action, &ret->incident, &ret->reason };
 	*ret = (struct fleet_entry){ 0 };
-	if (!str_number(str_split(&line, '\t'), &ret->when) ||
-	    !word_number(str_split(&line, '\t'), fleet_moves, MOVES, &move) ||
+	ret->when = document_date(str_split(&line, '\t'));
+	if (!ret->when || !word_number(str_split(&line, '\t'), fleet_moves, MOVES, &move) ||
 	    !word_number(str_split(&line, '\t'), fleet_steps, STEPS, &step))
 		return false;
 	ret->move = (enum fleet_move)move;

@@ -2,10 +2,12 @@
 // publish; only the arbiter acts, within a limit that is counted in one place.
 #pragma once
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "report/node/node.h"
 #include "unhang/unhang.h"
 
 #define FLEET_PREFIX "[unhang " // of every reason that is ours
@@ -34,16 +36,24 @@ struct uh_error *slurm_reboot(const char *node, const char *reason);
 /** Whether slurm.conf has a RebootProgram. */
 bool slurm_can_reboot(void);
 
-/** What a node said of itself, as its file has it. */
+/** What a node said of itself: the head of the document of unhang check. */
 struct node_word {
-	struct str host, status, fault, class, gpu, action, incident, boot_id, smoke;
+	enum node_status status;
+	struct str host, boot_id, smoke;
 	int64_t asked;
+	struct node_finding worst; // what decided; its words are strangers'
 };
+/** false: it is none, it is damaged, or its boot is none. */
+bool node_word_parse(struct str json, struct arena *a, struct node_word *ret);
 /** The word of a node, from DIR/NODE.json; false: there is none, it is damaged, it speaks of another node, or somebody else than root, this user and
  * @owner can have written it. */
 bool node_word_read(const char *directory, uid_t owner, struct str node, struct arena *a, struct node_word *ret);
-/** `[unhang node] class GPU action incident`, without a program or a user: reasons are public. */
-void node_word_reason(const struct node_word *w, struct text *to);
+/** Whether what has this owner may speak for a node: root's, this user's and @owner's may. */
+bool node_word_owner(const struct stat *st, uid_t owner);
+/** Whether it is at most so old. One from the future is of a clock that is wrong: nobody knows how old it is. */
+bool node_word_fresh(const struct node_word *w, int64_t seconds, int64_t now);
+/** node17 of node17.cluster.example: who asks and the node may write it differently. */
+bool node_word_same_host(struct str one, struct str other);
 
 enum fleet_move { MOVE_NONE, MOVE_DRAIN, MOVE_RESUME, MOVE_REBOOT, MOVE_POWER, MOVE_KEEP, MOVES };
 extern const char *const fleet_moves[];
@@ -85,17 +95,20 @@ struct fleet_memory {
 struct fleet_rules {
 	unsigned most,
 		percent; // drains in an hour: so many nodes, or so many of a hundred GPU nodes, whichever is less; 0: no such limit
-	bool reboots;     // it may ask for reboots
-	int64_t stale_s;  // a word that is older says nothing
-	int64_t reboot_s; // a node that has not come back so long after a reboot needs the power switch
-	unsigned resumes; // a node that was resumed so often in a day stays drained
+	unsigned held_most, held_percent; // the same for nodes that it has drained and that are not back
+	bool reboots;                     // it may ask for reboots
+	int64_t stale_s;                  // a word that is older says nothing
+	int64_t reboot_s;                 // a node that has not come back so long after a reboot needs the power switch
+	unsigned resumes;                 // a node that was resumed so often in a day stays drained
 };
 
 /** What is to be done with a node; *@ret_why says why, for people. It does not know the limit. */
 enum fleet_move fleet_decide(const struct slurm_node *n, const struct node_word *w, const struct node_memory *m,
 			     const struct fleet_rules *r, int64_t now, struct str *ret_why);
-/** How many nodes may be drained now, of so many. */
-unsigned fleet_budget(const struct fleet_memory *m, const struct fleet_rules *r, size_t gpu_nodes, int64_t now);
+/** How many nodes may be drained now, of so many, of which @drained are drained by it. */
+unsigned fleet_budget(const struct fleet_memory *m, const struct fleet_rules *r, size_t gpu_nodes, size_t drained, int64_t now);
+/** Whether Slurm has it drained with a reason of ours. */
+bool fleet_drained(const struct slurm_node *n);
 /** A node counts once in an hour, however often it was tried: after a kill it is not known whether Slurm was told. */
 void fleet_count_drain(struct fleet_memory *m, struct str name, int64_t when);
 /** What is known of a node; NULL: nothing. */

@@ -64,7 +64,7 @@ struct uh_error *state_parse(struct str json, struct arena *a, struct watch_stat
 	_cleanup_json_ json_t *root = json_loadb(json.p, json.n, JSON_REJECT_DUPLICATES, NULL);
 	const json_t *gpus = json_object_get(root, "gpus"), *incidents = json_object_get(root, "incidents");
 	if (!str_is(document_text(root, "schema"), "unhang/watch-state/1") || !json_is_array(gpus) || !json_is_array(incidents))
-		return uh_error_new("it is not the state of an unhang watch");
+		return uh_error_new("state.json is not the state of an unhang watch");
 	struct watched_gpu *list = arena_alloc(a, (members(gpus, STATE_GPUS) + 1) * sizeof(*list));
 	struct stored *open = arena_alloc(a, (members(incidents, STATE_INCIDENTS) + 1) * sizeof(*open));
 	const struct stored **views = arena_alloc(a, (members(incidents, STATE_INCIDENTS) + 1) * sizeof(*views));
@@ -87,15 +87,16 @@ struct uh_error *state_parse(struct str json, struct arena *a, struct watch_stat
 	return NULL;
 }
 
+struct uh_error *state_load(const char *run_dir, struct arena *a, struct str *ret)
+{
+	return believed_read(NULL, arena_printf(a, "%s/state.json", run_dir).p, STATE_MOST, a, ret);
+}
+
 struct uh_error *state_read(const char *run_dir, struct arena *a, struct watch_state *ret)
 {
 	struct str text;
-	const char *path = arena_printf(a, "%s/state.json", run_dir).p;
-	struct uh_error *err = believed_read(NULL, path, STATE_MOST, a, &text);
-	if (err)
-		return err;
-	err = state_parse(text, a, ret);
-	return err ? uh_error_new("%s: %s", path, uh_error_message(err)) : NULL;
+	struct uh_error *err = state_load(run_dir, a, &text);
+	return err ? err : state_parse(text, a, ret);
 }
 
 bool state_holds(const struct watch_state *s, int64_t now, struct str *ret_why)
