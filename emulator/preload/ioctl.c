@@ -63,7 +63,8 @@ static int get_available(struct kmt *t, void *arguments)
 	if (!g)
 		return -EINVAL;
 	pthread_rwlock_rdlock(&t->memory);
-	a->bytes = g->vram - t->used[g - t->plan.gpus];
+	const uint64_t charged = t->charged[g - t->plan.gpus];
+	a->bytes = charged < g->vram ? g->vram - charged : 0;
 	pthread_rwlock_unlock(&t->memory);
 	return 0;
 }

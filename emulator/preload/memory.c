@@ -120,6 +120,8 @@ static void stop_where_planned(struct kmt *t, uint64_t size)
 
 static bool is_vram(const struct kmt_block *b) { return b->flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM; }
 
+static uint64_t charge_of(uint64_t size) { return (size + KMT_CHARGE - 1) / KMT_CHARGE * KMT_CHARGE; }
+
 static void tell_used(struct kmt *t, const struct plan_gpu *g, uint64_t used)
 {
 	kfd_tell(t, "vram %u %llu", g->id, (unsigned long long)used);
@@ -161,6 +163,7 @@ int memory_allocate(struct kmt *t, struct kfd_ioctl_alloc_memory_of_gpu_args *a)
 		b = take_room(t, &wanted) ? memory_insert(t, &wanted) : NULL;
 	if (b) {
 		*used += vram ? a->size : 0;
+		t->charged[g - t->plan.gpus] += vram ? charge_of(a->size) : 0;
 		a->handle = b->handle;
 		a->mmap_offset = b->mmap_offset;
 	}
@@ -206,8 +209,10 @@ int memory_free(struct kmt *t, uint64_t handle)
 	struct kmt_block *b = memory_of(t, handle);
 	const struct plan_gpu *g = b && b->counted ? b->gpu : NULL;
 	uint64_t now = 0;
-	if (g)
+	if (g) {
 		now = t->used[g - t->plan.gpus] -= b->size;
+		t->charged[g - t->plan.gpus] -= charge_of(b->size);
+	}
 	if (b)
 		memory_drop(t, b);
 	pthread_rwlock_unlock(&t->memory);

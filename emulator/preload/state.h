@@ -10,7 +10,7 @@
 #include "emulator/preload/abi.h"
 #include "emulator/preload/plan.h"
 
-enum { KMT_PAGE = 4096, KMT_QUEUES_MOST = 512, KMT_EVENTS_MOST = 4096, KMT_DOORBELL_BYTES = 8192 };
+enum { KMT_PAGE = 4096, KMT_QUEUES_MOST = 512, KMT_EVENTS_MOST = 4096, KMT_DOORBELL_BYTES = 8192, KMT_CHARGE = 2 << 20 };
 
 #define KMT_FILE_NAME "unhang-vram"
 
@@ -127,8 +127,9 @@ struct kmt {
 	int file;                       // that all memory is in but the program's own
 	uint64_t file_end, handles;
 	uint64_t used[PLAN_GPUS_MOST];
-	VEC(struct kmt_out) out; // dma-bufs that somebody may have
-	pthread_mutex_t lock;    // of what follows
+	uint64_t charged[PLAN_GPUS_MOST]; // the same as the driver tells it: each allocation in pieces of KMT_CHARGE
+	VEC(struct kmt_out) out;          // dma-bufs that somebody may have
+	pthread_mutex_t lock;             // of what follows
 	pthread_cond_t happened;
 	struct kmt_slot *slots[KMT_EVENTS_MOST];
 	struct kmt_queue *queues[KMT_QUEUES_MOST];

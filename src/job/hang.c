@@ -6,6 +6,9 @@
 #include "evidence/recording/head.h"
 #include "evidence/recording/places.h"
 #include "evidence/recording/recording.h"
+#include "evidence/recording/waits.h"
+#include "gpu/memory/map.h"
+#include "source/probe.h"
 #include "job/supervisor.h"
 
 // Votes on whether the job moves, from the heads of its recordings: some kilobytes of each file, some times a second.
@@ -148,17 +151,21 @@ static void hang_in_call(struct supervisor *s, struct job_try *a, int64_t now)
 	if (c->of.age_ms < call_patience(s, &c->of) || now - a->votes.moved < s->hang_ms / 2)
 		return;
 	const struct str size =
-		c->of.a[1] && c->of.call != CALL_QUEUE_CREATE ? job_size_say(s->arena, (int64_t)c->of.a[1]) : (struct str){ 0 };
+		c->of.a[1] && c->of.call != CALL_QUEUE_CREATE ? map_size_say(s->arena, c->of.a[1]) : (struct str){ 0 };
+	const struct str kernel = thread_wait_say(s->arena, NULL, c->pid, c->of.tid);
+	probe_readers_end(); // it would count as a process of the job
 	a->told->pid = c->pid;
 	a->told->rank = c->rank;
 	a->told->ended = RUN_RUNTIME_HANG;
 	a->told->because =
 		arena_printf(s->arena,
 			     "The thread %.*s (%u) of process %lld%s has been inside %s%s" STR_FMT
-			     " for %lld s, and nothing of the job moves.",
+			     "%s for %lld s, and nothing of the job moves.%s" STR_FMT "%s",
 			     (int)sizeof(c->of.name), c->of.name, c->of.tid, (long long)c->pid,
 			     c->rank >= 0 ? arena_printf(s->arena, ", rank %lld,", (long long)c->rank).p : "",
-			     call_name(c->of.call), size.n ? " of " : "", STR_ARG(size), (long long)c->of.age_ms / 1000);
+			     call_name(c->of.call), size.n ? " of " : "", STR_ARG(size),
+			     c->of.call == CALL_POOL_ALLOCATE ? " (hipMalloc or the like)" : "", (long long)c->of.age_ms / 1000,
+			     kernel.n ? " In the kernel it waits in " : "", STR_ARG(kernel), kernel.n ? "." : "");
 	loop_step(s, LIFE_IS_CALL);
 }
 

@@ -187,6 +187,26 @@ static void set_recorder(struct variables *v, const struct supervisor *s, const 
 		variable_set(v, arena_printf(v->arena, "UNHANG_INCLUDE=" STR_FMT, STR_ARG(a->told->filter)));
 }
 
+/** Guard or pool. What the user preloads stays, behind it: the allocator must be the first that HIP's callers find. */
+static void set_allocator(struct variables *v, const struct supervisor *s, const struct job_try *a)
+{
+	const struct uh_run_options *o = s->options;
+	const char *others = variable_get(v, "LD_PRELOAD");
+	if (!others || !strstr(others, o->allocator))
+		variable_set(v, arena_printf(v->arena, "LD_PRELOAD=%s%s%s", o->allocator, others && *others ? ":" : "",
+					     others ? others : ""));
+	variable_set(v, arena_printf(v->arena, "UNHANG_ALLOCATIONS=%s/" JOB_ALLOCATIONS "%%p", a->directory));
+	if (o->pool) {
+		variable_set(v, S("UNHANG_POOL=1"));
+		return;
+	}
+	variable_set(v, arena_printf(v->arena, "UNHANG_GUARD=%s", o->guard));
+	if (o->guard_align)
+		variable_set(v, arena_printf(v->arena, "UNHANG_GUARD_ALIGN=%u", o->guard_align));
+	// A framework that hands out parts of its buffers would hide all that happens inside of them.
+	set_default(v, "PYTORCH_NO_CUDA_MEMORY_CACHING", S("1"));
+}
+
 /** For a try: ours, the user's, and the recorder's. */
 static char *const *job_environment(const struct supervisor *s, const struct job_try *a)
 {
@@ -202,6 +222,8 @@ static char *const *job_environment(const struct supervisor *s, const struct job
 	variable_set(&v, arena_printf(v.arena, "UNHANG_RUN=" STR_FMT, STR_ARG(s->run->id)));
 	if (s->options->recorder && a->told->level)
 		set_recorder(&v, s, a);
+	if (s->options->allocator && (s->options->guard || s->options->pool))
+		set_allocator(&v, s, a);
 	if (agent && s->options->agent) {
 		add_tool(&v, s->options->agent);
 		set_default(&v, "ROCM_DEBUG_AGENT_OPTIONS", arena_printf(v.arena, "--output=%s/" JOB_AGENT_FILE, a->directory));

@@ -111,7 +111,7 @@ static void say_try(struct sheet *s, const struct run_told *r, const struct run_
 	} rows[] = { { "Evidence", t->because }, { "It said", t->words },         { "Cause", t->title },
 		     { "Beside it", t->beside }, { "Kernel", t->kernel },         { "Address", t->place },
 		     { "Lacking", t->lacking },  { "Bundle", t->bundle },         { "Ended too", t->left },
-		     { "Memory", t->holders },   { "Checkpoint", t->checkpoint }, { "Decision", t->reason },
+		     { "Allocator", t->allocator }, { "Memory", t->holders },   { "Checkpoint", t->checkpoint }, { "Decision", t->reason },
 		     { "Advice", t->propose } };
 	if (s->as_json)
 		return;
@@ -152,7 +152,7 @@ static void put_try(struct sheet *s, const struct run_told *r, const struct run_
 	sheet_fields(s, { "recordings", v_count(t->recordings) }, { "packets", v_count(t->launches) },
 		     { "output", v_known(t->output) }, { "words", v_known(t->words) }, { "bundle", v_known(t->bundle) },
 		     { "diagnosis", v_known(t->diagnosis) }, { "lacking", v_known(t->lacking) }, { "left", v_known(t->left) },
-		     { "holders", v_known(t->holders) }, { "checkpoint", v_known(t->checkpoint) },
+		     { "allocator", v_known(t->allocator) }, { "findings", v_count(t->findings) }, { "holders", v_known(t->holders) }, { "checkpoint", v_known(t->checkpoint) },
 		     { "lost_ms", v_count(t->lost_ms) });
 	put_decision(s, t);
 	say_try(s, r, t, width);

@@ -55,6 +55,8 @@ struct run_try {
 	int64_t memory_peak, memory_limit, oom_kills;
 	struct str group, counted_in; // directories: the control group of the try; the one that counts what the kernel killed
 	int64_t oom_before;           // its count before the start
+	int64_t findings;             // of the guard: double frees, overwritten bytes
+	struct str allocator;         // what guard or pool did, in sentences
 	struct str left;              // processes that were still there when the job had ended
 	struct str holders;           // who has GPU memory afterwards
 	struct str checkpoint;

@@ -1,0 +1,206 @@
+// How an allocation gets addresses of its own, with unmapped ones around it, and how those stay unmapped when it is freed.
+//
+// The HSA runtime makes a mapping of pages for each allocation where its fragment allocator is off, with room between them. In that room,
+// and in the place of what was freed, the process itself maps nothing (PROT_NONE), so that neither the runtime nor the C library puts
+// anything there. Where the fragment allocator is on, HIP's virtual memory functions do as well; else blocks larger than the fragment allocator's.
+#include <errno.h>
+#include <stdio.h>
+#include <sys/mman.h>
+
+#include "preload/guard.h"
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+#define GAP (2 * MIB)
+#define FRAGMENT (2 * MIB)
+
+static pthread_once_t found_once = PTHREAD_ONCE_INIT;
+static uint64_t granularity_mapped;
+
+/** Maps nothing there. false: somebody has something there. */
+static bool addresses_hold(uint64_t begin, uint64_t size)
+{
+	if (!size)
+		return true;
+	void *at =
+		mmap((void *)begin, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+	if (at != MAP_FAILED && at != (void *)begin)
+		munmap(at, size); // a kernel before 4.17 takes it for a wish
+	return at == (void *)begin;
+}
+
+/** As much as there is room for, up to @GAP. */
+static uint64_t gap_hold(uint64_t at, bool before)
+{
+	for (uint64_t size = GAP; size >= PAGE; size /= 8)
+		if (addresses_hold(before ? at - size : at, size))
+			return size;
+	return 0;
+}
+
+// --- HIP's virtual memory functions ---
+
+static struct hip_property property_of(int device)
+{
+	return (struct hip_property){ .type = HIP_PINNED, .location_type = HIP_LOCATION_DEVICE, .location = device };
+}
+
+static bool mapped_possible(int device)
+{
+	size_t granularity = 0;
+	const struct hip_property of = property_of(device);
+	if (!hip.hipMemAddressReserve || !hip.hipMemAddressFree || !hip.hipMemCreate || !hip.hipMemRelease || !hip.hipMemMap ||
+	    !hip.hipMemUnmap || !hip.hipMemSetAccess || !hip.hipMemGetAllocationGranularity ||
+	    hip.hipMemGetAllocationGranularity(&granularity, &of, HIP_GRANULARITY_MINIMUM))
+		return false;
+	granularity_mapped = granularity;
+	return granularity >= PAGE && !(granularity & (granularity - 1));
+}
+
+/** Every GPU that can reach the owner's memory may use it, as after hipDeviceEnablePeerAccess(). */
+static size_t access_list(int device, struct hip_access *ret)
+{
+	int n = 0;
+	size_t listed = 0;
+	if (hip.hipGetDeviceCount && hip.hipGetDeviceCount(&n))
+		n = 0;
+	ret[listed++] = (struct hip_access){ HIP_LOCATION_DEVICE, device, HIP_READ_WRITE };
+	for (int i = 0; i < n && i < DEVICES_MOST; i++) {
+		int can = 0;
+		if (i != device && hip.hipDeviceCanAccessPeer && !hip.hipDeviceCanAccessPeer(&can, i, device) && can)
+			ret[listed++] = (struct hip_access){ HIP_LOCATION_DEVICE, i, HIP_READ_WRITE };
+	}
+	return listed;
+}
+
+static hip_error mapped_take(struct allocation *a, const struct request *q)
+{
+	const struct hip_property of = property_of(q->device);
+	struct hip_access access[DEVICES_MOST + 1];
+	const uint64_t gap = round_up(GAP, granularity_mapped), whole = a->map_size + 2 * gap;
+	void *reserved = NULL;
+	hip_error e = hip.hipMemAddressReserve(&reserved, whole, granularity_mapped, NULL, 0);
+	if (e)
+		return e;
+	a->map = (uintptr_t)reserved + gap;
+	a->before = a->behind = gap;
+	e = hip.hipMemCreate(&a->handle, a->map_size, &of, 0);
+	if (!e) {
+		e = hip.hipMemMap((void *)a->map, a->map_size, 0, a->handle, 0);
+		if (!e) {
+			const size_t n = access_list(q->device, access);
+			e = hip.hipMemSetAccess((void *)a->map, a->map_size, access, n);
+			if (e)
+				hip.hipMemUnmap((void *)a->map, a->map_size);
+		}
+		if (e)
+			hip.hipMemRelease(a->handle);
+	}
+	if (e)
+		hip.hipMemAddressFree(reserved, whole);
+	return e;
+}
+
+// --- which one ---
+
+/** Whether two small allocations have a mapping each: fragments of one lie side by side. */
+static bool are_apart(uint64_t *ret_charge)
+{
+	void *p[2] = { NULL, NULL };
+	size_t before = 0, after = 0, total;
+	bool apart = false;
+	const bool told = !hip.hipMemGetInfo(&before, &total);
+	if (!hip.hipMalloc(&p[0], PAGE) && !hip.hipMalloc(&p[1], PAGE)) {
+		const uint64_t a = (uintptr_t)p[0], b = (uintptr_t)p[1];
+		apart = (a > b ? a - b : b - a) > 2 * PAGE;
+		if (told && !hip.hipMemGetInfo(&after, &total) && before > after)
+			*ret_charge = (before - after) / 2;
+	}
+	for (int i = 0; i < 2; i++)
+		if (p[i])
+			hip.hipFree(p[i]);
+	return apart;
+}
+
+static void tier_choose(void)
+{
+	struct alloc_header *h = guard.header;
+	uint64_t charge = PAGE;
+	int device = 0;
+	hip.hipGetDevice(&device);
+	h->granularity = PAGE;
+	h->gap = GAP;
+	if (are_apart(&charge)) {
+		h->tier = ALLOC_TIER_PAGES;
+	} else if (mapped_possible(device)) {
+		h->tier = ALLOC_TIER_MAPPED;
+		h->granularity = (uint32_t)granularity_mapped;
+	} else {
+		h->tier = ALLOC_TIER_SPACED;
+		h->granularity = FRAGMENT;
+		h->gap = PAGE;
+	}
+	h->charge = charge < PAGE ? PAGE : charge;
+	if (h->tier != ALLOC_TIER_PAGES)
+		rec_line("the runtime's fragment allocator is on: each allocation takes %s of %u KB instead",
+			 h->tier == ALLOC_TIER_MAPPED ? "pages of HIP's virtual memory" : "pieces", h->granularity >> 10);
+}
+
+void tier_find(void) { pthread_once(&found_once, tier_choose); }
+
+// --- taking and giving back ---
+
+hip_error tier_take(struct allocation *a, const struct request *q, uint64_t bytes)
+{
+	const struct alloc_header *h = guard.header;
+	void *p = NULL;
+	a->map_size = round_up(bytes, h->granularity);
+	if (h->tier == ALLOC_TIER_MAPPED)
+		return mapped_take(a, q);
+	// One of a fragment's size is kept by the runtime when it is freed, and stays mapped.
+	if (h->tier == ALLOC_TIER_SPACED && a->map_size < 2 * FRAGMENT)
+		a->map_size = 2 * FRAGMENT;
+	struct request whole = *q;
+	whole.size = a->map_size;
+	const hip_error e = plain_allocate(&whole, &p);
+	if (e || !p)
+		return e ? e : HIP_OUT_OF_MEMORY;
+	a->map = (uintptr_t)p;
+	a->before = gap_hold(a->map, true);
+	a->behind = gap_hold(a->map + a->map_size, false);
+	return HIP_SUCCESS;
+}
+
+hip_error tier_give(struct allocation *a, bool *ret_held)
+{
+	if (guard.header->tier == ALLOC_TIER_MAPPED) {
+		const hip_error e = hip.hipMemUnmap((void *)a->map, a->map_size);
+		hip.hipMemRelease(a->handle);
+		*ret_held = true;
+		__atomic_store_n(&guard.header->held, 1, __ATOMIC_RELAXED);
+		return e;
+	}
+	const hip_error e = hip.hipFree((void *)a->map);
+	*ret_held = !e && addresses_hold(a->map, a->map_size);
+	if (*ret_held)
+		__atomic_store_n(&guard.header->held, 1, __ATOMIC_RELAXED);
+	return e;
+}
+
+void tier_release(struct allocation *a)
+{
+	const uint64_t begin = a->map - a->before, size = a->before + a->map_size + a->behind;
+	if (guard.header->tier == ALLOC_TIER_MAPPED)
+		hip.hipMemAddressFree((void *)begin, size);
+	else if (a->state == ALLOC_HELD)
+		munmap((void *)begin, size);
+	else {
+		// Another's memory may be in the middle by now.
+		if (a->before)
+			munmap((void *)begin, a->before);
+		if (a->behind)
+			munmap((void *)(a->map + a->map_size), a->behind);
+	}
+}

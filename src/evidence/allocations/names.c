@@ -1,0 +1,117 @@
+#include "evidence/allocations/names.h"
+
+#include <stdlib.h>
+
+#include "base/door/door.h"
+#include "code/lines/lines.h"
+#include "code/names.h"
+#include "code/object/elf.h"
+
+enum { MODULES_MOST = 32, FILE_MOST = 192 << 20, ALL_MOST = 384 << 20, LINES_MOST = 96 };
+
+/** A loaded file. */
+struct named_module {
+	const char *path;
+	bool good; // it could be read, and is the same that was loaded
+	struct str bytes;
+	struct elf elf;
+	struct code_problems problems;
+};
+
+struct module_names {
+	struct arena arena;
+	size_t n;
+	struct named_module list[MODULES_MOST];
+	size_t bytes, lines; // read so far; asked for so far
+};
+
+struct module_names *module_names_new(void) { return mem_alloc(sizeof(struct module_names)); }
+
+void module_names_free(struct module_names *n)
+{
+	if (n)
+		arena_free(&n->arena);
+	free(n);
+}
+
+/** The build id is of the file that was loaded: another file would give wrong names. */
+static bool same_build(struct elf *e, const struct alloc_module *m)
+{
+	struct elf_note note;
+	const size_t n = m->build_id_size;
+	if (!n || n > sizeof(m->build_id))
+		return !n;
+	return elf_note(e, S("GNU"), NT_GNU_BUILD_ID, &note) && note.text.n == n && !memcmp(note.text.p, m->build_id, n);
+}
+
+static struct named_module *module_open(struct module_names *n, const struct alloc_module *m)
+{
+	char path[sizeof(m->path) + 1];
+	str_copy(path, sizeof(path), (struct str){ m->path, strnlen(m->path, sizeof(m->path)) });
+	for (size_t i = 0; i < n->n; i++)
+		if (!strcmp(n->list[i].path, path))
+			return &n->list[i];
+	if (n->n == MODULES_MOST)
+		return NULL;
+	struct named_module *o = &n->list[n->n++];
+	*o = (struct named_module){ .path = arena_z(&n->arena, str_z(path)) };
+	if (path[0] != '/' || n->bytes > ALL_MOST)
+		return o;
+	struct uh_error *err = named_read(&(struct named){ .path = o->path }, FILE_MOST, &n->arena, &o->bytes, NULL);
+	n->bytes += o->bytes.n;
+	if (!err && o->bytes.n && o->bytes.n < FILE_MOST)
+		err = elf_open_program(&n->arena, o->bytes, &o->problems, &o->elf);
+	o->good = !err && o->bytes.n && o->bytes.n < FILE_MOST && same_build(&o->elf, m);
+	uh_error_free(err);
+	return o;
+}
+
+struct symbol_search {
+	uint64_t at;
+	struct str name;
+	uint64_t begin;
+};
+
+static void symbol_hold(void *ctx, const struct elf_symbol *s)
+{
+	struct symbol_search *f = ctx;
+	const bool function = s->type == STT_FUNC || s->type == STT_GNU_IFUNC;
+	if (function && s->section && s->address <= f->at && f->at - s->address < s->size && s->address >= f->begin) {
+		f->name = s->name;
+		f->begin = s->address;
+	}
+}
+
+static struct str line_say(struct module_names *n, struct arena *a, const struct named_module *o, uint64_t at)
+{
+	struct code_frame frames[CODE_FRAMES];
+	struct code_lines *lines = NULL;
+	struct str said = { 0 };
+	if (n->lines++ >= LINES_MOST)
+		return said;
+	uh_error_free(code_lines_new(str_z(o->path), o->bytes, &at, 1, &lines));
+	if (lines && code_lines_at(lines, at, frames) && frames[0].line)
+		said = arena_printf(a, STR_FMT ":%u", STR_ARG(str_base(frames[0].file)), frames[0].line);
+	code_lines_free(lines);
+	return said;
+}
+
+struct str module_place_say(struct module_names *n, struct arena *a, const struct alloc_module *m, uint64_t offset)
+{
+	struct named_module *o = module_open(n, m);
+	struct symbol_search f = { .at = offset ? offset - 1 : 0 }; // it returns there: the call stands before
+	struct str line = { 0 };
+	if (o && o->good) {
+		o->elf.names = 4 * o->bytes.n; // names that may be read in one walk
+		elf_symbols(&o->elf, symbol_hold, &f);
+		line = line_say(n, a, o, f.at);
+	}
+	const struct str name = f.name.n ? demangle(a, f.name) : (struct str){ 0 };
+	if (name.n && line.n)
+		return arena_printf(a, STR_FMT " (" STR_FMT ")", STR_ARG(str_cut(name, 120)), STR_ARG(line));
+	if (name.n)
+		return arena_str(a, str_cut(name, 120));
+	const struct str base = str_base((struct str){ m->path, strnlen(m->path, sizeof(m->path)) });
+	return arena_printf(a, STR_FMT " + 0x%llx%s" STR_FMT "%s", STR_ARG(base), (unsigned long long)offset,
+			    line.n ? " (" : "", STR_ARG(line), line.n ? ")" : "");
+}

@@ -1,0 +1,221 @@
+// The head of the file, its sections and their records.
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "evidence/allocations/allocations.h"
+#include "evidence/allocations/names.h"
+
+bool allocations_begin(struct str head) { return str_starts(head, (struct str){ ALLOC_MAGIC, sizeof(ALLOC_MAGIC) - 1 }); }
+bool allocations_named(struct str name) { return str_ends(name, S(ALLOC_SUFFIX)); }
+
+enum { ROWS_MOST = 1 << 21, WORDS_MOST = 33 };
+
+/** A section, as far as the file has it. */
+struct alloc_piece {
+	const char *slots;
+	uint64_t n, stride;
+};
+
+static struct alloc_piece alloc_piece_of(struct allocations *a, enum alloc_section_kind kind, size_t stride)
+{
+	for (size_t i = 0; i < ALLOC_SECTIONS; i++) {
+		struct alloc_section s;
+		memcpy(&s, a->bytes + RECORDING_PAGE + i * sizeof(s), sizeof(s));
+		if (s.kind != kind)
+			continue;
+		if (s.stride < stride || s.stride % 8 || s.offset % 8 || s.offset < ALLOC_HEAD || s.offset > a->size ||
+		    !s.slots) {
+			a->cut = true;
+			continue;
+		}
+		const uint64_t room = (a->size - s.offset) / s.stride;
+		a->cut = a->cut || s.slots > room;
+		const uint64_t n = s.slots < room ? s.slots : room;
+		return (struct alloc_piece){ a->bytes + s.offset, n < ROWS_MOST ? n : ROWS_MOST, s.stride };
+	}
+	return (struct alloc_piece){ 0 };
+}
+
+/** Whether the record at @at, of @size bytes, is whole and has this number. */
+static bool alloc_whole(struct allocations *a, const char *at, size_t size, uint64_t id)
+{
+	uint64_t w[WORDS_MOST];
+	const uint32_t check = get_u32(at + 4);
+	if (!get_u64(at) && !check)
+		return false;
+	memcpy(w, at, size);
+	const bool good = get_u32(at) == (uint32_t)id && check && rec_check(w, (unsigned)(size / 8), id) == check;
+	a->torn += !good;
+	return good;
+}
+_Static_assert(sizeof(struct alloc_module) <= WORDS_MOST * 8 && sizeof(struct alloc_row) <= WORDS_MOST * 8,
+	       "records fit in the room for their check");
+
+static int rows_by_address(const void *a, const void *b)
+{
+	const struct alloc_row *x = a, *y = b;
+	return x->address != y->address ? (x->address < y->address ? -1 : 1) : x->born < y->born ? -1 : x->born > y->born;
+}
+
+/** The records of a section in a new list, those that are whole; @first: the number of the one in the first slot. *@ret_n of them. */
+static void *take_records(struct allocations *a, enum alloc_section_kind kind, size_t size, uint64_t first, bool in_place,
+			  size_t *ret_n)
+{
+	const struct alloc_piece p = alloc_piece_of(a, kind, size);
+	char *list = arena_alloc(&a->arena, (size_t)(p.n + 1) * size);
+	size_t n = 0;
+	for (uint64_t i = 0; i < p.n; i++) {
+		const char *at = p.slots + i * p.stride;
+		const bool good = alloc_whole(a, at, size, kind == ALLOC_SECTION_BURSTS ? get_u32(at) : i + first);
+		if (good)
+			memcpy(list + (in_place ? (size_t)i : n) * size, at, size);
+		n += good;
+	}
+	*ret_n = in_place ? (size_t)p.n : n;
+	return list;
+}
+
+/** Records without a check. */
+static void *take_plain(struct allocations *a, enum alloc_section_kind kind, size_t size, size_t *ret_n)
+{
+	const struct alloc_piece p = alloc_piece_of(a, kind, size);
+	char *list = arena_alloc(&a->arena, (size_t)(p.n + 1) * size);
+	for (uint64_t i = 0; i < p.n; i++)
+		memcpy(list + i * size, p.slots + i * p.stride, size);
+	*ret_n = (size_t)p.n;
+	return list;
+}
+
+/** Sizes and places that no allocation has: they would be far away from all others, or go round. */
+static bool row_possible(const struct alloc_row *r)
+{
+	const uint64_t most = UINT64_C(1) << 57;
+	return r->state > ALLOC_FREE_SLOT && r->state <= ALLOC_RELEASED && r->address < most && r->size < most &&
+	       r->map < most && r->map_size < most && r->before <= r->map && r->behind < most;
+}
+
+static void rows_take(struct allocations *a)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < a->nrows; i++)
+		if (row_possible(&a->rows[i]))
+			a->rows[n++] = a->rows[i];
+	a->nrows = n;
+	qsort(a->rows, n, sizeof(*a->rows), rows_by_address);
+}
+
+static void upto_find(struct allocations *a)
+{
+	const struct alloc_header *h = &a->header;
+	uint64_t upto = h->ended_ns > h->boot_ns ? h->ended_ns : h->boot_ns;
+#define LATER(t) upto = (t) > upto ? (t) : upto
+	for (size_t i = 0; i < a->nrows; i++) {
+		LATER(a->rows[i].born);
+		LATER(a->rows[i].died);
+	}
+	for (size_t i = 0; i < a->nfindings; i++)
+		LATER(a->findings[i].time);
+	for (size_t i = 0; i < a->nthreads; i++)
+		LATER(a->threads[i].since);
+#undef LATER
+	a->upto = upto;
+}
+
+static struct str text_field(const char *text, size_t size) { return (struct str){ text, strnlen(text, size) }; }
+
+static void alloc_header_take(struct allocations *a)
+{
+	struct alloc_header *h = &a->header;
+	memcpy(h, a->bytes, sizeof(*h));
+	a->host = text_field(h->host, sizeof(h->host));
+	a->program = text_field(h->program, sizeof(h->program));
+	a->boot_id = text_field(h->boot_id, sizeof(h->boot_id));
+	h->match[sizeof(h->match) - 1] = 0;
+	a->command = arena_str(&a->arena, (struct str){ h->command, sizeof(h->command) });
+	while (a->command.n && !a->command.p[a->command.n - 1])
+		a->command.n--;
+	for (size_t i = 0; i < a->command.n; i++)
+		if (!a->command.p[i])
+			((char *)a->command.p)[i] = ' ';
+}
+
+struct uh_error *allocations_parse(const char *name, char *bytes, size_t size, struct allocations **ret)
+{
+	struct allocations *a = mem_alloc(sizeof(*a));
+	struct uh_error *err = NULL;
+	*a = (struct allocations){ .bytes = bytes, .size = size };
+	const bool head = size >= ALLOC_HEAD && allocations_begin((struct str){ bytes, size });
+	const uint32_t version = head ? get_u32(bytes + offsetof(struct alloc_header, version)) : 0;
+	if (!head)
+		err = uh_error_new("%s: no list of allocations, or one that was cut off in its first pages", name);
+	else if (!version)
+		err = uh_error_new("%s: its process ended before anything was allocated", name);
+	else if (version != ALLOC_VERSION)
+		err = uh_error_new("%s: a list of allocations of version %u; this unhang reads version %d", name, version,
+				   ALLOC_VERSION);
+	if (err) {
+		allocations_free(a);
+		return err;
+	}
+	alloc_header_take(a);
+	a->rows = take_records(a, ALLOC_SECTION_ROWS, sizeof(*a->rows), 0, false, &a->nrows);
+	a->stacks = take_records(a, ALLOC_SECTION_STACKS, sizeof(*a->stacks), 1, true, &a->nstacks);
+	a->modules = take_records(a, ALLOC_SECTION_MODULES, sizeof(*a->modules), 0, true, &a->nmodules);
+	a->findings = take_records(a, ALLOC_SECTION_FINDINGS, sizeof(*a->findings), 1, false, &a->nfindings);
+	a->bursts = take_records(a, ALLOC_SECTION_BURSTS, sizeof(*a->bursts), 1, false, &a->nbursts);
+	a->slabs = take_records(a, ALLOC_SECTION_SLABS, sizeof(*a->slabs), 0, false, &a->nslabs);
+	a->threads = take_plain(a, ALLOC_SECTION_THREADS, sizeof(*a->threads), &a->nthreads);
+	a->sizes = take_plain(a, ALLOC_SECTION_SIZES, sizeof(*a->sizes), &a->nsizes);
+	rows_take(a);
+	upto_find(a);
+	*ret = a;
+	return NULL;
+}
+
+void allocations_free(struct allocations *a)
+{
+	if (!a)
+		return;
+	module_names_free(a->names);
+	arena_free(&a->arena);
+	free(a->bytes);
+	free(a);
+}
+
+// --- by address ---
+
+/** The one that counts among several: a live one; the held one that died last; the released one that died last. */
+static bool counts_more(const struct alloc_row *r, const struct alloc_row *than)
+{
+	if (!than)
+		return true;
+	if (r->state != than->state)
+		return r->state < than->state;
+	return r->died > than->died;
+}
+
+static uint64_t alloc_apart(const struct alloc_row *r, uint64_t address)
+{
+	const uint64_t end = r->address + r->size;
+	return address < r->address ? r->address - address : address >= end ? address - end : 0;
+}
+
+struct allocation_at allocations_find(const struct allocations *a, uint64_t address)
+{
+	const uint64_t page = address & ~(uint64_t)(RECORDING_PAGE - 1);
+	struct allocation_at at = { .place = ALLOC_ELSEWHERE };
+	const struct alloc_row *nearest = NULL;
+	for (size_t i = 0; i < a->nrows; i++) {
+		const struct alloc_row *r = &a->rows[i];
+		int64_t first, last;
+		const enum alloc_place place = alloc_place(r, page, &first, &last);
+		if (!nearest || alloc_apart(r, address) < alloc_apart(nearest, address))
+			nearest = r;
+		if (place == ALLOC_ELSEWHERE || !counts_more(r, at.row))
+			continue;
+		at = (struct allocation_at){ place, r, first, last, r->state == ALLOC_RELEASED, 0 };
+	}
+	if (at.row || !nearest)
+		return at;
+	return (struct allocation_at){ .row = nearest, .distance = alloc_apart(nearest, address) };
+}

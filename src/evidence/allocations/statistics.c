@@ -1,0 +1,107 @@
+// How much was allocated, of which sizes, for how long, and what that cost.
+#include <stdlib.h>
+
+#include "evidence/allocations/statistics.h"
+#include "evidence/recording/recording.h"
+#include "gpu/memory/map.h"
+
+enum { SMALL_CLASSES = 12, SIZES_SAID = 3, BURST_LEAST = 1000 };
+
+/** Powers of two, as people write them: 4 KiB. */
+static struct str class_say(struct arena *a, unsigned class) { return map_size_say(a, UINT64_C(1) << class); }
+
+struct allocations_sum allocations_sum(const struct allocations *a)
+{
+	const struct alloc_header *h = &a->header;
+	struct allocations_sum s = {
+		.peak_bytes = h->peak_bytes, .taken_peak = h->taken_peak, .kfd_calls = h->kfd_calls, .findings = a->nfindings
+	};
+	for (unsigned c = 0; c < a->nsizes && c < ALLOC_CLASSES; c++) {
+		const struct alloc_size *z = &a->sizes[c];
+		s.count += z->count;
+		s.bytes += z->bytes;
+		s.served += z->guarded;
+		s.small += c < SMALL_CLASSES ? z->count : 0;
+		for (unsigned l = 0; l < ALLOC_LIVES; l++) {
+			s.freed += z->lives[l];
+			s.lives[l] += z->lives[l];
+		}
+	}
+	return s;
+}
+
+double lifetime_most(unsigned bucket)
+{
+	double seconds = 1e-6;
+	for (unsigned i = 0; i < bucket; i++)
+		seconds *= 8;
+	return seconds;
+}
+
+/** The lifetime that half of those that were freed did not reach. */
+static struct str half_say(struct arena *a, const struct allocations_sum *s)
+{
+	uint64_t below = 0;
+	for (unsigned l = 0; l + 1 < ALLOC_LIVES; l++) {
+		below += s->lives[l];
+		if (s->freed && below * 2 >= s->freed)
+			return seconds_say(a, lifetime_most(l));
+	}
+	return (struct str){ 0 };
+}
+
+static int larger_count(const void *a, const void *b)
+{
+	const struct alloc_size *const *x = a, *const *y = b;
+	return (*x)->count > (*y)->count ? -1 : (*x)->count < (*y)->count;
+}
+
+static void sizes_say(struct text *t, struct arena *a, const struct allocations *of)
+{
+	const struct alloc_size *list[ALLOC_CLASSES];
+	size_t n = 0;
+	for (size_t c = 0; c < of->nsizes && c < ALLOC_CLASSES; c++)
+		if (of->sizes[c].count)
+			list[n++] = &of->sizes[c];
+	qsort(list, n, sizeof(*list), larger_count);
+	for (size_t i = 0; i < n && i < SIZES_SAID; i++) {
+		const unsigned class = (unsigned)(list[i] - of->sizes);
+		text_printf(t, "%s" STR_FMT " from " STR_FMT " on", i ? ", " : " (", STR_ARG(arena_grouped(a, list[i]->count)),
+			    STR_ARG(class_say(a, class)));
+	}
+	text_add(t, n ? S(")") : S(""));
+}
+
+struct str allocations_statistics_say(struct arena *a, const struct allocations *of)
+{
+	static const char *const modes[] = {
+		[ALLOC_MODE_NONE] = "Allocator", [ALLOC_MODE_GUARD] = "Guard", [ALLOC_MODE_POOL] = "Pool"
+	};
+	const struct alloc_header *h = &of->header;
+	const struct allocations_sum s = allocations_sum(of);
+	const struct alloc_burst *b = allocations_burst(of);
+	_cleanup_text_ struct text t = { 0 };
+	text_printf(&t, "%s: " STR_FMT " allocations", modes[h->mode < ARRAY_SIZE(modes) ? h->mode : 0],
+		    STR_ARG(arena_grouped(a, s.count)));
+	sizes_say(&t, a, of);
+	if (s.peak_bytes)
+		text_printf(&t, ", at most " STR_FMT " KiB at once", STR_ARG(arena_grouped(a, s.peak_bytes >> 10)));
+	if (s.taken_peak > s.peak_bytes && s.peak_bytes)
+		text_printf(&t, " in " STR_FMT " KiB (%llu %% unused)", STR_ARG(arena_grouped(a, s.taken_peak >> 10)),
+			    (unsigned long long)((s.taken_peak - s.peak_bytes) * 100 / s.taken_peak));
+	const struct str half = half_say(a, &s);
+	if (half.n)
+		text_printf(&t, "; half of those freed lived less than " STR_FMT, STR_ARG(half));
+	if (s.kfd_calls)
+		text_printf(&t, "; " STR_FMT " calls of KFD", STR_ARG(arena_grouped(a, s.kfd_calls)));
+	text_add(&t, S("."));
+	if (b && b->count >= BURST_LEAST)
+		text_printf(&t, " Many small ones: " STR_FMT ".", STR_ARG(burst_say(a, b)));
+	if (s.findings)
+		text_printf(&t, " %zu finding%s.", s.findings, s.findings == 1 ? "" : "s");
+	if (h->sampling > 1 || h->sample > 1)
+		text_printf(&t, " Only every %uth was guarded.", h->sampling > h->sample ? h->sampling : h->sample);
+	if (h->state == ALLOC_ASIDE && h->notes)
+		text_printf(&t, " It stepped aside: %.*s.", (int)sizeof(h->note[0]), h->note[(h->notes - 1) % 8]);
+	return arena_str(a, text_str(&t));
+}

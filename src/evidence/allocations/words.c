@@ -1,0 +1,128 @@
+// What the file of allocations holds, in words.
+#include "evidence/allocations/allocations.h"
+#include "evidence/allocations/names.h"
+#include "evidence/recording/recording.h"
+#include "gpu/memory/map.h"
+
+const char *alloc_call_name(uint32_t call)
+{
+	static const char *const names[ALLOC_CALLS] = {
+		[ALLOC_CALL_MALLOC] = "hipMalloc",
+		[ALLOC_CALL_FREE] = "hipFree",
+		[ALLOC_CALL_EXT_MALLOC] = "hipExtMallocWithFlags",
+		[ALLOC_CALL_HOST_MALLOC] = "hipHostMalloc",
+		[ALLOC_CALL_HOST_FREE] = "hipHostFree",
+		[ALLOC_CALL_MANAGED] = "hipMallocManaged",
+		[ALLOC_CALL_PITCH] = "hipMallocPitch",
+		[ALLOC_CALL_3D] = "hipMalloc3D",
+		[ALLOC_CALL_ASYNC] = "hipMallocAsync",
+		[ALLOC_CALL_FREE_ASYNC] = "hipFreeAsync",
+		[ALLOC_CALL_IPC_GET] = "hipIpcGetMemHandle",
+		[ALLOC_CALL_IPC_OPEN] = "hipIpcOpenMemHandle",
+		[ALLOC_CALL_RESERVE] = "hipMemAddressReserve",
+		[ALLOC_CALL_CREATE] = "hipMemCreate",
+		[ALLOC_CALL_GRAPH_NODE] = "hipGraphAddMemAllocNode",
+		[ALLOC_CALL_DEVICE_RESET] = "hipDeviceReset",
+		[ALLOC_CALL_SYNCHRONIZE] = "hipFree (it waits for the device)",
+		[ALLOC_CALL_EXPORT] = "hipMemGetHandleForAddressRange",
+	};
+	return call < ALLOC_CALLS && names[call] ? names[call] : "a call of HIP";
+}
+
+struct str allocation_say(struct arena *a, const struct alloc_row *r)
+{
+	return arena_printf(a, "%s of " STR_FMT " bytes at 0x%llx", alloc_call_name(r->call),
+			    STR_ARG(arena_grouped(a, r->size)), (unsigned long long)r->address);
+}
+
+/** A range of bytes from the end or the beginning; a part below 0 is not of this side. */
+static struct str range_say(struct arena *a, int64_t first, int64_t last, const char *where)
+{
+	first = first < 0 ? 0 : first;
+	return arena_printf(a, STR_FMT " to " STR_FMT " bytes %s", STR_ARG(arena_grouped(a, (uint64_t)first)),
+			    STR_ARG(arena_grouped(a, (uint64_t)(last < first ? first : last))), where);
+}
+
+struct str allocation_offset_say(struct arena *a, const struct allocation_at *at)
+{
+	const int64_t size = at->row ? (int64_t)at->row->size : 0;
+	switch (at->place) {
+	case ALLOC_PAST:
+		return range_say(a, at->first - size, at->last - size, "past the end");
+	case ALLOC_BEFORE:
+		return range_say(a, -at->last, -at->first, "before the beginning");
+	case ALLOC_INSIDE:
+	case ALLOC_FREED:
+		if (at->last < 0)
+			return range_say(a, -at->last, -at->first, "before the beginning");
+		if (at->first >= size)
+			return range_say(a, at->first - size, at->last - size, "past the end");
+		return range_say(a, at->first, at->last < size ? at->last : size - 1, "from the beginning");
+	case ALLOC_ELSEWHERE:
+		break;
+	}
+	return at->row ? arena_printf(a, STR_FMT " away", STR_ARG(map_size_say(a, at->distance))) : (struct str){ 0 };
+}
+
+/** Frames of the allocator and of HIP say nothing of who asked. */
+static bool frame_dull(const struct alloc_module *m)
+{
+	static const char *const dull[] = { "libunhang-guard.so", "libamdhip64.so", "libunhang-kfd.so" };
+	const struct str base = str_base((struct str){ m->path, strnlen(m->path, sizeof(m->path)) });
+	for (size_t i = 0; i < ARRAY_SIZE(dull); i++)
+		if (str_starts(base, str_z(dull[i])))
+			return true;
+	return false;
+}
+
+struct str allocation_stack_say(struct allocations *a, struct arena *to, uint32_t stack, size_t most)
+{
+	const struct alloc_stack *s = stack && stack <= a->nstacks ? &a->stacks[stack - 1] : NULL;
+	_cleanup_text_ struct text t = { 0 };
+	size_t said = 0;
+	if (!s || !s->count)
+		return (struct str){ 0 };
+	if (!a->names)
+		a->names = module_names_new();
+	for (size_t i = 0; i < s->count && i < ALLOC_FRAMES && said < most; i++) {
+		const unsigned module = alloc_frame_module(s->frames[i]);
+		const struct alloc_module *m = module && module <= a->nmodules ? &a->modules[module - 1] : NULL;
+		const uint64_t offset = alloc_frame_offset(s->frames[i]);
+		if (m && frame_dull(m))
+			continue;
+		const struct str place = m && m->path[0] ? module_place_say(a->names, to, m, offset) :
+							   arena_printf(to, "0x%llx", (unsigned long long)offset);
+		text_printf(&t, "%s" STR_FMT, said++ ? " < " : "", STR_ARG(place));
+	}
+	return arena_str(to, text_str(&t));
+}
+
+struct str allocation_who_say(struct arena *a, uint32_t tid, const char *name, uint64_t when, uint64_t time)
+{
+	const struct str who = { name, strnlen(name, 16) };
+	const double ago = when && time > when ? (double)(time - when) / 1e9 : 0;
+	return arena_printf(a, "thread " STR_FMT " (%u)%s" STR_FMT "%s", STR_ARG(who), tid, ago > 0 ? ", " : "",
+			    STR_ARG(ago > 0 ? seconds_say(a, ago) : (struct str){ 0 }), ago > 0 ? " before" : "");
+}
+
+double allocations_time(const struct allocations *a, uint64_t ns)
+{
+	const struct alloc_header *h = &a->header;
+	return ((double)h->real_ns + ((double)ns - (double)h->boot_ns)) / 1e9;
+}
+
+struct str burst_say(struct arena *a, const struct alloc_burst *b)
+{
+	const double seconds = b->end > b->begin ? (double)(b->end - b->begin) / 1e9 : 0;
+	return arena_printf(a, STR_FMT " allocations of up to " STR_FMT " in " STR_FMT, STR_ARG(arena_grouped(a, b->count)),
+			    STR_ARG(map_size_say(a, b->most)), STR_ARG(seconds_say(a, seconds)));
+}
+
+const struct alloc_burst *allocations_burst(const struct allocations *a)
+{
+	const struct alloc_burst *most = NULL;
+	for (size_t i = 0; i < a->nbursts; i++)
+		if (!most || a->bursts[i].count > most->count)
+			most = &a->bursts[i];
+	return most;
+}

@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+"""Guard, pool and hangs inside of an allocation, as people meet them: `run`, `try`, `explain`, `last`, a look at the machine and `watch`, around HIP programs
+on ROCm's own runtime over the KFD without silicon."""
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import emulated
+import guard as preload
+import kfd
+import tap
+
+# Seed 004: 48 buffers of 7 MB, then thousands of 3,584 bytes; the card hung at one of these.
+SEED = "allocations 48 7340032 , allocations 5000 3584".split()
+HANGS, EACH = "hang allocation 3170", {"HSA_DISABLE_FRAGMENT_ALLOCATOR": "1"}
+ASKED = "hsa_amd_memory_pool_allocate of 3584 bytes (hipMalloc or the like)"
+BEFORE = re.compile(r"48 of 7 MiB, 3,1\d\d of 3584 bytes|1 of 1 MiB, 48 of 7 MiB, 3,1\d\d of 3584 bytes|48 of 7 MiB, 1 of 1 MiB, 3,1\d\d of 3584 bytes")
+
+
+class Runs:
+    def __init__(self, programs, top):
+        self.programs, self.top, self.unhang = programs, pathlib.Path(top), programs.unhang
+
+    def go(self, plan, options, command, verb="run", **more):
+        """`unhang run` or `unhang try`: what it wrote to standard error, and the report as it says it in JSON."""
+        done = subprocess.run([self.unhang.binary, verb, "--state-dir", self.top / "runs", *map(str, options), "--", *map(str, command)], capture_output=True, text=True,
+                              timeout=300, env={**self.programs.environment(plan), **more})
+        return done
+
+    def said(self, *arguments):
+        return self.unhang.run(*map(str, arguments)).stdout.decode()
+
+    def report(self, plan, options, command, **more):
+        done = self.go(plan, options, command, **more)
+        newest = max((self.top / "runs").iterdir(), key=lambda p: p.stat().st_mtime_ns)
+        return done, json.loads((newest / "report.json").read_text()), newest
+
+
+def flat(text):
+    return " ".join(text.split())
+
+
+def test_hang_in_run(t, r):
+    done, report, where = r.report(f"gpu gfx90a; {HANGS}", ["--hang-after", 7], [r.programs.program, *SEED], **EACH)
+    last = report["tries"][-1]
+    t.same(last["ended"], "runtime-hang", "seed 004 hangs in hipMalloc")
+    t.ok(ASKED.replace("3584", "3584") in last["because"] and re.search(r"for \d+ s", last["because"]), "run says which thread is inside of which call, for how long", last["because"])
+    t.ok("In the kernel it waits in " in last["because"], "and where in the kernel", last["because"])
+    t.ok(re.match(r"hipMalloc of 3584 bytes has not returned for [\d.]+ s, after 3\d\d\d small allocations", last["title"] or ""), "the cause has size, time and number", last["title"])
+    told = flat((where / "1" / "diagnosis.txt").read_text())
+    t.ok(BEFORE.search(told), "what was allocated before, by size", told)
+    t.ok("RX 7900 XT" in told and "CWSR" in told, "the report that it is like", told)
+    t.ok("[pool-small-allocations]" in told, "and what helps the job", told)
+    again = json.loads(r.said("explain", "--json", where))
+    facts = {f["name"]: f["value"] for f in again["incidents"][0]["facts"]}
+    t.ok(facts.get("kernel_waits_in") and facts.get("small_allocations", 0) > 3000, "the bundle tells it again, from its own answers", facts)
+    done, report, _ = r.report(f"gpu gfx90a; {HANGS}", ["--pool", "--hang-after", 20], [r.programs.program, *SEED], **EACH)
+    t.ok(done.returncode == 0 and done.stdout.endswith("allocation 5000 hipSuccess\n"), "with the pool it ends", (done.returncode, done.stderr[-800:]))
+    said = report["tries"][-1]["allocator"] or ""
+    t.ok(said.startswith("Pool: 5,048 allocations (5,000 from 2 KiB on, 48 from 4 MiB on)") and "calls of KFD" in said and re.search(r"5,000 allocations of up to 4 KiB in ", said),
+         "its statistics are in the report, and the pattern is named", said)
+
+
+def test_hang_in_last(t, r):
+    env = {**r.programs.environment(f"gpu gfx90a; {HANGS}"), **EACH, "HSA_TOOLS_LIB": str(r.programs.library.parent / "libunhang-recorder.so"),
+           "UNHANG_RECORDING": str(r.top / "%p.recording")}
+    with subprocess.Popen([r.programs.program, *SEED], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as job:
+        recording = r.top / f"{job.pid}.recording"
+
+        def inside():
+            if not recording.exists():
+                return None
+            found = r.unhang.run("last", "--json", str(recording))
+            threads = json.loads(found.stdout)["recordings"][0]["threads"] if not found.returncode else []
+            return next((h for h in threads if h["call"] and h["since"] > 1), None)
+
+        thread = tap.wait_for(inside)
+        t.ok(thread and thread["what"] == ASKED and thread["kernel"], "last says it of a program that runs, with the function of the kernel", thread)
+        text = r.said("last", recording)
+        t.ok(ASKED in text and BEFORE.search(text), "and in words what was allocated", text)
+        job.kill()
+    done = json.loads(r.said("last", "--json", recording))["recordings"][0]
+    t.ok(done["small_allocations"] > 3000 and BEFORE.search(done["allocated"]), "also when it is gone", done["allocated"])
+
+
+LOOKS = """export HSA_DISABLE_FRAGMENT_ALLOCATOR=1 HSA_TOOLS_LIB={recorder}
+{unhang} watch --config {top}/watch.conf > {top}/watched 2>&1 & watch=$!
+{program} {seed} > {top}/printed & job=$!
+for i in $(seq 600); do {unhang} > {top}/look 2>&1 && sleep 0.2 || {{ echo $? > {top}/status; break; }}; done
+for i in $(seq 600); do grep -q explained {top}/watched && break; sleep 0.2; done
+kill -9 $job; kill $watch; wait
+"""
+
+
+def test_hang_on_a_machine(t, r):
+    if not emulated.possible(r.unhang):
+        return t.skip("a look at the machine and a watch", "no FUSE or no name spaces")
+    scenario = (tap.HERE.parent / "emulator" / "scenarios" / "hip.scenario").read_text().replace("\nkfd\n", f"\nkfd\n    {HANGS}\n")
+    (r.top / "machine.scenario").write_text(scenario)
+    (r.top / "watch.conf").write_text(f"state-dir {r.top}/state\nrun-dir {r.top}\nhung-after 9\n")
+    build = r.programs.library.parent
+    script = LOOKS.format(unhang=r.unhang.binary, recorder=build / "libunhang-recorder.so", top=r.top, program=r.programs.program, seed=" ".join(SEED))
+    done = subprocess.run([r.unhang.binary, "emulate", r.top / "machine.scenario", "--", "sh", "-c", script], capture_output=True, text=True, timeout=500)
+    look, watched = flat((r.top / "look").read_text()), (r.top / "watched").read_text()
+    t.ok((r.top / "status").read_text() == "1\n" and "hipMalloc of 3584 bytes has not returned for" in look, "a look at the machine finds it", look)
+    t.ok(ASKED in look and BEFORE.search(look) and "[pool-small-allocations]" in look, "with call, allocations and remedy", look)
+    t.ok(re.search(r"suspected: programs \(pid \d+\) is inside hsa_amd_memory_pool_allocate of 3584 bytes, which does not return", watched), "the watch suspects it", watched)
+    t.ok(re.search(r"hung: .*which does not return; nothing moved for", watched) and "explained: hipMalloc of 3584 bytes has not returned for" in watched, "and explains it", watched)
+
+
+def test_guard(t, r, jobs):
+    if jobs is None:
+        return t.skip("the guard's findings", "no compiler, or no HIP")
+    done, report, where = r.report("gpu gfx90a", ["--guard"], [r.programs.program, "read-freed"])
+    last = report["tries"][-1]
+    t.ok(re.search(r"used memory that was freed.*: hipMalloc of 4,194,304 bytes at 0x", last["title"] or ""), "a use after free names the allocation", last["title"])
+    t.ok("PYTORCH_NO_CUDA_MEMORY_CACHING=1 was set" in last["allocator"] and "offsets are ranges" in last["allocator"], "the limits are in the report", last["allocator"])
+    done, report, where = r.report("gpu gfx90a", ["--guard"], [r.programs.program, "read-beyond", 1])
+    t.ok(re.search(r"went 0 to 4,095 bytes past the end of hipMalloc of 4,194,304 bytes at 0x", report["tries"][-1]["title"] or ""), "a read past the end", report["tries"][-1]["title"])
+    facts = {f["name"]: f["value"] for f in json.loads(r.said("explain", "--json", where))["incidents"][0]["facts"]}
+    t.same((facts.get("guard"), facts.get("allocation_bytes")), ("past", 4194304), "as facts")
+    t.ok(re.match(r"programs \(\d+\)", facts.get("allocated_by", "")) and "main" in facts.get("allocated_in", ""), "who allocated it, in which function", facts)
+    log, file = r.top / "log", next((where / "1").glob("allocations.*"))
+    address = facts["fault_address"]
+    log.write_text(f"Memory access fault by GPU node-1 (Agent handle: 0x55) on address {address}. Reason: Page not present or supervisor privilege.\n")
+    told = flat(r.said("explain", log, file))
+    t.ok("went 0 to 4,095 bytes past the end of hipMalloc of 4,194,304 bytes" in told, "the file and one line of a log are enough, in any order", told)
+    log.write_text("Memory access fault by GPU node-1 (Agent handle: 0x55) on address 0x123456789000. Reason: Page not present or supervisor privilege.\n")
+    told = flat(r.said("explain", log, file))
+    t.ok("belongs to no allocation" in told and "The nearest is hipMalloc of" in told, "a wild pointer", told)
+
+
+def test_findings(t, r, jobs):
+    if jobs is None:
+        return t.skip("double frees and overwritten bytes", "no compiler, or no HIP")
+    for mode, findings, wanted in (("misuses", 3, ("which was freed", "freed an address that is no allocation")),
+                                   ("slack", 3, ("bytes 0 to 7 past the end of hipMalloc of 500 bytes",))):
+        done, report, where = r.report("gpu gfx90a", ["--guard"], [jobs.program, jobs.code, mode])
+        told = flat(r.said("explain", "-v", "--all", where))
+        t.same(report["tries"][-1]["findings"], findings, f"{mode}: the report counts what the guard found")
+        for text in wanted:
+            t.ok(text in told, f"{mode}: {text}", told)
+
+
+def test_try(t, r):
+    done = r.go("gpu gfx90a", ["--json", "guard"], [r.programs.program, "read-beyond", 1], "try")
+    answer = json.loads(done.stderr[done.stderr.index('{\n'):] if '{\n' in done.stderr else done.stderr)
+    t.same((done.returncode, answer["whole"], [a["arm"] for a in answer["runs"]]), (1, True, ["without", "with"]), "two runs, with and without")
+    t.ok(answer["outcome"] in ("fails", "exposes") and answer["means"], "what differed is a word and a sentence", answer)
+    done = r.go(f"gpu gfx90a; {HANGS}", ["--hang-after", 7, "pool"], [r.programs.program, *SEED], "try", **EACH)
+    text = done.stderr[done.stderr.rindex("Experiment:"):]
+    t.ok("The pool works around it" in flat(text) and len(text.splitlines()) <= 24, "the pool cures seed 004, in 24 lines", text)
+    done = r.go("gpu gfx90a", ["none-such"], ["true"], "try")
+    t.ok(done.returncode == 2 and "there is guard, pool" in done.stderr, "an experiment that there is not", done.stderr)
+
+
+def test_refused(t, r):
+    for options, word in ((["--guard", "--pool"], "exclude each other"), (["--guard=sideways"], "none of above, below"), (["--guard-align", 8], "needs --guard"),
+                          (["--guard", "--guard-align", 3], "power of two")):
+        done = r.go("gpu gfx90a", options, ["true"])
+        t.ok(done.returncode == 2 and word in done.stderr and len(done.stderr.splitlines()) == 1, f"refused with one line: {' '.join(map(str, options))}", done.stderr)
+    done = r.go("gpu gfx90a", ["--guard"], ["env"], LD_PRELOAD=f"{r.programs.library}", PYTORCH_NO_CUDA_MEMORY_CACHING="0")
+    names = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    t.ok(names.get("LD_PRELOAD", "").endswith(str(r.programs.library)) and "libunhang-guard.so:" in names["LD_PRELOAD"], "what is preloaded stays", names.get("LD_PRELOAD"))
+    t.same((names.get("PYTORCH_NO_CUDA_MEMORY_CACHING"), names.get("UNHANG_GUARD")), ("0", "above"), "what the user set stays")
+
+
+def main():
+    t = tap.Tap()
+    unhang = tap.Unhang(sys.argv[1])
+    programs = kfd.Programs(unhang)
+    wrong = programs.compile() if shutil.which("hipcc") else "no hipcc"
+    if wrong:
+        tap.skip_all(f"programs for HIP cannot be compiled here: {wrong.splitlines()[0]}")
+    with tempfile.TemporaryDirectory(prefix="unhang-test-", dir="/dev/shm") as top:
+        r = Runs(programs, top)
+        jobs = preload.Jobs(unhang, programs.library.parent / "libunhang-guard.so", top)
+        jobs = None if jobs.compile() else jobs
+        test_refused(t, r)
+        test_hang_in_run(t, r)
+        test_hang_in_last(t, r)
+        test_hang_on_a_machine(t, r)
+        test_guard(t, r, jobs)
+        test_findings(t, r, jobs)
+        test_try(t, r)
+    t.end()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,559 @@
+// What programs do with memory of HIP's, rightly and wrongly, in C: no compiler of HIP's is needed, so that it runs with any version. The
+// kernels are those of programs.cpp, from a code object; the emulated KFD knows them by name. allocate CODE MODE [ARGUMENT...]
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef int error;
+typedef void *stream;
+struct ipc {
+	char bytes[64];
+};
+struct attributes {
+	int type, device;
+	void *device_pointer, *host_pointer;
+	int managed;
+	unsigned flags, more[16];
+};
+error hipInit(unsigned), hipMalloc(void **, size_t), hipFree(void *), hipExtMallocWithFlags(void **, size_t, unsigned);
+error hipMemcpy(void *, const void *, size_t, int), hipMemcpyAsync(void *, const void *, size_t, int, stream);
+error hipMemset(void *, int, size_t), hipMemGetInfo(size_t *, size_t *), hipDeviceSynchronize(void), hipDeviceReset(void);
+error hipStreamCreateWithFlags(stream *, unsigned), hipStreamSynchronize(stream), hipSetDevice(int), hipGetDevice(int *);
+error hipModuleLoad(void **, const char *), hipModuleGetFunction(void **, void *, const char *);
+error hipModuleLaunchKernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, stream, void **,
+			    void **);
+error hipMemGetAddressRange(void **, size_t *, void *), hipPointerGetAttributes(struct attributes *, const void *);
+error hipPointerGetAttribute(void *, int, void *), hipIpcGetMemHandle(struct ipc *, void *);
+error hipIpcOpenMemHandle(void **, struct ipc, unsigned), hipIpcCloseMemHandle(void *),
+	hipMallocManaged(void **, size_t, unsigned);
+error hipMallocPitch(void **, size_t *, size_t, size_t), hipHostMalloc(void **, size_t, unsigned), hipHostFree(void *);
+error hipMemcpyPeer(void *, int, const void *, int, size_t), hipStreamBeginCapture(stream, int),
+	hipStreamEndCapture(stream, void **);
+error hipDeviceEnablePeerAccess(int, unsigned);
+const char *hipGetErrorName(error);
+enum { TO_DEVICE = 1, TO_HOST = 2, BETWEEN = 3, THREADS_MOST = 64, LIVE_MOST = 256 };
+
+#define CHECK(call)                                                                                                            \
+	do {                                                                                                                   \
+		const error e_ = (call);                                                                                       \
+		if (e_) {                                                                                                      \
+			printf("%s: %s\n", #call, hipGetErrorName(e_));                                                        \
+			exit(3);                                                                                               \
+		}                                                                                                              \
+	} while (0)
+
+/** Calls of KFD, and the VRAM that it gives: the runtime finds this one first. */
+static unsigned long kfd_calls;
+static struct {
+	uint64_t handle, size;
+} blocks[1 << 16];
+static uint64_t vram;
+
+static void block_note(uint64_t handle, uint64_t size)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++)
+		if (blocks[i].handle == (size ? 0 : handle)) {
+			vram += size - blocks[i].size;
+			blocks[i].handle = size ? handle : 0;
+			blocks[i].size = size;
+			break;
+		}
+	pthread_mutex_unlock(&lock);
+}
+
+/** KFD_IOC_ALLOC_MEMORY_OF_GPU and KFD_IOC_FREE_MEMORY_OF_GPU. */
+static void memory_note(unsigned number, const uint64_t *arguments)
+{
+	const bool is_vram = number == 0x16 && (uint32_t)(arguments[4] >> 32) & 1;
+	if (is_vram)
+		block_note(arguments[2], arguments[1]);
+	else if (number == 0x17)
+		block_note(arguments[0], 0);
+}
+
+int ioctl(int fd, unsigned long request, ...)
+{
+	static int (*next)(int, unsigned long, void *);
+	va_list ap;
+	va_start(ap, request);
+	void *argument = va_arg(ap, void *);
+	va_end(ap);
+	if (!next)
+		*(void **)&next = dlsym(RTLD_NEXT, "ioctl");
+	if (_IOC_TYPE(request) == 'K' && _IOC_SIZE(request))
+		__atomic_add_fetch(&kfd_calls, 1, __ATOMIC_RELAXED);
+	const int e = next(fd, request, argument);
+	if (!e && _IOC_TYPE(request) == 'K')
+		memory_note(_IOC_NR(request), argument);
+	return e;
+}
+
+static const char *code;
+static struct {
+	void *module, *copy, *fill;
+} kernels[2]; // of each GPU
+
+static void load(int gpu)
+{
+	CHECK(hipSetDevice(gpu));
+	CHECK(hipModuleLoad(&kernels[gpu].module, code));
+	CHECK(hipModuleGetFunction(&kernels[gpu].copy, kernels[gpu].module, "_Z4copyPcPKcm"));
+	CHECK(hipModuleGetFunction(&kernels[gpu].fill, kernels[gpu].module, "_Z4fillPffi"));
+}
+
+static void copy(void *to, const void *from, size_t n, stream s)
+{
+	void *arguments[] = { &to, &from, &n };
+	CHECK(hipModuleLaunchKernel(kernels[0].copy, 1, 1, 1, 64, 1, 1, 0, s, arguments, NULL));
+}
+
+static void fill(void *to, float value, int n, stream s)
+{
+	void *arguments[] = { &to, &value, &n };
+	CHECK(hipModuleLaunchKernel(kernels[0].fill, 1, 1, 1, 64, 1, 1, 0, s, arguments, NULL));
+}
+
+static __attribute__((noinline)) void *allocate(size_t size)
+{
+	void *p = NULL;
+	CHECK(hipMalloc(&p, size));
+	return p;
+}
+
+static __attribute__((noinline)) error release(void *p) { return hipFree(p); }
+
+static void say(const char *what, const void *p, size_t size)
+{
+	printf("%s %p %zu\n", what, p, size);
+	fflush(stdout);
+}
+
+/** A kernel reads or writes @n bytes at a place; the rest is right. */
+static void touch(char *at, size_t n, bool write)
+{
+	char *other = allocate(8 << 20);
+	if (write)
+		copy(at, other, n, NULL);
+	else
+		copy(other, at, n, NULL);
+	const error e = hipDeviceSynchronize();
+	if (e)
+		exit(4); // HIP 7 returns faults
+}
+
+/** past|before SIZE read|write */
+static void outside(bool past, size_t size, const char *how)
+{
+	char *p = allocate(size), *next = allocate(size);
+	say("allocation", p, size);
+	say("next", next, size);
+	if (past)
+		touch(p, size + 1, *how == 'w');
+	else
+		touch(p - 1, 2, *how == 'w');
+}
+
+/** freed COUNT read|write: so many allocations later. */
+static void freed(int n, const char *how)
+{
+	char *p = allocate(8192);
+	say("allocation", p, 8192);
+	CHECK(release(p));
+	for (int i = 0; i < n; i++) {
+		void *other = allocate((size_t)(i % 7 + 1) * 1024);
+		if (i % 3)
+			CHECK(release(other));
+	}
+	touch(p, 1, *how == 'w');
+}
+
+static void misuses(void)
+{
+	char *p = allocate(1000), *q = allocate(3000);
+	say("allocation", p, 1000);
+	say("other", q, 3000);
+	printf("inside %d\n", release(p + 256));
+	printf("first %d\n", release(p));
+	printf("second %d\n", release(p));
+	printf("wild %d\n", release((void *)0x123456789000));
+	printf("null %d\n", release(NULL));
+	printf("other %d\n", release(q));
+}
+
+/** Bytes are written that are not the allocation's, but in its mapping. */
+static void slack(void)
+{
+	char *p = allocate(1000), *q = allocate(500), *r = allocate(999);
+	say("below", p, 1000);
+	say("above", q, 500);
+	say("left", r, 999);
+	char *from = allocate(64);
+	CHECK(hipMemset(from, 1, 64));
+	CHECK(hipDeviceSynchronize()); // the guard's own bytes are there by then
+	copy(p - 4, from, 4, NULL);
+	copy(q + 500, from, 8, NULL);
+	copy(r + 1000, from, 1, NULL);
+	CHECK(hipDeviceSynchronize());
+	CHECK(release(p));
+	CHECK(release(q));
+}
+
+// --- against a model ---
+
+struct held {
+	uint32_t *p;
+	size_t words;
+	uint32_t value;
+};
+struct worker {
+	pthread_t thread;
+	int number, operations;
+	stream s;
+	uint64_t random;
+	struct held held[LIVE_MOST];
+	int n;
+	unsigned wrong;
+};
+
+static uint64_t rolled(struct worker *w)
+{
+	w->random ^= w->random << 13;
+	w->random ^= w->random >> 7;
+	w->random ^= w->random << 17;
+	return w->random;
+}
+
+static void one_make(struct worker *w)
+{
+	static const size_t most[] = { 64, 1024, 4096, 16384, 300000 };
+	struct held *h = &w->held[w->n++];
+	float f;
+	h->words = 1 + rolled(w) % (most[rolled(w) % 5] / 4);
+	h->value = 0x3f800000u | (uint32_t)(rolled(w) & 0x7fffff);
+	h->p = allocate(h->words * 4);
+	memcpy(&f, &h->value, 4);
+	fill(h->p, f, (int)h->words, w->s);
+}
+
+/** Its first and last word, its bounds. */
+static void one_look(struct worker *w, const struct held *h)
+{
+	uint32_t first = 0, last = 0;
+	void *base = NULL;
+	size_t size = 0;
+	CHECK(hipStreamSynchronize(w->s));
+	CHECK(hipMemcpyAsync(&first, h->p, 4, TO_HOST, w->s));
+	CHECK(hipMemcpyAsync(&last, h->p + h->words - 1, 4, TO_HOST, w->s));
+	CHECK(hipStreamSynchronize(w->s));
+	CHECK(hipMemGetAddressRange(&base, &size, h->p + h->words / 2));
+	w->wrong += first != h->value || last != h->value || base != h->p || size != h->words * 4 || (uintptr_t)h->p % 256;
+}
+
+static void one_end(struct worker *w)
+{
+	const int i = (int)(rolled(w) % (uint64_t)w->n);
+	if (rolled(w) % 4 == 0)
+		one_look(w, &w->held[i]);
+	CHECK(release(w->held[i].p));
+	w->held[i] = w->held[--w->n];
+}
+
+static void *work(void *ctx)
+{
+	struct worker *w = ctx;
+	for (int i = 0; i < w->operations; i++)
+		if (w->n < LIVE_MOST && (!w->n || rolled(w) % 2))
+			one_make(w);
+		else
+			one_end(w);
+	while (w->n)
+		one_end(w);
+	return NULL;
+}
+
+/** random OPERATIONS THREADS STREAMS */
+static void against_model(int operations, int threads, int nstreams)
+{
+	static struct worker workers[THREADS_MOST];
+	stream streams[THREADS_MOST];
+	unsigned wrong = 0;
+	for (int i = 0; i < nstreams; i++)
+		CHECK(hipStreamCreateWithFlags(&streams[i], 1));
+	for (int i = 0; i < threads; i++) {
+		workers[i] = (struct worker){ .number = i, .operations = operations / threads, .s = streams[i % nstreams] };
+		workers[i].random = 0x9e3779b97f4a7c15u * (uint64_t)(i + 1);
+		pthread_create(&workers[i].thread, NULL, work, &workers[i]);
+	}
+	for (int i = 0; i < threads; i++) {
+		pthread_join(workers[i].thread, NULL);
+		wrong += workers[i].wrong;
+	}
+	printf("random wrong %u\n", wrong);
+}
+
+// --- the pool ---
+
+static double seconds(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/** seed COUNT: 48 buffers of 7 MB, then so many of 3,584 bytes, as the program of seed 004 does. */
+static void seed(int n)
+{
+	void **small = calloc((size_t)n, sizeof(*small));
+	for (int i = 0; i < 8; i++)
+		CHECK(release(allocate(3584))); // what is made once is made
+	const uint64_t before = vram;
+	for (int i = 0; i < 48; i++)
+		allocate(7 << 20);
+	const unsigned long calls = kfd_calls;
+	const double begin = seconds();
+	for (int i = 0; i < n; i++)
+		small[i] = allocate(3584);
+	const double took = seconds() - begin;
+	const uint64_t taken = vram - before;
+	for (int i = 0; i < n; i++)
+		CHECK(release(small[i]));
+	printf("seed calls %lu microseconds %.3f memory %llu\n", kfd_calls - calls, took / n * 1e6, (unsigned long long)taken);
+}
+
+/** A kernel that is late writes into memory that was freed meanwhile. */
+static void late(void)
+{
+	stream s;
+	float value = 0, *p = allocate(4096), *others[64];
+	CHECK(hipStreamCreateWithFlags(&s, 1));
+	fill(p, 666.0f, 1024, s); // the plan has it wait before it writes
+	CHECK(release(p));
+	for (int i = 0; i < 64; i++) {
+		others[i] = allocate(4096);
+		CHECK(hipMemset(others[i], 0, 4096));
+	}
+	CHECK(hipDeviceSynchronize());
+	int damaged = 0;
+	for (int i = 0; i < 64; i++) {
+		CHECK(hipMemcpy(&value, others[i], 4, TO_HOST));
+		damaged += value != 0;
+	}
+	printf("late damaged %d\n", damaged);
+}
+
+/** All that is freed comes back to HIP. */
+static void give_back(void)
+{
+	void *p[4000];
+	CHECK(release(allocate(100)));
+	const uint64_t before = vram;
+	for (int i = 0; i < 4000; i++)
+		p[i] = allocate(8192);
+	const uint64_t between = vram;
+	for (int i = 0; i < 4000; i++)
+		CHECK(release(p[(i * 7) % 4000]));
+	printf("took %lld kept %lld\n", (long long)(between - before), (long long)(vram - before));
+}
+
+// --- what programs ask ---
+
+static void ask(void)
+{
+	enum { BUFFER_ID = 7, RANGE_START = 11, RANGE_SIZE = 12 };
+	char *p[3];
+	const size_t sizes[] = { 1000, 5000, 123456 };
+	for (int i = 0; i < 3; i++)
+		p[i] = allocate(sizes[i]);
+	for (int i = 0; i < 3; i++) {
+		struct attributes a = { 0 };
+		void *base = NULL, *start = NULL;
+		size_t size = 0;
+		uint32_t range[2] = { 0, 0xabcdefu };
+		CHECK(hipMemGetAddressRange(&base, &size, p[i] + 900));
+		CHECK(hipPointerGetAttributes(&a, p[i] + 900));
+		CHECK(hipPointerGetAttribute(&start, RANGE_START, p[i] + 10));
+		CHECK(hipPointerGetAttribute(range, RANGE_SIZE, p[i] + 10));
+		printf("ask %d %zu %d %d %d %u %x\n", base == p[i], size, a.device_pointer == p[i] + 900, a.device,
+		       start == p[i], range[0], range[1] == 0xabcdef || !range[1]);
+	}
+}
+
+/** Two allocations, each by its handle, and another process that has both. */
+static void share(void)
+{
+	int there[2], back[2];
+	struct ipc handles[2];
+	char byte = 0, *p[2];
+	float values[2];
+	if (pipe(there) || pipe(back))
+		exit(1);
+	if (!fork()) {
+		close(there[1]);
+		if (read(there[0], handles, sizeof(handles)) != (ssize_t)sizeof(handles))
+			_exit(1);
+		load(0);
+		for (int i = 0; i < 2; i++) {
+			void *q = NULL;
+			if (hipIpcOpenMemHandle(&q, handles[i], 1)) // hipIpcMemLazyEnablePeerAccess, which was 0 in HIP 5
+				CHECK(hipIpcOpenMemHandle(&q, handles[i], 0));
+			fill(q, (float)(i + 2), 250, NULL);
+			CHECK(hipDeviceSynchronize());
+			if (i)
+				CHECK(hipIpcCloseMemHandle(q));
+		}
+		exit(write(back[1], &byte, 1) != 1);
+	}
+	load(0);
+	for (int i = 0; i < 2; i++) {
+		p[i] = allocate(1000);
+		CHECK(hipMemset(p[i], 0, 1000));
+		CHECK(hipIpcGetMemHandle(&handles[i], p[i]));
+	}
+	CHECK(hipDeviceSynchronize());
+	if (write(there[1], handles, sizeof(handles)) != (ssize_t)sizeof(handles))
+		exit(1);
+	close(back[1]);
+	const bool answered = read(back[0], &byte, 1) == 1;
+	for (int i = 0; i < 2; i++)
+		CHECK(hipMemcpy(&values[i], p[i] + 996, 4, TO_HOST));
+	printf("share %d %g %g\n", answered, values[0], values[1]);
+	wait(NULL);
+}
+
+/** Functions that are looked up; and those that make other memory, which hipFree takes, too. */
+static void others(void)
+{
+	size_t pitch = 0;
+	void *p = NULL, *of_handle = dlsym(dlopen(getenv("HIP_LIBRARY"), RTLD_LAZY | RTLD_NOLOAD), "hipMalloc"), *named = NULL;
+	error (*get)(const char *, void **, int, uint64_t, void *) = NULL;
+	*(void **)&get = dlsym(RTLD_DEFAULT, "hipGetProcAddress");
+	printf("looked up %d", of_handle == (void *)hipMalloc);
+	if (dlsym(dlopen(getenv("HIP_LIBRARY"), RTLD_LAZY | RTLD_NOLOAD), "hipGetProcAddress") &&
+	    !get("hipMalloc", &named, 60000000, 0, NULL))
+		printf(" %d", named == (void *)hipMalloc);
+	puts("");
+	CHECK(hipMallocManaged(&p, 5000, 1));
+	CHECK(release(p));
+	CHECK(hipMallocPitch(&p, &pitch, 100, 10));
+	CHECK(release(p));
+	CHECK(hipExtMallocWithFlags(&p, 700, 0));
+	CHECK(release(p));
+	CHECK(hipHostMalloc(&p, 700, 0));
+	CHECK(hipHostFree(p));
+	allocate(777);
+	CHECK(hipDeviceReset());
+	p = allocate(100);
+	CHECK(release(p));
+	puts("others");
+}
+
+static void captured(void)
+{
+	stream s;
+	void *graph = NULL, *p = allocate(512), *q;
+	CHECK(hipStreamCreateWithFlags(&s, 1));
+	CHECK(hipStreamBeginCapture(s, 2));
+	fill(p, 1, 16, s);
+	const error e = release(p);
+	const error made = hipMalloc(&q, 512);
+	CHECK(hipStreamEndCapture(s, &graph));
+	printf("captured %d %d\n", e, made);
+	if (!made)
+		CHECK(release(q));
+	CHECK(release(allocate(512)));
+}
+
+/** From the memory of one GPU to that of another. */
+static void peers(void)
+{
+	char host[1000], *a, *b;
+	load(1);
+	b = allocate(1000);
+	CHECK(hipMemset(b, 0, 1000));
+	CHECK(hipSetDevice(0));
+	a = allocate(1000);
+	CHECK(hipMemset(a, 7, 1000));
+	CHECK(hipMemcpyPeer(b, 1, a, 0, 1000));
+	CHECK(hipMemcpy(host, b, 1000, TO_HOST));
+	printf("peers %d %d\n", host[0], host[999]);
+	CHECK(hipDeviceEnablePeerAccess(1, 0));
+	copy(b, a, 1000, NULL);
+	CHECK(hipDeviceSynchronize());
+	CHECK(release(b));
+	CHECK(release(a));
+}
+
+/** What HIP says is free, before and after many small allocations: they take pages, whatever the driver counts. */
+static void available(int n)
+{
+	size_t before, after, total;
+	CHECK(release(allocate(100)));
+	CHECK(hipMemGetInfo(&before, &total));
+	for (int i = 0; i < n; i++)
+		allocate(1000);
+	CHECK(hipMemGetInfo(&after, &total));
+	printf("available %zu %zu\n", before - after, total);
+}
+
+/** grow COUNT: so many at once, none freed. */
+static void grow(int n)
+{
+	for (int i = 0; i < n; i++)
+		allocate(100);
+	puts("grown");
+}
+
+int main(int argc, char **argv)
+{
+	const char *mode = argc > 2 ? argv[2] : "", *a = argc > 3 ? argv[3] : "0", *b = argc > 4 ? argv[4] : "0",
+		   *c = argc > 5 ? argv[5] : "1";
+	code = argv[1];
+	if (!strcmp(mode, "share"))
+		return share(), 0;
+	load(0);
+	if (!strcmp(mode, "past") || !strcmp(mode, "before"))
+		outside(*mode == 'p', (size_t)atoll(a), b);
+	else if (!strcmp(mode, "freed"))
+		freed(atoi(a), b);
+	else if (!strcmp(mode, "wild"))
+		touch((char *)strtoull(a, NULL, 0), 1, false);
+	else if (!strcmp(mode, "misuses"))
+		misuses();
+	else if (!strcmp(mode, "slack"))
+		slack();
+	else if (!strcmp(mode, "random"))
+		against_model(atoi(a), atoi(b), atoi(c));
+	else if (!strcmp(mode, "seed"))
+		seed(atoi(a));
+	else if (!strcmp(mode, "late"))
+		late();
+	else if (!strcmp(mode, "give-back"))
+		give_back();
+	else if (!strcmp(mode, "ask"))
+		ask();
+	else if (!strcmp(mode, "others"))
+		others();
+	else if (!strcmp(mode, "captured"))
+		captured();
+	else if (!strcmp(mode, "peers"))
+		peers();
+	else if (!strcmp(mode, "available"))
+		available(atoi(a));
+	else if (!strcmp(mode, "grow"))
+		grow(atoi(a));
+	else
+		return 2;
+	return 0;
+}
