@@ -112,17 +112,19 @@ static inline uint64_t copy_words(uint64_t *slot, uint64_t from, uint32_t n)
 	return done == n ? sum : sum + copy_askew(&slot[i], from + done, n - done, i);
 }
 
-void arguments_record(struct queue_state *q, uint64_t id, uint64_t kernel, uint64_t address, uint32_t filter)
+void arguments_record(struct queue_state *q, uint64_t id, struct argued of)
 {
+	const uint64_t lds = of.lds < 0xffffu * 4 ? (of.lds + 3) / 4 : 0xffff;
 	char *slots = __atomic_load_n((char **)&q->arguments, __ATOMIC_ACQUIRE);
 	if (!slots)
 		return;
-	const int size = kernel_arguments_in(kernel, filter);
-	const uint32_t state = state_of(q, address, size), room = q->argument_stride - (uint32_t)sizeof(struct rec_arguments);
+	const int size = kernel_arguments_in(of.kernel, of.filter);
+	const uint32_t state = state_of(q, of.address, size),
+		       room = q->argument_stride - (uint32_t)sizeof(struct rec_arguments);
 	const uint32_t n = state != REC_ARGUMENTS_COPIED ? 0 : (uint32_t)size < room ? (uint32_t)size : room;
-	const uint64_t first = state | (uint64_t)n << 16 | (uint64_t)(size < 0 ? 0 : (uint32_t)size) << 32;
+	const uint64_t first = state | (uint64_t)n << 16 | (uint64_t)(size < 0 ? 0 : size & 0xffff) << 32 | lds << 48;
 	uint64_t *slot = (uint64_t *)(slots + (id & q->argument_mask) * q->argument_stride);
-	const uint64_t sum = rec_check_begin(id) + rec_check_word(first, 1) + copy_words(slot, address, n);
+	const uint64_t sum = rec_check_begin(id) + rec_check_word(first, 1) + copy_words(slot, of.address, n);
 	// Where the packet's place was taken by another one meanwhile, so may the memory of its arguments be: the slot is left torn.
 	if (__builtin_expect(packet_overtaken(q, id), 0))
 		return;

@@ -1,7 +1,7 @@
 // How queues come and go: the functions of the runtime that make them, one by one or several at once, and the one that destroys them.
 #include <stdlib.h>
 
-#include "recorder/inputs/held.h"
+#include "recorder/waits/waits.h"
 
 enum { PACKET_SIZE = 64 };
 
@@ -78,8 +78,8 @@ static hsa_status create(const struct creation *c, struct hsa_queue **ret)
 /** A GPU has one cooperative queue, which the runtime itself ends: once more, if it was made an intercept queue, and 7.2.4 crashes then. */
 static bool may_hold(uint32_t type)
 {
-	return atomic_load(&rec.on) && rec.settings.max_level >= LEVEL_STATISTICS && next.ext[EXT_INTERCEPT_CREATE] &&
-	       type != QUEUE_COOPERATIVE;
+	return atomic_load(&rec.on) && (rec.settings.max_level >= LEVEL_STATISTICS || waits_on()) &&
+	       next.ext[EXT_INTERCEPT_CREATE] && type != QUEUE_COOPERATIVE;
 }
 
 hsa_status hook_queue_create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data,

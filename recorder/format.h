@@ -69,6 +69,9 @@ struct rec_header {
 	uint32_t closed;        // 1: the program closed the file, and it could not be opened again: no piece was made since
 	uint32_t exited;        // 1 + the status that the program gave to exit(), 0 to 255; 0: it called none
 	uint32_t removed;       // older recordings that were removed to make room for this one, and for those
+	uint32_t waits;         // packets that waited for others because UNHANG_WAITS said so
+	uint32_t waits_lost;    // of these were given up
+	uint32_t delays;        // packets that began later for it
 };
 
 /** The supervisor that `unhang watch` is: no process of the job, and another one after each of its restarts. */
@@ -177,7 +180,8 @@ enum rec_arguments_state {
 struct rec_arguments {
 	uint32_t id, check; // as of the packet
 	uint16_t state, copied;
-	uint32_t size; // of the kernel's argument segment
+	uint16_t size;      // of the kernel's argument segment
+	uint16_t lds_words; // of 4 bytes, rounded up: group memory that the packet asks for; 0xffff: so many or more
 };
 
 /** A signal that the program has seen to be 0 or less, so that all that was launched with it before @time has ended. The newest look at a

@@ -22,7 +22,10 @@
 GLIBC_OLD(dladdr, "2.2.5")
 GLIBC_OLD(dlclose, "2.2.5")
 GLIBC_OLD(dlopen, "2.2.5")
+#ifndef GLIBC_OWN_DLSYM // of a library that has one itself
 GLIBC_OLD(dlsym, "2.2.5")
+#endif
+GLIBC_OLD(dlvsym, "2.2.5")
 GLIBC_OLD(pthread_attr_setstacksize, "2.2.5")
 GLIBC_OLD(pthread_create, "2.2.5")
 GLIBC_OLD(pthread_detach, "2.2.5")

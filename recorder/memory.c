@@ -1,6 +1,6 @@
 // The hooks around calls that allocate, free, map, copy or load. Each is in the thread's slot while it is under way, and an event
 // when it has returned.
-#include "recorder/inputs/held.h"
+#include "recorder/waits/waits.h"
 
 /** The runtime's own function, with the hook's type. */
 #define CORE(place, type) ((type)next.core[place])
@@ -208,9 +208,14 @@ static hsa_status copied(hsa_status status, uint32_t n, const hsa_handle *signal
 /** @body is a copy behind @signals, which completes @completion. */
 #define BEHIND(n, signals, completion, body)                                                                                   \
 	({                                                                                                                     \
+		struct copy_waits more;                                                                                        \
+		waits_copy(&more, n, signals);                                                                                 \
+		n = more.n;                                                                                                    \
+		signals = more.ntails ? more.signals : signals;                                                                \
 		const bool entered = copies_enter(n, signals);                                                                 \
 		const hsa_status copying = body;                                                                               \
 		copies_leave(entered);                                                                                         \
+		waits_copied(&more, copying ? 0 : completion);                                                                 \
 		copied(copying, n, signals, completion);                                                                       \
 	})
 

@@ -109,9 +109,9 @@ bool log_add(enum rec_entry_kind kind, uint32_t id, const uint64_t *n, unsigned 
 	return log_bytes(kind, id, n, nn, text, text ? strnlen(text, NAME_MOST) : 0);
 }
 
-/** Keeps what the code says of its kernels' arguments: its memory is gone when somebody asks. Of large objects, which are files, a reader
- * can look into these. The lock is held. */
-static void metadata_keep(hsa_handle loaded, hsa_handle executable)
+/** Keeps what the code at @at, which takes @space, says of its kernels' arguments: its memory is gone when somebody asks. Of large objects,
+ * which are files, a reader can look into these. The lock is held. */
+static void metadata_keep(hsa_handle loaded, hsa_handle executable, uint64_t at, uint64_t space)
 {
 	uint32_t type = 0, n = 0;
 	uint64_t base = 0, size = 0;
@@ -119,6 +119,7 @@ static void metadata_keep(hsa_handle loaded, hsa_handle executable)
 	    rec.loader.info(loaded, LOADED_STORAGE_BASE, &base) != HSA_OK || !base ||
 	    rec.loader.info(loaded, LOADED_STORAGE_SIZE, &size) != HSA_OK)
 		return;
+	code_loaded(&(struct code_storage){ executable, at, space, base, size });
 	const char *text = metadata_find((const char *)(uintptr_t)base, size, &n);
 	if (text && n <= METADATA_MOST && rec.log && rec.log->used < rec.log_size / 2)
 		log_bytes(ENTRY_METADATA, 0, (uint64_t[]){ executable }, 1, text, n);
@@ -172,7 +173,7 @@ static hsa_status code_note(hsa_handle executable, hsa_handle loaded, void *ctx)
 	uri[len] = 0;
 	pthread_mutex_lock(&rec.lock);
 	log_add(ENTRY_CODE, 0, (uint64_t[]){ base, size, delta, executable }, 4, uri);
-	metadata_keep(loaded, executable);
+	metadata_keep(loaded, executable, base, size);
 	pthread_mutex_unlock(&rec.lock);
 	return HSA_OK;
 }
@@ -215,6 +216,7 @@ void names_unload(hsa_handle executable)
 {
 	pthread_mutex_lock(&rec.lock);
 	log_add(ENTRY_UNLOAD, 0, (uint64_t[]){ executable }, 1, NULL);
+	code_unloaded(executable);
 	pthread_mutex_unlock(&rec.lock);
 }
 
@@ -264,4 +266,21 @@ uint32_t text_number(const char *text)
 	}
 	pthread_mutex_unlock(&rec.lock);
 	return number;
+}
+
+void text_copy(uint32_t number, char *ret, size_t size)
+{
+	const char *at = (const char *)(rec.log + 1);
+	const uint64_t used = rec.log ? __atomic_load_n(&rec.log->used, __ATOMIC_ACQUIRE) : 0;
+	ret[0] = 0;
+	for (uint64_t i = 0; i + sizeof(struct rec_entry) <= used;) {
+		const struct rec_entry *e = (const struct rec_entry *)(const void *)(at + i);
+		if (e->kind == ENTRY_TEXT && e->id == number) {
+			const size_t n = e->text < size ? e->text : size - 1;
+			memcpy(ret, e + 1, n);
+			ret[n] = 0;
+			return;
+		}
+		i += e->size ? e->size : used;
+	}
 }

@@ -112,6 +112,16 @@ void operation_end_outer(uint32_t operation)
 		mark_ended(operation);
 }
 
+EXPORT uint32_t unhang_recorder_operation(char *ret_name, size_t size)
+{
+	if (!atomic_load(&rec.on) || !rec.operations)
+		return 0;
+	const uint32_t id = thread_here()->operation;
+	if (id && ret_name && size)
+		text_copy(half_at(&slot_of(id)->name), ret_name, size);
+	return id;
+}
+
 EXPORT int unhang_recorder_level(void) { return rec_start() ? rec_level() : 0; }
 
 EXPORT const struct unhang_recorder *unhang_recorder_functions(void)

@@ -118,7 +118,7 @@ static int begun(const char *path, int opened)
 	if (fd < 0)
 		return -1;
 	lock_take(fd);
-	if (quiet_write(fd, RECORDING_MAGIC, MAGIC_SIZE) == MAGIC_SIZE)
+	if (quiet_write(fd, file_kind.magic, MAGIC_SIZE) == MAGIC_SIZE)
 		return take_fd(&fd);
 	const int error = errno;
 	remove_open(path, fd);
@@ -134,7 +134,7 @@ static int begin_over(const char *path)
 	const char *slash = strrchr(path, '/');
 	snprintf(part, sizeof(part), "%.*sXXXXXX" PART, slash ? (int)(slash + 1 - path) : 0, path);
 	_cleanup_close_ int fd = begun(part, mkostemps(part, sizeof(PART) - 1, O_CLOEXEC));
-	if (fd >= 0 && put_in_place(part, path, RECORDING_MAGIC, MAGIC_SIZE))
+	if (fd >= 0 && put_in_place(part, path, file_kind.magic, MAGIC_SIZE))
 		return take_fd(&fd);
 	const int error = is_not_possible(errno) ? EBUSY : errno;
 	if (fd >= 0)

@@ -2,7 +2,7 @@
 // are copied into the queue's ring of records, before the GPU is told of them.
 #include <stdlib.h>
 
-#include "recorder/inputs/held.h"
+#include "recorder/waits/waits.h"
 
 enum { RECORDS_LEAST = 64, WALK_BACK = 64, PROBES = 32, BUCKET_USED = 1, GONE_KEPT = 24 };
 
@@ -206,7 +206,8 @@ static inline void record_write(struct queue_state *q, uint64_t id, uint64_t *w,
 	// The next record goes where nothing has been for a whole round: fetched now, it is there when the next launch comes.
 	__builtin_prefetch(&q->records[((id + 1) & q->mask) * RECORD_WORDS], 1);
 	if (dispatch && rec_level() >= LEVEL_ARGUMENTS)
-		arguments_record(q, id, w[2], w[3], l.filter);
+		arguments_record(q, id,
+				 (struct argued){ w[2], w[3], (uint32_t)(packet_word(packet_at(q, id), 3) >> 32), l.filter });
 }
 
 /** A packet that is no kernel, or is none any more. */
@@ -330,6 +331,8 @@ static __attribute__((noinline)) void doorbell(hsa_handle signal, int64_t value,
 		queue_record(q, (uint64_t)value, l);
 	}
 	then(signal, value);
+	if (__builtin_expect(waits_on(), 0))
+		waits_host();
 }
 
 void hook_store_relaxed(hsa_handle signal, int64_t value)

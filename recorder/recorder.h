@@ -48,6 +48,7 @@ struct rec_settings {
 	bool off;            // it says that nothing is to be recorded
 	char core[PATH_MOST];
 	char path[PATH_MOST], dumps[PATH_MOST];
+	char waits[PATH_MOST];                             // the table of where packets wait; empty: none
 	char include[FILTERS_MOST], exclude[FILTERS_MOST]; // globs, comma between them
 };
 
@@ -94,7 +95,8 @@ struct thread_state {
 	uint32_t filter; // FILTER_IN, FILTER_OUT: of the operation, and of those around it
 	uint16_t number;
 	bool tried;
-	bool ends_memory; // inside of a call that guard.c knows of
+	bool ends_memory;     // inside of a call that guard.c knows of
+	struct tail *awaited; // what it launched and is to wait for (waits/); NULL: nothing
 	struct operators inside;
 };
 _Static_assert(sizeof(struct thread_state) < 512, "glibc's optional static TLS");
@@ -201,14 +203,31 @@ static inline bool packet_overtaken(const struct queue_state *q, uint64_t id)
 	       (int64_t)(__atomic_load_n(&q->queue->read_index, __ATOMIC_ACQUIRE) - id) > 0;
 }
 
+// words.c
+uint64_t setting_number(const char *name, uint64_t otherwise, uint64_t most);
+void setting_text(const char *name, char *ret, size_t size);
+/** The rank as launchers tell it; -1: they do not. */
+int32_t setting_rank(void);
+/** %i rank, %p pid, %h host, %u user, %% percent. false: it does not fit. */
+bool setting_path(const char *pattern, int32_t rank, char *ret, size_t size);
+/** '*' is any characters, '?' one. */
+bool text_matches(const char *pattern, size_t n, const char *text);
+/** The light core of a recording: beside it. false: it does not fit. */
+bool core_beside(const char *recording, char *ret, size_t size);
+
 // settings.c
+/** Whose files place.c and vacuum.c make and remove: a recorder's, or an allocator's (preload/). */
+struct file_kind {
+	const char *magic; // MAGIC_SIZE characters
+	const char *suffix;
+	size_t removed; // where its header says how many older ones were removed for it
+};
+extern const struct file_kind file_kind;
 void settings_read(struct rec_settings *s);
 /** One line on stderr and in the recording. */
 void rec_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /** The same, and nothing is recorded from now on. */
 void rec_aside(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/** The light core of a recording: beside it. false: it does not fit. */
-bool core_beside(const char *recording, char *ret, size_t size);
 /** What the filters say of a kernel or an operation: a kernel is taken that is in by its own name or by that of an operation which it is
  * launched in, and that is out by none of them. */
 enum { FILTER_IN = 1, FILTER_OUT = 2 };
@@ -315,6 +334,14 @@ hsa_status hook_async_handler(hsa_handle signal, uint32_t condition, int64_t val
 
 // names.c
 void names_of_executable(hsa_handle executable);
+/** A code object in memory of the process: where it was loaded, and where it lies. */
+struct code_storage {
+	hsa_handle executable;
+	uint64_t base, size, storage, bytes;
+};
+/** Level 10 saves code, too (inputs/code.c). The lock is held. */
+void code_loaded(const struct code_storage *s);
+void code_unloaded(hsa_handle executable);
 void names_unload(hsa_handle executable);
 /** Bytes of arguments of a kernel that this thread launches; -1: it is not known, -2: filters leave it out. */
 int kernel_arguments(uint64_t kernel);
@@ -326,6 +353,8 @@ const char *kernel_name(uint64_t kernel);
 bool log_add(enum rec_entry_kind kind, uint32_t id, const uint64_t *n, unsigned nn, const char *text);
 /** The number of a text, made where it is new; 0: there is no room. */
 uint32_t text_number(const char *text);
+/** The text of a number, cut to @size; empty: it is not known. */
+void text_copy(uint32_t number, char *ret, size_t size);
 /** filter_of() the text of a number. */
 uint32_t text_filter(uint32_t number);
 void agents_note(void);
@@ -368,7 +397,13 @@ void operation_end_outer(uint32_t operation);
 
 // arguments.c
 /** @filter: of the operation that launches it. */
-void arguments_record(struct queue_state *q, uint64_t id, uint64_t kernel, uint64_t address, uint32_t filter);
+/** A launch whose arguments are recorded. */
+struct argued {
+	uint64_t kernel, address;
+	uint32_t lds; // bytes of group memory
+	uint32_t filter;
+};
+void arguments_record(struct queue_state *q, uint64_t id, struct argued of);
 /** Room for arguments, once the level asks for them. The lock is held. */
 void arguments_room(struct queue_state *q);
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "recorder/inputs/held.h"
+#include "recorder/waits/waits.h"
 
 /** Sizes of the extension's table at which its order changed: two functions were put in at place 16, and three at 47. */
 enum { EXT_LEAST = 400, EXT_COPY_ENGINES = 456, ENGINES_AT = 16, ENGINES = 2, TABLE_HEAD = sizeof(struct hsa_table) };
@@ -127,6 +127,7 @@ bool OnLoad(const struct hsa_root *root, uint64_t version, uint64_t failed, cons
 	if (!rec_start())
 		return true;
 	tables_keep(root);
+	waits_begin();
 	rec.header->runtime_major = (uint32_t)version;
 	rec.header->core_size = root->core->minor;
 	rec.header->ext_size = root->ext->minor;
@@ -148,6 +149,7 @@ void OnUnload(void)
 	if (!atomic_load(&rec.on) || rec.pid != getpid())
 		return;
 	reading_end();
+	waits_end();
 	pthread_mutex_lock(&rec.lock);
 	queues_end();
 	pthread_mutex_unlock(&rec.lock);

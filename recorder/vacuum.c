@@ -1,6 +1,5 @@
 // Old recordings: those of processes that have ended, all but the newest.
 #include <dirent.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -27,7 +26,7 @@ static int newest_first(const void *a, const void *b)
 static bool look(const char *path, bool *ret_lives, struct timespec *ret_time)
 {
 	struct stat st;
-	_cleanup_close_ int fd = own_file(path, RECORDING_MAGIC, MAGIC_SIZE);
+	_cleanup_close_ int fd = own_file(path, file_kind.magic, MAGIC_SIZE);
 	const bool good = fd >= 0 && !stat_fd(fd, &st);
 	if (good) {
 		*ret_lives = is_locked(fd);
@@ -42,7 +41,7 @@ static bool drop(const char *path, const char *magic, size_t n, uint32_t *ret_re
 	_cleanup_close_ int fd = own_file(path, magic, n);
 	if (fd < 0)
 		return false;
-	if (ret_removed && pread(fd, ret_removed, sizeof(*ret_removed), offsetof(struct rec_header, removed)) < 0)
+	if (ret_removed && pread(fd, ret_removed, sizeof(*ret_removed), (off_t)file_kind.removed) < 0)
 		*ret_removed = 0;
 	return !is_locked(fd) && remove_open(path, fd);
 }
@@ -52,7 +51,7 @@ static uint32_t drop_both(const char *path)
 {
 	char core[sizeof(((struct old_recording *)0)->path)];
 	uint32_t before = 0;
-	const bool removed = drop(path, RECORDING_MAGIC, MAGIC_SIZE, &before);
+	const bool removed = drop(path, file_kind.magic, MAGIC_SIZE, &before);
 	if (core_beside(path, core, sizeof(core)))
 		drop(core, CORE_MAGIC, sizeof(CORE_MAGIC), NULL);
 	return removed ? before + 1 : 0;
@@ -60,7 +59,7 @@ static uint32_t drop_both(const char *path)
 
 uint32_t vacuum(const char *directory, uint64_t keep, uint64_t most)
 {
-	static const char suffix[] = RECORDING_SUFFIX;
+	const size_t suffix = strlen(file_kind.suffix);
 	DIR *d = opendir(directory);
 	_cleanup_free_ struct old_recording *list = d ? calloc(FILES_MOST, sizeof(*list)) : NULL;
 	size_t n = 0;
@@ -69,7 +68,7 @@ uint32_t vacuum(const char *directory, uint64_t keep, uint64_t most)
 		const size_t len = strlen(e->d_name);
 		bool lives;
 		snprintf(list[n].path, sizeof(list[n].path), "%s/%s", directory, e->d_name);
-		if (len < sizeof(suffix) || strcmp(e->d_name + len - sizeof(suffix) + 1, suffix) ||
+		if (len <= suffix || strcmp(e->d_name + len - suffix, file_kind.suffix) ||
 		    !look(list[n].path, &lives, &list[n].time))
 			continue;
 		if (!lives)

@@ -6,6 +6,7 @@
 
 #include "code_writer.h"
 #include "recorder/note.h"
+#include "inputs_check.h"
 #include "recording_check.h"
 
 static struct flight_recording *parse(const char *bytes, size_t size)
@@ -243,7 +244,8 @@ static void test_seen_through(void **state)
 	// The last packet waits for signals: here for that of the sixth. It has no barrier bit.
 	bytes = unseen(IN_ORDER);
 	const uint64_t waits_for[2] = { SAMPLE_SIGNAL + 5, 0 };
-	memcpy(bytes + SAMPLE_QUEUE_AT + 256 + 7 * RECORD_SIZE + offsetof(struct rec_packet, kernel), waits_for, sizeof(waits_for));
+	memcpy(bytes + SAMPLE_QUEUE_AT + 256 + 7 * RECORD_SIZE + offsetof(struct rec_packet, kernel), waits_for,
+	       sizeof(waits_for));
 	sample_saw(bytes, 1, SAMPLE_SIGNAL + 7, 108);
 	expect(bytes, "EEEEEEUE");
 }
@@ -319,6 +321,34 @@ static void test_metadata(void **state)
 	text_free(&l.file);
 }
 
+/** Inputs of level 10: those of a launch, then cut at every byte, and with every byte changed. */
+static void test_inputs(void **state)
+{
+	static const char metadata[] = "{\"schema\":\"unhang/inputs/"
+				       "1\",\"pid\":7,\"queue\":0,\"packet\":3,\"kernel\":\"k\",\"inputs\":[{\"argument\":8,"
+				       "\"address\":\"0x7f0000000000\",\"bytes\":4,\"dtype\":\"F32\",\"guessed\":false}]}";
+	static const char tensors[] = "\x30\0\0\0\0\0\0\0{\"argument_8\":{\"data_offsets\":[0,4]}}           data";
+	const size_t n = sizeof(metadata) - 1, size = n + sizeof(tensors) - 1;
+	_cleanup_arena_ struct arena a = { 0 };
+	struct inputs_saved in;
+	(void)state;
+	assert_null(inputs_parse(&a, S(metadata), S(tensors), sizeof(tensors) - 1, &in));
+	assert_int_equal(in.n, 1);
+	assert_int_equal(in.packet, 3);
+	assert_int_equal(in.list[0].argument, 8);
+	assert_memory_equal(tensors + in.list[0].at, "data", 4);
+	for (size_t i = 0; i <= 2 * size; i++) {
+		const size_t have = i < size ? i : size, first = have < n ? have : n;
+		char *copy = malloc(have + !have);
+		memcpy(copy, metadata, first);
+		memcpy(copy + first, tensors, have - first);
+		if (i > size)
+			copy[i - size - 1] = (char)~copy[i - size - 1];
+		assert_null(inputs_complaint((struct str){ copy, first }, (struct str){ copy + first, have - first }));
+		free(copy);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_whole),        cmocka_unit_test(test_torn),
@@ -326,6 +356,6 @@ int main(void)
 					    cmocka_unit_test(test_cut_is_told),  cmocka_unit_test(test_changed),
 					    cmocka_unit_test(test_idle),         cmocka_unit_test(test_seen),
 					    cmocka_unit_test(test_seen_through), cmocka_unit_test(test_runs),
-					    cmocka_unit_test(test_metadata) };
+					    cmocka_unit_test(test_metadata),     cmocka_unit_test(test_inputs) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -236,6 +236,23 @@ static void dump_keep(uint64_t bytes)
 	kept.bytes += bytes;
 }
 
+/** Beside the directories of launches, and not counted with them. */
+static int code_write(uint64_t kernel)
+{
+	char path[PATH_MOST + 64];
+	_cleanup_free_ char *bytes = NULL;
+	size_t size = 0;
+	const uint64_t base = code_keep(kernel, &bytes, &size);
+	if (!base)
+		return 0;
+	snprintf(path, sizeof(path), "%s/code-%d-%llx.co", rec.settings.dumps, (int)rec.pid, (unsigned long long)base);
+	struct file f = file_make(path);
+	if (f.fd >= 0)
+		write_piece(&f, bytes, size);
+	file_end(&f);
+	return f.error == EEXIST ? 0 : f.error;
+}
+
 void inputs_dump(const struct inputs *in)
 {
 	static bool told;
@@ -246,7 +263,8 @@ void inputs_dump(const struct inputs *in)
 		return;
 	int error = directory_make();
 	if (!error) {
-		error = write_dump(in);
+		error = code_write(in->kernel);
+		error = error ? error : write_dump(in);
 		if (error)
 			files_remove(kept.number);
 		else

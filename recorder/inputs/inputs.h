@@ -35,6 +35,8 @@ bool input_read(const struct input *in, piece_fn *take, void *ctx);
 void inputs_count(const struct inputs *in);
 /** Level 10. */
 void inputs_dump(const struct inputs *in);
+/** The code of a kernel that is in memory alone, where it was loaded, and a copy of it to free; 0: there is none, or it was asked for before. */
+uint64_t code_keep(uint64_t kernel, char **ret_bytes, size_t *ret_size);
 bool owner_is_gpu(hsa_handle agent);
 
 // fetch.c: bytes of a GPU's memory.

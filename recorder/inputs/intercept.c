@@ -4,9 +4,9 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
-#include "recorder/inputs/held.h"
+#include "recorder/waits/waits.h"
 
-enum { HELD_AT_ONCE = 64, AQL_SIZE = 64, BARRIER_HEADER = AQL_KIND_BARRIER_AND | 1 << 8 | 2 << 9 | 2 << 11 };
+enum { HELD_AT_ONCE = 64, AQL_SIZE = 64 };
 
 static bool wanted(const uint64_t *packet)
 {
@@ -22,6 +22,7 @@ enum { PASSING_ROUNDS = 4, NOTHING_TELLS = 1, MARKS = 16, MARKS_IN_RING = 8 };
 struct passing {
 	hsa_handle counter;
 	struct holding *holding; // NULL: nothing is held back
+	struct waiting *waiting; // NULL: nothing waits for other queues
 	const struct amd_queue *queue;
 	struct ring {
 		hsa_handle marks; // counted down by one for each mark that the GPU has come to
@@ -114,6 +115,7 @@ void passing_free(struct passing *s)
 		return;
 	if (s->holding)
 		holding_free(s->holding);
+	waiting_free(s->waiting);
 	signal_end(s->counter);
 	signal_end(s->ring.marks);
 	free(s);
@@ -131,7 +133,9 @@ static struct passing *passing_new(const struct queue_state *q)
 	s->counter = signal_new(0, q->agent);
 	s->ring.marks = signal_new(0, q->agent);
 	if (s->counter && s->ring.marks) {
-		s->holding = holding_new(q->agent, q->size, q->id);
+		if (rec.settings.max_level >= LEVEL_STATISTICS)
+			s->holding = holding_new(q->agent, q->size, q->id);
+		s->waiting = waiting_new(q->agent, q->id);
 		return s;
 	}
 	passing_free(s);
@@ -202,7 +206,7 @@ struct batch {
 	size_t nheld;
 };
 
-/** The packets, a mark where one is due, and two barriers before each kernel that is held. Returns how many packets that are. */
+/** The packets, a mark where one is due, two barriers before each kernel that is held, and those of waits/. Returns how many packets that are. */
 static size_t packets_make(uint64_t (*to)[8], const struct batch *b, struct passing *passing)
 {
 	size_t out = mark_put(&passing->ring, to[0]);
@@ -215,8 +219,10 @@ static size_t packets_make(uint64_t (*to)[8], const struct batch *b, struct pass
 			to[out++][1] = h->released;
 			h = h->next;
 		}
+		out += waits_before(passing->waiting, b->packets[i], to + out);
 		memcpy(to[out], b->packets[i], sizeof(to[0]));
 		to[out++][7] = pass(passing, b->packets[i], b->index + i);
+		out += waits_behind(passing->waiting, b->packets[i], to + out);
 	}
 	passing->ring.slots += out;
 	return out;
@@ -255,15 +261,17 @@ static void intercepted(const void *packets, uint64_t n, uint64_t index, void *d
 	_Alignas(CACHE_LINE) uint64_t few[FEW][8] = { { 0 } };
 	struct passing *s = data;
 	struct batch b = { .packets = packets, .n = n, .index = index };
-	ring_wait(s, 1 + 3 * n, index);
+	const uint64_t more = s->waiting ? WAITS_EACH : 0;
+	ring_wait(s, 1 + (3 + more) * n, index);
 	if (s->holding && rec_level() >= LEVEL_STATISTICS)
 		held_find(&b, s->holding);
-	const size_t most = 1 + n + 2 * b.nheld;
+	const size_t most = 1 + n + 2 * b.nheld + more * n;
 	_cleanup_free_ void *many = most <= FEW ? NULL : aligned_alloc(CACHE_LINE, most * sizeof(few[0]));
 	uint64_t(*room)[8] = most <= FEW ? few : many;
 	if (room) {
 		write(room, packets_make(room, &b, s));
-		holding_add(s->holding, b.held);
+		if (s->holding)
+			holding_add(s->holding, b.held);
 	} else {
 		hand_on_bare(s, &b, write);
 	}

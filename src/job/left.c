@@ -45,6 +45,7 @@ static const struct own_name of_try[] = {
 	{ JOB_AGENT_FILE },
 	{ JOB_INPUTS },
 	{ JOB_CORE, true },
+	{ JOB_ALLOCATIONS, true },
 	{ JOB_PROCESS_CORE, true },
 	{ 0 },
 };

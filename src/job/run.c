@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "evidence/allocations/statistics.h"
 #include "job/supervisor.h"
 
 enum {
@@ -95,6 +96,47 @@ static void study_words(struct supervisor *s, struct job_try *a)
 		try_take(text_str(&s->helper.answer), s->arena, a->told);
 }
 
+/** A file of the job's own directory; NULL: it is none. */
+static struct allocations *allocations_in(int directory, const char *name)
+{
+	struct allocations *of = NULL;
+	struct stat st;
+	_cleanup_close_ int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size > ALLOCATIONS_MOST)
+		return NULL;
+	char *bytes = mem_alloc((size_t)st.st_size + 1);
+	const ssize_t n = pread(fd, bytes, (size_t)st.st_size, 0);
+	uh_error_free(allocations_parse(name, bytes, n > 0 ? (size_t)n : 0, &of));
+	return of;
+}
+
+/** What guard or pool say of the job: of the process that allocated most. */
+static struct str allocator_say(const struct supervisor *s, const char *directory, int64_t *ret_findings)
+{
+	struct arena *a = s->arena;
+	struct str said = { 0 };
+	uint64_t most = 0;
+	_cleanup_dir_ DIR *d = opendir(directory);
+	for (const char *name; (name = dir_next(d));) {
+		struct allocations *of = str_starts(str_z(name), S(JOB_ALLOCATIONS)) ? allocations_in(dirfd(d), name) : NULL;
+		if (of && (!said.n || allocations_sum(of).count > most)) {
+			most = allocations_sum(of).count;
+			said = allocations_statistics_say(a, of);
+		}
+		*ret_findings = (*ret_findings > 0 ? *ret_findings : 0) + (of ? (int64_t)of->nfindings : 0);
+		allocations_free(of);
+	}
+	if (!said.n)
+		return S("No process of the job called HIP with the allocator: it is linked statically, lost LD_PRELOAD, or used no GPU.");
+	if (!s->options->guard)
+		return said;
+	return arena_printf(a,
+			    STR_FMT " Limits: a GPU tells the page of a fault, so offsets are ranges; buffer instructions with exact "
+				    "bounds never fault. PYTORCH_NO_CUDA_MEMORY_CACHING=1 was set, else PyTorch's segments alone "
+				    "would be guarded.",
+			    STR_ARG(said));
+}
+
 /** KFD lets go of a process some time after it has ended; a new try would find no memory until then. */
 static void wait_for_memory(struct supervisor *s, struct job_try *a)
 {
@@ -168,6 +210,8 @@ static struct uh_error *try_once(struct supervisor *s, struct run_try *t)
 		ended_starved(s, a);
 		cores_drop(s, a);
 		wait_for_memory(s, a);
+		if (s->options->guard || s->options->pool)
+			t->allocator = allocator_say(s, a->directory, &t->findings);
 		if (t->ended != RUN_DONE)
 			checkpoint_find(s->options->checkpoint, s->arena, t);
 		loop_step(s, t->ended == RUN_DONE ? LIFE_IS_WELL : LIFE_IS_EXPLAINED);

@@ -17,6 +17,23 @@ struct know_escalation {
 	struct str reason, propose;
 };
 
+/** One thing that is changed to tell explanations apart: unhang try. */
+struct know_experiment {
+	struct know_head head;
+	struct str title, cost;
+	struct str guard;      // words of UNHANG_GUARD; empty: no guard
+	bool pool;
+	struct know_list *env; // NAME=VALUE
+	struct str exposes, cures, fails, passes; // what it means by which of the two runs went wrong
+};
+
+/** What repairs a race. */
+struct know_race {
+	struct know_head head; // its id is the pattern that unhang bisect finds
+	struct str title, fix, not_fix;
+	struct str source;
+};
+
 /** The line of a job's output that says why it failed; of the blocks the first that fits is taken. */
 struct know_last_words {
 	struct know_head head;

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "crashes.h"
 #include "enemies.h"
 #include "jobs.h"
 #include "kernels.h"
@@ -481,6 +482,8 @@ static bool run(int argc, char **argv)
 		kernels();
 	else if (!strcmp(mode, "index-beyond"))
 		index_beyond();
+	else if (!strcmp(mode, "crash-number") && argc > 1)
+		crash((unsigned)atoi(argv[1]));
 	else if (!strcmp(mode, "read-beyond"))
 		read_beyond((size_t)number);
 	else if (!strcmp(mode, "read-freed"))

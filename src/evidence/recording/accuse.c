@@ -8,17 +8,7 @@
 
 enum { NEIGHBOURS = 64 << 10 };
 
-/** A kernel that failed, or does not end. */
-struct accused {
-	const struct rec_event *fault;        // NULL: none was seen, it only stands
-	const struct recorded_packet *packet; // NULL: nobody knows which
-	const struct recorded_queue *queue;
-	uint64_t since; // ticks: of the fault, or since when it stands
-};
-
-/** A fault outweighs what only stands. Without one a kernel is accused where it is known to run because its queue stands; of several the one
- * that has stood longest, from its launch or from when its turn came: packets may be written long before that. false: none is. */
-static bool accuse(const struct flight_recording *r, struct accused *ret)
+bool recording_accuse(const struct flight_recording *r, struct accused *ret)
 {
 	*ret = (struct accused){ 0 };
 	for (size_t i = 0; i < r->nevents && !ret->fault; i++)
@@ -65,7 +55,7 @@ static struct str launch_say(struct arena *a, const struct recorded_queue *q, co
 static void add_accused(struct event *e, struct arena *a, const struct flight_recording *r)
 {
 	struct accused s;
-	if (!accuse(r, &s))
+	if (!recording_accuse(r, &s))
 		return;
 	event_add_text(e, a, "accused_since", arena_printf(a, "%.9f", recording_time(r, s.since)));
 	if (s.fault && s.fault->call == CALL_QUEUE_ERROR) {

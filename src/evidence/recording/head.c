@@ -59,6 +59,12 @@ static int64_t age_of(const struct rec_header *h, uint64_t since)
 	return ms < AGE_MOST ? (int64_t)ms : 0;
 }
 
+bool call_ends_alone(uint32_t call)
+{
+	// A wait, a copy or a fill lasts as long as the kernels before it; loading code as long as the disk.
+	return (call >= CALL_POOL_ALLOCATE && call <= CALL_ALLOW_ACCESS) || call == CALL_QUEUE_CREATE || call == CALL_QUEUE_DESTROY;
+}
+
 bool recording_call(int fd, const struct rec_header *h, struct recorded_call *ret)
 {
 	enum { THREADS_MOST = 4096 };
@@ -71,10 +77,7 @@ bool recording_call(int fd, const struct rec_header *h, struct recorded_call *re
 			struct rec_thread t;
 			if (!recording_head_read_at(fd, &t, sizeof(t), e->offset + e->head + i * e->stride) || !t.tid)
 				break;
-			// A wait, a copy or a fill lasts as long as the kernels before it; loading code as long as the disk.
-			const bool alone = (t.call >= CALL_POOL_ALLOCATE && t.call <= CALL_ALLOW_ACCESS) ||
-					   t.call == CALL_QUEUE_CREATE || t.call == CALL_QUEUE_DESTROY;
-			const int64_t age = alone && !t.ended ? age_of(h, t.since) : -1;
+			const int64_t age = call_ends_alone(t.call) && !t.ended ? age_of(h, t.since) : -1;
 			if (age < 0 || (ret->call && age <= ret->age_ms))
 				continue;
 			*ret = (struct recorded_call){ .call = t.call, .tid = t.tid, .age_ms = age };

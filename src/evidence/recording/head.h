@@ -23,5 +23,7 @@ struct recorded_call {
 	char name[16];  // of the thread
 	int64_t age_ms; // by the recording's own clock
 };
+/** Whether it returns by itself, whatever the GPU does: calls for memory and queues. */
+bool call_ends_alone(uint32_t call);
 /** Of the calls that return by themselves, whatever the GPU does (memory, queues), the one that has lasted longest. */
 bool recording_call(int fd, const struct rec_header *h, struct recorded_call *ret);

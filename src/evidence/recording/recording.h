@@ -92,6 +92,7 @@ struct recorded_thread {
 	uint32_t slot;
 	struct rec_thread raw;
 	struct str name;
+	struct str kernel; // the kernel's function that it waits in; empty: nobody asked, or nobody may know
 };
 
 struct recorded_event {
@@ -185,6 +186,16 @@ const struct recorded_packet *queue_running(const struct recorded_queue *q);
 /** The kernel that was running when the GPU reported @fault, if there is but one that it can be, and its queue. */
 const struct recorded_packet *recording_faulted(const struct flight_recording *r, const struct rec_event *fault,
 						const struct recorded_queue **ret_queue);
+/** A kernel that failed, or does not end. */
+struct accused {
+	const struct rec_event *fault;        // NULL: none was seen, it only stands
+	const struct recorded_packet *packet; // NULL: nobody knows which
+	const struct recorded_queue *queue;
+	uint64_t since; // ticks: of the fault, or since when it stands
+};
+/** A fault outweighs what only stands. Without one a kernel is accused where it is known to run because its queue stands; of several the one
+ * that has stood longest, from its launch or from when its turn came: packets may be written long before that. false: none is. */
+bool recording_accuse(const struct flight_recording *r, struct accused *ret);
 const struct recorded_kernel *recording_kernel(const struct flight_recording *r, uint64_t object, uint64_t time);
 const struct recorded_operation *recording_operation(const struct flight_recording *r, uint32_t id);
 const struct recorded_agent *recording_agent(const struct flight_recording *r, uint64_t handle);

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 
 #include "base/door/door.h"
+#include "evidence/recording/head.h"
 #include "evidence/recording/process.h"
+#include "evidence/recording/waits.h"
 #include "source/file.h"
 #include "source/source.h"
 
@@ -17,6 +19,7 @@ struct recording_telling {
 	const struct flight_recording *r;
 	struct arena arena;
 	size_t told;
+	bool alive; // its process runs
 };
 
 static bool recording_tell_begin(struct recording_telling *t, const char *signature, uint64_t ticks, struct event *ret)
@@ -192,8 +195,21 @@ static void tell_standing(struct recording_telling *t)
 	}
 }
 
-static void tell_waiting(struct recording_telling *t)
+/** What came before an allocation that does not return, and on which GPU it is. */
+static void add_allocated(struct recording_telling *t, struct event *e, const struct recorded_thread *h)
 {
+	struct small_allocations small;
+	const struct recorded_agent *gpu = thread_asks_gpu(t->r, h);
+	e->device = gpu ? gpu->pci : e->device;
+	event_add_text(e, &t->arena, "allocated_before", allocations_say(&t->arena, t->r, &small));
+	event_add_number(e, &t->arena, "allocation_bytes", (int64_t)h->raw.a[1]);
+	event_add_number(e, &t->arena, "small_allocations", (int64_t)small.count);
+}
+
+/** Tells how many threads do not come back from a call for memory or a queue: who is inside of one launches nothing. */
+static size_t tell_waiting(struct recording_telling *t)
+{
+	size_t inside = 0;
 	for (size_t i = 0; i < t->r->nthreads; i++) {
 		const struct recorded_thread *h = &t->r->threads[i];
 		struct event e;
@@ -201,9 +217,16 @@ static void tell_waiting(struct recording_telling *t)
 		    !recording_tell_begin(t, "recording-waits", h->raw.since, &e))
 			continue;
 		event_add_text(&e, &t->arena, "thread", arena_printf(&t->arena, STR_FMT " (%u)", STR_ARG(h->name), h->raw.tid));
-		event_add_text(&e, &t->arena, "waits_in", call_say(&t->arena, h->raw.call, h->raw.a));
+		event_add_text(&e, &t->arena, "waits_in", thread_call_say(&t->arena, t->r, h));
+		event_add_text(&e, &t->arena, "age", seconds_say(&t->arena, recording_age(t->r, h->raw.since)));
+		event_add_text(&e, &t->arena, "kernel_waits_in", h->kernel);
+		e.now = t->alive;
+		if (h->raw.call == CALL_POOL_ALLOCATE || h->raw.call == CALL_HANDLE_CREATE)
+			add_allocated(t, &e, h);
+		inside += call_ends_alone(h->raw.call);
 		artefact_tell(t->out, &e);
 	}
+	return inside;
 }
 
 /** Where the program did not launch what it should have: its thread that is in an operation is told. */
@@ -251,9 +274,9 @@ static void tell_memory(struct recording_telling *t)
 }
 
 /** Hands on the events that a recording tells, and says how many of them tell of something that went wrong. */
-static size_t recording_tell(const struct artefact_output *out, const struct flight_recording *r)
+static size_t recording_tell(const struct artefact_output *out, const struct flight_recording *r, bool alive)
 {
-	struct recording_telling t = { .out = out, .r = r };
+	struct recording_telling t = { .out = out, .r = r, .alive = alive };
 	tell_gpus(&t);
 	for (size_t i = 0; i < r->nevents; i++) {
 		const struct rec_event *e = &r->events[i].raw;
@@ -263,8 +286,8 @@ static size_t recording_tell(const struct artefact_output *out, const struct fli
 			tell_queue_error(&t, e);
 	}
 	tell_standing(&t);
-	tell_waiting(&t);
-	tell_idle(&t);
+	if (!tell_waiting(&t))
+		tell_idle(&t);
 	tell_memory(&t);
 	arena_free(&t.arena);
 	return t.told;
@@ -286,8 +309,12 @@ struct uh_error *recording_read(const struct artefact_output *out, const struct 
 	struct uh_error *err = recording_parse(s->name, copy, f.size, &r);
 	if (err)
 		return err;
-	const size_t told = recording_tell(out, r);
-	if (f.door && r->header.state == RECORDING_ON && recording_alive(r, s->name, door_what(f.door)->st.st_uid)) {
+	const bool alive =
+		f.door && r->header.state == RECORDING_ON && recording_alive(r, s->name, door_what(f.door)->st.st_uid);
+	if (alive || s->tape)
+		recording_ask_threads(r, s->tape);
+	const size_t told = recording_tell(out, r, alive);
+	if (alive) {
 		r->alive = true;
 		r->now = recording_now(r);
 		recording_progress(r);

@@ -8,7 +8,7 @@
 #include "store/record.h"
 #include "store/store.h"
 
-enum { RUN_MOST = 4 << 20, TRIES_MOST = 1000, FILES_MOST = 16 };
+enum { RUN_MOST = 4 << 20, TRIES_MOST = 1000, FILES_MOST = 16, ALLOCATIONS_FILES_MOST = 64 };
 
 /** What of `run` is needed here. */
 struct noted_try {
@@ -38,6 +38,18 @@ static void directory_add_file(struct uh_session *s, const char *directory, cons
 {
 	if (is_there(directory, name, S_IFREG))
 		uh_session_add_path(s, arena_printf(a, "%s/%s", directory, name).p);
+}
+
+void try_add_allocations(struct uh_session *s, const char *directory, struct arena *a)
+{
+	struct door_names names = { 0 };
+	uh_error_free(door_names(&(struct named){ .path = directory }, false, a, &names));
+	for (size_t i = 0, n = 0; i < names.n && n < ALLOCATIONS_FILES_MOST; i++) {
+		const bool is = str_starts(str_z(names.list[i]), S(JOB_ALLOCATIONS));
+		if (is)
+			directory_add_file(s, directory, names.list[i], a);
+		n += is;
+	}
 }
 
 void try_add_files(struct uh_session *s, const char *directory, struct arena *a)
@@ -99,6 +111,7 @@ bool session_add_run(struct uh_session *s, const char *path)
 	if (found) {
 		s->job_ended = t.ended.n;
 		session_since_job(s, (double)t.began / 1000);
+		try_add_allocations(s, path, &a);
 		directory_add_file(s, path, STORE_BUNDLE, &a);
 		try_add_files(s, path, &a);
 	}

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/door/door.h"
 #include "base/print.h"
+#include "base/child/put.h"
 #include "base/save.h"
 #include "evidence/log/line.h"
 #include "evidence/recording/tell.h"
@@ -288,9 +289,7 @@ static void write_diagnostics(const struct job_study *s, FILE *to)
 	find_launches(s, &a, &d);
 	report_crash_diagnostics(&d, out);
 	fclose(out);
-	_cleanup_error_ struct uh_error *err = save_check(AT_FDCWD, s->options->crash_diagnostics);
-	if (!err)
-		err = save_file(AT_FDCWD, s->options->crash_diagnostics, (struct str){ p, n }, 0640);
+	_cleanup_error_ struct uh_error *err = put_file(s->options->crash_diagnostics, (struct str){ p, n }, 0640, PUT_SAFE, 0);
 	if (err)
 		fprintf(to, "%s\n", uh_error_message(err));
 }

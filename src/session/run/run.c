@@ -12,6 +12,7 @@
 #include "base/door/caller.h"
 #include "base/door/door.h"
 #include "base/print.h"
+#include "base/child/put.h"
 #include "base/save.h"
 #include "job/job.h"
 #include "session/bundle/bundle.h"
@@ -34,6 +35,9 @@ static struct uh_error *check_file(struct arena *a, const char *option, const ch
 		return NULL;
 	if (!*path)
 		return uh_error_new("%s needs the name of a file", option);
+	struct uh_error *silent = put_answers(path);
+	if (silent)
+		return silent;
 	_cleanup_error_ struct uh_error *refused = save_check(AT_FDCWD, path);
 	if (refused)
 		return uh_error_new("%s: %s", option, uh_error_message(refused));
@@ -68,7 +72,7 @@ static struct uh_error *run_check(const struct uh_run_options *o)
 }
 
 /** Where runs are stored. The error is that there is no place for them. */
-static struct uh_error *run_state_directory(const struct uh_run_options *o, struct arena *a, const char **ret)
+struct uh_error *run_state_directory(const struct uh_run_options *o, struct arena *a, const char **ret)
 {
 	const char *own = state_of_user(a);
 	*ret = o->state_dir ? absolute_path(a, o->state_dir) : "/var/lib/unhang/runs";
@@ -184,6 +188,7 @@ static bool explain_with(const struct job_study *s, const char *path, bool must,
 {
 	struct uh_session *session = uh_session_new(tell_nobody, NULL);
 	session_since_job(session, (double)s->of->began / 1000);
+	try_add_allocations(session, s->directory, a);
 	uh_session_add_path(session, path);
 	try_add_files(session, s->directory, a);
 	try_add_files(session, s->recordings, a);
@@ -395,7 +400,7 @@ struct uh_error *uh_run(const struct uh_run_options *o, FILE *out, int *ret_stat
 	const struct run_told *r = &result.run;
 	const struct run_try *last = !err && r->ntries ? r->tries[r->ntries - 1] : NULL;
 	// Nothing is said of a job that ended well at once.
-	const bool news = last && (r->ntries > 1 || last->ended != RUN_DONE || last->left.n || r->notes.n);
+	const bool news = last && (r->ntries > 1 || last->ended != RUN_DONE || last->left.n || last->allocator.n || r->notes.n);
 	if (!err && (o->json || (!o->quiet && news)))
 		report_run(&result.run, o->json, o->width, out);
 	signal(SIGPIPE, before);

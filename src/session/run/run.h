@@ -24,8 +24,13 @@ void look_votes(const struct gpu_observation *g, FILE *to);
 /** The id of the incident that is so now on a GPU, by a look that has ended; empty: there is none. */
 struct str look_incident(const struct uh_session *s, struct str pci);
 
+/** Where runs are stored. The error is that there is no place for them. */
+struct uh_run_options;
+struct uh_error *run_state_directory(const struct uh_run_options *o, struct arena *a, const char **ret);
 /** Adds the newest try of a run, or the one whose directory it is. false: it is the directory of neither. */
 bool session_add_run(struct uh_session *s, const char *path);
+/** Adds what guard or pool wrote there, which must come before what tells of a fault. */
+void try_add_allocations(struct uh_session *s, const char *directory, struct arena *a);
 /** Adds what lies in the directory of a try, or of its recordings: GPU cores, what the debug agent and the job wrote. */
 void try_add_files(struct uh_session *s, const char *directory, struct arena *a);
 

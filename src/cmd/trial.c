@@ -1,0 +1,117 @@
+// unhang bisect: which two launches of a job race. unhang repro: a failing launch as a program of its own.
+#include <getopt.h>
+#include <limits.h>
+#include <unistd.h>
+
+#include "cmd/tell.h"
+
+enum { BISECT_JOBS_MOST = 16, BISECT_SECONDS_MOST = 10000000, BISECT_ENV_MOST = 64 };
+
+static const struct help_text bisect_help = {
+	.name = "bisect",
+	.usage = "unhang bisect [OPTION...] -- COMMAND...",
+	.about = "Finds out which two launches of a job race, by running it again and again: with launches that wait for each "
+		 "other, and with launches that begin later. The job needs no change. It must fail now and then by itself, and "
+		 "end. unhang names a pair only if the job fails more often with the window between the two made wider, and no "
+		 "more with the two in order. docs/BISECT.md has an example. Stopped, it tells what is known so far; the same "
+		 "command goes on from there.",
+	.status = "exit status: 0 there is an answer, 1 it is unresolved or not finished, 2 it could not be done",
+	.operands = "COMMAND",
+	.stops = true,
+};
+
+int cmd_bisect(int argc, char **argv)
+{
+	char recorder[PATH_MAX];
+	const char *env[BISECT_ENV_MOST];
+	struct uh_bisect_options o = { .env = env };
+	bool quiet = false, answered = false;
+	const struct option_row rows[] = {
+		{ 0, "fails-if", "WHAT",
+		  "when a run counts as failed: status (not 0; the default, with hang), status=N, hang, output=TEXT, nan=FILE "
+		  "(a .npy file or a text that it writes); several with ' or ' between them",
+		  TO_TEXT(&o.fails_if) },
+		{ 0, "hang-after", "SECONDS", "end a run that takes longer; it has hung (600)",
+		  TO_COUNT(&o.hang_after, BISECT_SECONDS_MOST) },
+		{ 0, "repro", "SECONDS", "end each run after so long; without a failure by then it has passed",
+		  TO_COUNT(&o.repro, BISECT_SECONDS_MOST) },
+		{ 0, "budget", "SECONDS", "stop after so long, and tell what is known",
+		  TO_COUNT(&o.budget, BISECT_SECONDS_MOST) },
+		{ 0, "jobs", "N", "make N runs at a time, each on a GPU of its own (1)", TO_COUNT(&o.jobs, BISECT_JOBS_MOST) },
+		{ 0, "low-rate", "PERCENT", "look for failures down to this rate (5)", TO_COUNT(&o.low_rate, 99) },
+		{ 0, "env", "NAME=VALUE", "set a variable for the job; may be repeated",
+		  TO_LIST(env, &o.nenv, BISECT_ENV_MOST) },
+		{ 0, "fresh", NULL, "start again from the first run, even if an earlier bisection was stopped",
+		  TO_FLAG(&o.fresh) },
+		{ 0, "state-dir", "DIR",
+		  "where runs are noted (/var/lib/unhang/bisect for root, else ~/.local/state/unhang/bisect)",
+		  TO_TEXT(&o.state_dir) },
+		{ 0, "html", "FILE", "write the answer to FILE as well, with the rates as a plot", TO_TEXT(&o.html) },
+		{ 0, "quiet", NULL, "say nothing while it runs", TO_FLAG(&quiet) },
+		JSON_ROW(&o.json, "bisect"),
+	};
+	options_parse(&bisect_help, ROWS(rows), NO_ROWS, argc, argv);
+	o.command = argv + optind;
+	o.jobs = o.jobs ? o.jobs : 1;
+	o.recorder = find_recorder(recorder);
+	o.width = stream_width(STDOUT_FILENO);
+	if (!o.command[0])
+		return refuse("bisect needs a command: unhang bisect [OPTION...] -- COMMAND");
+	for (size_t i = 0; i < o.nenv; i++)
+		if (!strchr(env[i], '=') || env[i][0] == '=')
+			return refuse("--env %s: not NAME=VALUE", env[i]);
+	static const struct output_kind page = { "--html", "<!DOCTYPE html>", "unhang bisect" };
+	if (o.html && !output_allowed(&page, o.html, o.command, 0))
+		return EXIT_CANNOT;
+	struct uh_error *err = uh_bisect(&o, stdout, quiet ? NULL : stderr, complain_line, NULL, &answered);
+	return err ? cannot(err) : answered ? 0 : 1;
+}
+
+enum { BEFORE_MOST = 1024, RUNS_MOST = 1000, SECONDS_MOST = 86400, BEFORE = 8, RUNS = 24, SECONDS = 30 };
+
+static const struct help_text repro_help = {
+	.name = "repro",
+	.usage = "unhang repro [OPTION...] RECORDING|BUNDLE|CORE -o DIR",
+	.about = "Makes the GPU launch that failed a program of its own: its code, arguments and buffers, the launches before "
+		 "it that used the same "
+		 "buffers, a Makefile, and a README that says what it must show. What buffers held is only in it "
+		 "with --user-data, and only if the job ran at level 10:\n"
+		 "    unhang repro job.recording -o repro --user-data --shrink",
+	.status = "exit status: 0 the program was made (and failed alike, if it was run), 1 it was run and did not fail alike, "
+		  "2 it could not be made",
+	.operands = "FILE",
+};
+
+static void show_run(const char *line) { fprintf(stderr, "unhang: %s\n", line); }
+
+int cmd_repro(int argc, char **argv)
+{
+	const char *code[CODE_MOST];
+	char recorder[PATH_MAX];
+	bool alike = false;
+	struct uh_repro_options o = { .code = code, .before = BEFORE, .runs = RUNS, .seconds = SECONDS };
+	const struct option_row rows[] = {
+		{ 'o', "output", "DIR", "where to write the program: a new directory, or an empty one", TO_TEXT(&o.directory) },
+		{ 0, "user-data", NULL, "save what the buffers held, too: the job's data", TO_FLAG(&o.user_data) },
+		{ 0, "redact", NULL, "leave out the names of the program, its machine and its paths", TO_FLAG(&o.redact) },
+		{ 0, "check", NULL, "build it, run it, and say whether it fails alike", TO_FLAG(&o.check) },
+		{ 0, "shrink", NULL, "also make it smaller, as long as it fails alike", TO_FLAG(&o.shrink) },
+		{ 0, "runs", "N", "run it at most so often (24)", TO_COUNT(&o.runs, RUNS_MOST) },
+		{ 0, "seconds", "N", "end a run after so long (30)", TO_COUNT(&o.seconds, SECONDS_MOST) },
+		{ 0, "before", "N", "take at most so many earlier launches (8)", TO_COUNT(&o.before, BEFORE_MOST) },
+		{ 0, "inputs", "DIR", "the inputs that level 10 saved, if they were moved", TO_TEXT(&o.inputs) },
+		{ 0, "code", "FILE", "code objects, or files and directories that have them; may be repeated",
+		  TO_LIST(code, &o.ncode, CODE_MOST) },
+		JSON_ROW(&o.json, "repro"),
+	};
+	options_parse(&repro_help, ROWS(rows), NO_ROWS, argc, argv);
+	if (argc - optind != 1)
+		return refuse("unhang repro needs one RECORDING, BUNDLE or CORE; see unhang repro --help");
+	if (!o.directory)
+		return refuse("unhang repro needs -o DIR, where the program goes");
+	o.target = argv[optind];
+	o.recorder = find_recorder(recorder);
+	o.tell = isatty(STDERR_FILENO) ? show_run : NULL;
+	struct uh_error *err = uh_repro(&o, stdout, complain_line, NULL, &alike);
+	return err ? cannot(err) : alike ? EXIT_NOTHING_WRONG : EXIT_INCIDENT;
+}

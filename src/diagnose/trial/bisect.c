@@ -1,0 +1,412 @@
+#include "diagnose/trial/bisect.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/print.h"
+
+/** How the error of all answers together is shared. */
+/** What the search may be wrong about: it is shown afterwards. */
+#define SEEMS 0.03
+static const double of_serial = 0.1, of_raise = 0.3, of_confirm = 0.6;
+enum {
+	FAILURES_WANTED = 4,
+	PASSES_WANTED = 8,
+	CONTROL_LEAST = 16,
+	CONTROL_MOST = 400,
+	SERIAL_FAILURES = 2,
+	VOID_MOST = 8, // runs in a row that do not count
+	DELAYS = 2,    // how often longer ones are tried
+	AT_ONCE = 64,
+};
+
+struct bisecting {
+	const struct bisect_options *o;
+	const struct bisect_hands *hands;
+	struct bisect_result *r;
+	unsigned attempts; // to show a pair
+	double seconds;    // of a run
+	bool over;         // no more time
+};
+
+const char *bisect_verdict_name(enum bisect_verdict v)
+{
+	static const char *const names[] = { "unfinished", "no-failure", "unresolved-hides", "no-race", "race", "unresolved" };
+	return names[v];
+}
+
+// --- questions ---
+
+static struct bisect_question *question_new(struct bisecting *b, enum bisect_stage stage, struct tally control, double error)
+{
+	struct bisect_question q = { .stage = stage, .control = control, .error = error, .early = SIZE_MAX, .late = SIZE_MAX };
+	vec_push(&b->r->questions, q);
+	return &b->r->questions.data[b->r->questions.len - 1];
+}
+
+/** Makes up to @n runs. false: there is no more time, or none of them counts. */
+static bool question_ask(struct bisecting *b, struct bisect_question *q, unsigned n)
+{
+	struct bisect_outcome out[AT_ONCE];
+	for (unsigned empty = 0; empty < VOID_MOST; empty++) {
+		const unsigned done = b->over ? 0 : b->hands->run(b->hands->ctx, q, n < AT_ONCE ? n : AT_ONCE, out);
+		if (!done) {
+			b->over = true;
+			return false;
+		}
+		unsigned counted = 0;
+		for (unsigned i = 0; i < done; i++) {
+			b->r->runs++;
+			b->r->void_runs += out[i].lost;
+			if (out[i].lost)
+				continue;
+			counted++;
+			q->tally.runs++;
+			q->tally.failed += out[i].failed;
+			b->seconds += (out[i].seconds - b->seconds) / (b->r->runs < 8 ? b->r->runs : 8);
+		}
+		if (counted)
+			return true;
+	}
+	return false;
+}
+
+static enum trial_answer ask_vanishes(struct bisecting *b, struct bisect_question *q)
+{
+	const unsigned needed = clean_needed_after(q->control, q->error);
+	while (needed && (q->answer = trial_vanishes(q->control, q->tally, q->error)) == TRIAL_GOES_ON)
+		if (!question_ask(b, q, needed > q->tally.runs ? needed - q->tally.runs : 1))
+			break;
+	return q->answer;
+}
+
+static enum trial_answer ask_seems_raised(struct bisecting *b, struct bisect_question *q)
+{
+	while ((q->answer = trial_seems_raised(q->control, q->tally)) == TRIAL_GOES_ON)
+		if (!question_ask(b, q, 1))
+			break;
+	return q->answer;
+}
+
+// --- tables ---
+
+static void op_put(struct text *t, const struct bisect_op *o)
+{
+	if (o->place == PLACE_COPIES)
+		text_add(t, S("copies *"));
+	else
+		text_printf(t, "%d " STR_FMT, o->place, STR_ARG(o->name));
+}
+
+static struct str table_end(struct bisecting *b, struct text *t)
+{
+	const struct bisect_launches *l = &b->r->launches;
+	for (size_t i = 0; i < l->ops.len; i++)
+		if (l->ops.data[i].left_out)
+			text_printf(t, "except * " STR_FMT "\n", STR_ARG(l->ops.data[i].name));
+	struct str table =
+		arena_printf(&b->r->arena, "unhang-waits 1\ndeadline %u\n" STR_FMT, b->o->deadline, STR_ARG(text_str(t)));
+	text_free(t);
+	return table;
+}
+
+/** The earlier one begins later; by @us microseconds, 0: it does not. The later one waits for it: or not. */
+static struct str table_pair(struct bisecting *b, size_t early, size_t late, unsigned us, bool wait)
+{
+	const struct bisect_op *ops = b->r->launches.ops.data;
+	struct text t = { 0 };
+	if (us) {
+		text_add(&t, S("delay "));
+		op_put(&t, &ops[early]);
+		text_printf(&t, " %u\n", us);
+	}
+	if (wait && ops[late].place == PLACE_HOST) {
+		text_add(&t, S("host "));
+		op_put(&t, &ops[early]);
+		text_add(&t, S("\n"));
+	} else if (wait) {
+		text_add(&t, S("wait "));
+		op_put(&t, &ops[late]);
+		text_add(&t, S(" for "));
+		op_put(&t, &ops[early]);
+		text_add(&t, S("\n"));
+	}
+	return table_end(b, &t);
+}
+
+static struct str op_words(struct arena *a, const struct bisect_op *o)
+{
+	if (o->place == PLACE_HOST)
+		return S("the host");
+	if (o->place == PLACE_COPIES)
+		return S("copies");
+	return arena_printf(a, STR_FMT " on queue %d", STR_ARG(o->plain), o->place);
+}
+
+// --- stages ---
+
+/** How often it fails with queues that could wait, and do not. */
+static bool control_run(struct bisecting *b)
+{
+	struct bisect_result *r = b->r;
+	const unsigned clean = clean_needed(b->o->low_rate, b->o->error);
+	struct bisect_question *q = question_new(b, STAGE_CONTROL, (struct tally){ 0 }, b->o->error);
+	q->key = S("control");
+	q->words = S("nothing waits");
+	q->table = S("unhang-waits 1\n");
+	for (;;) {
+		const struct tally t = q->tally;
+		const unsigned passed = t.runs - t.failed;
+		r->control = t;
+		if (!t.failed && t.runs >= clean)
+			return true;
+		if (t.runs >= CONTROL_LEAST && t.failed >= FAILURES_WANTED && (passed >= PASSES_WANTED || !passed))
+			return true;
+		if (t.runs >= CONTROL_MOST)
+			return true;
+		const unsigned most = t.failed ? FAILURES_WANTED - (t.failed < FAILURES_WANTED ? t.failed : 3) : clean - t.runs;
+		const unsigned least = t.runs < CONTROL_LEAST ? CONTROL_LEAST - t.runs : 1;
+		if (!question_ask(b, q, least < most ? most : least))
+			return false;
+	}
+}
+
+/** It did not fail: does it without the recorder? */
+static void bare_run(struct bisecting *b)
+{
+	struct bisect_question *q = question_new(b, STAGE_BARE, (struct tally){ 0 }, b->o->error);
+	const unsigned clean = clean_needed(b->o->low_rate, b->o->error);
+	q->key = S("bare");
+	q->words = S("without the recorder");
+	while (!q->tally.failed && q->tally.runs < clean)
+		if (!question_ask(b, q, clean - q->tally.runs))
+			return;
+	q->answer = q->tally.failed ? TRIAL_NO : TRIAL_YES;
+	b->r->verdict = q->tally.failed ? BISECT_HIDES : BISECT_NEVER;
+}
+
+/** Each launch waits for all before it, and the host for each. @most runs now. */
+static enum trial_answer serial_run(struct bisecting *b, size_t *at, unsigned most)
+{
+	if (*at == SIZE_MAX) {
+		struct bisect_question *q = question_new(b, STAGE_SERIAL, b->r->control, of_serial * b->o->error);
+		struct text t = { 0 };
+		text_add(&t, S("wait * * for * *\nhost * *\n"));
+		*at = b->r->questions.len - 1;
+		q->key = S("serial");
+		q->words = S("every launch waits for all before it, and the host for every launch");
+		q->table = table_end(b, &t);
+	}
+	struct bisect_question *q = &b->r->questions.data[*at];
+	const unsigned needed = clean_needed_after(q->control, q->error);
+	while (q->tally.runs < most || q->tally.failed) {
+		if (q->tally.failed >= SERIAL_FAILURES && tally_fewer(q->control, q->tally) > 0.05)
+			return q->answer = TRIAL_NO;
+		if (q->tally.runs >= needed)
+			return q->answer = q->tally.failed ? TRIAL_GOES_ON : TRIAL_YES;
+		if (!question_ask(b, q, q->tally.failed ? 1 : needed - q->tally.runs))
+			break;
+	}
+	return TRIAL_GOES_ON;
+}
+
+/** So much later that it matters, and that the run still ends soon. */
+static unsigned delay_for(const struct bisecting *b, const struct bisect_op *o, unsigned round)
+{
+	const double us = b->seconds * 5e5 / (o->launches ? o->launches : 1) * (round ? 8 : 1);
+	const double most = round ? 400000 : 50000;
+	return (unsigned)(us < 2000 ? 2000 : us > most ? most : us);
+}
+
+/** The positive test, by runs that the search has not seen: with the window between the two wider, it fails more often. */
+static bool pair_widen(struct bisecting *b, const struct bisect_pair *p, unsigned us)
+{
+	struct bisect_result *r = b->r;
+	struct bisect_question *q = question_new(b, STAGE_WIDEN, r->control, trial_share(of_raise * b->o->error, b->attempts));
+	q->key = arena_printf(&r->arena, "widen %zu %zu %u", p->early, p->late, b->attempts);
+	q->words = arena_printf(&r->arena, STR_FMT " begins %.3g ms later, again",
+				STR_ARG(op_words(&r->arena, &r->launches.ops.data[p->early])), us / 1e3);
+	q->table = table_pair(b, p->early, p->late, us, false);
+	q->early = p->early;
+	q->late = p->late;
+	while ((q->answer = trial_raised(q->control, q->tally, q->error)) == TRIAL_GOES_ON)
+		if (!question_ask(b, q, 1))
+			break;
+	r->widened = q->tally;
+	return q->answer == TRIAL_YES;
+}
+
+/** And with the two in order the failure is gone. */
+static bool pair_confirm(struct bisecting *b, const struct bisect_pair *p)
+{
+	struct bisect_question *q =
+		question_new(b, STAGE_CONFIRM, b->r->control, trial_share(of_confirm * b->o->error, b->attempts));
+	struct arena *a = &b->r->arena;
+	const struct bisect_op *ops = b->r->launches.ops.data;
+	q->key = arena_printf(a, "confirm %zu %zu", p->early, p->late);
+	q->words = arena_printf(a, STR_FMT " waits for " STR_FMT, STR_ARG(op_words(a, &ops[p->late])),
+				STR_ARG(op_words(a, &ops[p->early])));
+	q->table = table_pair(b, p->early, p->late, 0, true);
+	q->early = p->early;
+	q->late = p->late;
+	const enum trial_answer answer = ask_vanishes(b, q);
+	b->r->fixed = q->tally;
+	b->r->part = answer == TRIAL_NO;
+	return answer != TRIAL_GOES_ON;
+}
+
+/** With the earlier one late, so that it fails often: which one has to wait for it? */
+static bool pair_ask(struct bisecting *b, size_t early, size_t late, unsigned us, struct tally widened)
+{
+	struct bisect_question *q = question_new(b, STAGE_PAIR, widened, SEEMS);
+	struct arena *a = &b->r->arena;
+	const struct bisect_op *ops = b->r->launches.ops.data;
+	q->key = arena_printf(a, "pair %zu %zu %u", early, late, us);
+	q->words = arena_printf(a, STR_FMT " late, " STR_FMT " waits for it", STR_ARG(op_words(a, &ops[early])),
+				STR_ARG(op_words(a, &ops[late])));
+	q->table = table_pair(b, early, late, us, true);
+	q->early = early;
+	q->late = late;
+	return ask_vanishes(b, q) == TRIAL_YES;
+}
+
+static const struct bisect_pair *pair_known(const struct bisect_launches *l, size_t early, size_t late)
+{
+	for (size_t i = 0; i < l->pairs.len; i++)
+		if (l->pairs.data[i].early == early && l->pairs.data[i].late == late)
+			return &l->pairs.data[i];
+	return NULL;
+}
+
+/** The later party of @early: those that share a buffer with it, of each queue the last first, since who waits holds up all behind it. The
+ * host comes last, since where it waits everything does. */
+static const struct bisect_pair *late_find(struct bisecting *b, size_t early, unsigned us, struct tally widened)
+{
+	const struct bisect_launches *l = &b->r->launches;
+	for (int host = 0; host < 2; host++)
+		for (size_t i = 0; i < l->pairs.len; i++) {
+			const struct bisect_pair *p = &l->pairs.data[i];
+			if (p->early != early || (l->ops.data[p->late].place == PLACE_HOST) != host)
+				continue;
+			if (pair_ask(b, early, p->late, us, widened))
+				return pair_known(l, early, p->late);
+			if (b->over)
+				return NULL;
+		}
+	return NULL;
+}
+
+/** Does it fail more often if @early begins later? Then the one that has to wait for it is looked for. */
+static bool early_try(struct bisecting *b, size_t early, unsigned round)
+{
+	struct bisect_result *r = b->r;
+	const struct bisect_op *o = &r->launches.ops.data[early];
+	const unsigned us = delay_for(b, o, round);
+	struct bisect_question *q = question_new(b, STAGE_DELAY, r->control, SEEMS);
+	q->key = arena_printf(&r->arena, "delay %zu %u", early, round);
+	q->words = arena_printf(&r->arena, STR_FMT " begins %.3g ms later", STR_ARG(op_words(&r->arena, o)), us / 1e3);
+	q->table = table_pair(b, early, 0, us, false);
+	q->early = early;
+	if (ask_seems_raised(b, q) != TRIAL_YES)
+		return false;
+	const struct tally widened = q->tally; // the list of questions grows
+	const struct bisect_pair *p = late_find(b, early, us, widened);
+	if (!p)
+		return false;
+	b->attempts++;
+	if (!pair_widen(b, p, us))
+		return false;
+	r->pair = *p;
+	r->paired = true;
+	return true;
+}
+
+/** Each op that is the earlier one of a likely pair, once. */
+static bool delays_try(struct bisecting *b, unsigned round)
+{
+	const struct bisect_launches *l = &b->r->launches;
+	for (size_t i = 0; i < l->pairs.len && !b->over; i++) {
+		bool seen = l->ops.data[l->pairs.data[i].early].left_out;
+		for (size_t k = 0; k < i; k++)
+			seen |= l->pairs.data[k].early == l->pairs.data[i].early;
+		if (!seen && early_try(b, l->pairs.data[i].early, round))
+			return true;
+	}
+	return false;
+}
+
+/** Each launch by itself: whether it vanishes if that one waits for all others, and if all others wait for that one. Half of all have to be
+ * asked until the party is found, and each of the two needs its clean runs; where it does not vanish, the first failure tells. */
+static unsigned alone_runs(const struct bisecting *b)
+{
+	const struct tally c = b->r->control;
+	const double rate = tally_rate(c), others = b->r->launches.ops.len > 3 ? (double)b->r->launches.ops.len - 3 : 0;
+	if (!c.failed)
+		return 0;
+	return c.runs + (unsigned)(others / rate) + 2 * clean_needed_after(c, of_confirm * b->o->error);
+}
+
+static void race_find(struct bisecting *b)
+{
+	struct bisect_result *r = b->r;
+	size_t serial = SIZE_MAX;
+	const bool always = r->control.failed == r->control.runs;
+	const unsigned soon = (unsigned)ceil(1.5 / tally_rate(r->control));
+	r->one_at_a_time = alone_runs(b);
+	if (serial_run(b, &serial, soon) == TRIAL_NO) {
+		r->verdict = BISECT_NO_RACE;
+		return;
+	}
+	for (unsigned round = 0; round < DELAYS && !always && !b->over; round++)
+		if (delays_try(b, round)) {
+			if (pair_confirm(b, &r->pair))
+				r->verdict = BISECT_RACE;
+			return;
+		}
+	if (b->over)
+		return;
+	switch (serial_run(b, &serial, UINT32_MAX)) {
+	case TRIAL_YES:
+		r->verdict = BISECT_UNSHOWN;
+		break;
+	case TRIAL_NO:
+		r->verdict = BISECT_NO_RACE;
+		break;
+	default:
+		r->verdict = b->over ? BISECT_UNFINISHED : BISECT_UNSHOWN;
+	}
+}
+
+void bisect(const struct bisect_options *o, const struct bisect_hands *hands, struct bisect_result *ret)
+{
+	*ret = (struct bisect_result){ .low_rate = o->low_rate };
+	struct bisecting b = { .o = o, .hands = hands, .r = ret };
+	if (!control_run(&b))
+		return;
+	if (!ret->control.failed) {
+		bare_run(&b);
+		return;
+	}
+	hands->launches(hands->ctx, &ret->launches);
+	race_find(&b);
+}
+
+void bisect_result_free(struct bisect_result *r)
+{
+	vec_free(&r->questions);
+	bisect_launches_free(&r->launches);
+	arena_free(&r->arena);
+}
+
+struct bisect_plan bisect_plan_at(double rate, double error)
+{
+	const unsigned control = (unsigned)ceil(FAILURES_WANTED / rate);
+	const struct tally c = { control < CONTROL_LEAST ? CONTROL_LEAST : control,
+				 (unsigned)(rate * (control < CONTROL_LEAST ? CONTROL_LEAST : control) + 0.5) };
+	enum { SEARCH = 40 };
+	return (struct bisect_plan){ .rate = rate,
+				     .control = c.runs,
+				     .clean = clean_needed(rate, error),
+				     .all = c.runs + (unsigned)ceil(1.5 / rate) + SEARCH +
+					    clean_needed_after(c, of_confirm * error) };
+}

@@ -1,0 +1,38 @@
+// Experiments that are counted: runs of a job with one thing changed, held against runs without. All tests are exact for small numbers, and
+// each says beforehand how often it may be wrong. docs/BISECT.md has the simulation.
+#pragma once
+
+#include <stdbool.h>
+
+/** Runs, and how many of them failed. */
+struct tally {
+	unsigned runs, failed;
+};
+
+static inline double tally_rate(struct tally t) { return t.runs ? (double)t.failed / t.runs : 0; }
+
+/** Between which limits the rate lies: the exact interval of Clopper and Pearson. */
+struct tally_interval {
+	double low, high;
+};
+struct tally_interval tally_limits(struct tally t, double confidence);
+
+/** The chance of so few, or so many, failures of @t among all of both, if both fail alike (Fisher's exact test). */
+double tally_fewer(struct tally control, struct tally t);
+double tally_more(struct tally control, struct tally t);
+
+/** Runs without a failure that tell a rate from none: with fewer, all would pass by chance more often than @error. 59 for 5 % and 0.05. */
+unsigned clean_needed(double rate, double error);
+/** The same where the rate is only known by a control. 0: it never tells. */
+unsigned clean_needed_after(struct tally control, double error);
+
+enum trial_answer { TRIAL_GOES_ON, TRIAL_YES, TRIAL_NO };
+/** Whether a failure vanishes: yes after so many clean runs, no at the first failure. */
+enum trial_answer trial_vanishes(struct tally control, struct tally t, double error);
+/** Whether it comes more often. It is looked at after few runs, and again after more; the error is shared among the looks. */
+enum trial_answer trial_raised(struct tally control, struct tally t, double error);
+/** The same for a search, by the likelihood of a rate that has risen much: what it finds is to be shown by runs that it has not seen. */
+enum trial_answer trial_seems_raised(struct tally control, struct tally t);
+
+/** The error that attempt number @n, from 1 on, may have of @all, so that any number of them have no more together. */
+double trial_share(double all, unsigned n);

@@ -1,0 +1,52 @@
+// Runs of a job that are counted: each is started, watched, ended and judged by itself, some beside each other.
+#pragma once
+
+#include "base/arena.h"
+#include "base/error.h"
+
+enum { RUNS_AT_ONCE = 16 };
+
+/** When a run counts as failed: any of these. */
+struct fails_if {
+	bool status, hang;
+	int64_t status_is;   // -1: any but 0
+	struct str contains; // in its output; empty: it does not matter
+	struct str nan_in;   // a file that it writes; empty: none
+};
+/** `status`, `status=N`, `hang`, `output=TEXT`, `nan=FILE`, with ` or ` between them. The error says what is wrong. */
+struct uh_error *fails_if_parse(struct str text, struct fails_if *ret);
+/** Whether there is a NaN in a file: in the numbers of .npy, or as a word of a text. */
+bool has_nan(struct str bytes);
+
+struct run_ended {
+	bool failed, hung;
+	int status; // 128 and more: a signal
+	unsigned waits_lost;
+	double seconds;
+	char recordings[128]; // the directory with its recordings, which the caller removes; empty: none
+};
+
+struct runs {
+	char *const *command;
+	const char *recorder;   // NULL: none
+	const char *const *env; // NAME=VALUE
+	size_t nenv;
+	struct fails_if fails;
+	unsigned hang_after; // seconds
+	unsigned enough;     // seconds after which a run is ended and has passed; 0: it goes on
+	bool spread;         // each of those that run at once has a GPU of its own
+	const char *output;  // where the output of the newest failed run is kept; NULL: nowhere
+	char place[64];      // of tables and recordings
+	unsigned number;     // of the next run
+	int stop_fd;         // of signals by which somebody wants it to end; -1: none
+	bool stop;           // somebody did
+};
+/** Makes the place. */
+struct uh_error *runs_begin(struct runs *r);
+void runs_end(struct runs *r);
+/** Has @n runs made at once, RUNS_AT_ONCE at most. @table: of the recorder; NULL: the job runs without it. @keep: its recordings are kept.
+ * false: it was stopped, or cannot be started: *ret_error. */
+bool runs_make(struct runs *r, const char *table, unsigned n, bool keep, struct run_ended *ret, struct uh_error **ret_error);
+/** Whether somebody wants it to end. */
+bool runs_stopped(struct runs *r);
+void runs_drop(const char *recordings);

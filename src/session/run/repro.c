@@ -1,0 +1,207 @@
+// unhang repro: finds the recording or core, has the program made and tried, and tells of it.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "evidence/waves/gpu_core.h"
+#include "gpu/target.h"
+#include "job/repro/make.h"
+#include "session/look.h"
+#include "source/source.h"
+
+enum { HEAD = 64, READ_PIECE = 1 << 20 };
+
+/** What was found below the path that was named. */
+struct repro_found {
+	struct flight_recording *recording; // the one whose program failed first
+	struct repro_failure failure;       // of it
+	bool failed;
+	struct arena arena;
+	struct core_source core;
+	bool has_core;
+	struct target *target; // of the core; NULL: it was not needed
+	size_t recordings;
+	struct teller teller;
+};
+
+static bool take_bytes(struct source *s, struct text *to, size_t upto, struct uh_error **ret_err)
+{
+	while (to->n < upto) {
+		const size_t more = upto - to->n < READ_PIECE ? upto - to->n : READ_PIECE;
+		const ssize_t n = s->read(s, text_room(to, more), more, ret_err);
+		if (n <= 0)
+			return !n;
+		to->n += (size_t)n;
+	}
+	return true;
+}
+
+static void found_recording(struct repro_found *f, struct source *s, struct text *bytes)
+{
+	struct flight_recording *r = NULL;
+	struct repro_failure failure;
+	struct accused is, was;
+	struct uh_error *err = recording_parse(s->name, bytes->p, bytes->n, &r); // which frees the bytes
+	*bytes = (struct text){ 0 };
+	f->recordings++;
+	if (err) {
+		f->teller.problem(f->teller.ctx, uh_error_message(err));
+		uh_error_free(err);
+		return;
+	}
+	const bool failed = repro_failure_of(r, &f->arena, &failure);
+	bool better = !f->recording || (failed && !f->failed);
+	if (f->recording && failed && f->failed && recording_accuse(r, &is) && recording_accuse(f->recording, &was))
+		better = recording_time(r, is.since) < recording_time(f->recording, was.since);
+	if (!better) {
+		recording_free(r);
+		return;
+	}
+	recording_free(f->recording);
+	f->recording = r;
+	f->failed = failed;
+}
+
+/** As source_visitor.visit(). */
+static void repro_visit(void *ctx, struct source *s)
+{
+	struct repro_found *f = ctx;
+	struct uh_error *err = NULL;
+	struct text bytes = { 0 };
+	const bool read = take_bytes(s, &bytes, HEAD, &err);
+	const bool recording = read && recording_begins(text_str(&bytes));
+	const bool core = read && !recording && core_begins(text_str(&bytes)) && !f->has_core;
+	if (recording && take_bytes(s, &bytes, RECORDING_MOST, &err)) {
+		found_recording(f, s, &bytes);
+	} else if (core && (s->door || take_bytes(s, &bytes, RECORDING_MOST, &err))) {
+		err = core_source_keep(s, &bytes, &f->core);
+		f->has_core = !err && f->core.has_gpu;
+		if (!err && !s->door)
+			bytes = (struct text){ 0 };
+		if (!err && !f->has_core)
+			core_source_free(&f->core);
+	}
+	if (err)
+		f->teller.problem(f->teller.ctx, uh_error_message(err));
+	uh_error_free(err);
+	text_free(&bytes);
+}
+
+static void repro_problem(void *ctx, struct uh_error *err)
+{
+	struct repro_found *f = ctx;
+	f->teller.problem(f->teller.ctx, uh_error_message(err));
+	uh_error_free(err);
+}
+
+/** Where level 10 saved the inputs: as the user says, or as the recording does; a relative path is one of the job, or beside the recording. */
+static const char *find_inputs(struct repro_making *m, struct arena *a)
+{
+	const struct uh_repro_options *o = m->options;
+	const struct str told =
+		str_cut(str_z(arena_z(a, (struct str){ m->r->header.dumps, sizeof(m->r->header.dumps) })), PATH_MAX);
+	const char *slash = strrchr(o->target, '/');
+	const char *beside = slash ? arena_z(a, (struct str){ o->target, (size_t)(slash - o->target) }) : ".";
+	const char *tried[] = { o->inputs, told.n ? told.p : NULL, arena_printf(a, "%s/" STR_FMT, beside, STR_ARG(told)).p,
+				arena_printf(a, "%s/inputs", o->target).p, arena_printf(a, "%s/inputs", beside).p };
+	for (size_t i = 0; i < (o->inputs ? 1 : ARRAY_SIZE(tried)); i++) {
+		if (!tried[i])
+			continue;
+		m->inputs = inputs_read(a, tried[i], m->r->header.pid, &m->ninputs);
+		if (m->ninputs)
+			return tried[i];
+	}
+	return o->inputs ? o->inputs : told.n ? told.p : NULL;
+}
+
+static struct uh_error *repro_plan(struct repro_making *m, struct repro_found *f, const struct know *k)
+{
+	if (f->recording) {
+		m->r = f->recording;
+		m->dumps = find_inputs(m, m->plan->arena);
+		return repro_from_recording(m);
+	}
+	struct core core = f->core.core;
+	f->core.core = (struct core){ 0 };
+	struct uh_error *err = target_parsed_core(k, &core, &f->target);
+	return err ? err : repro_from_core(m, f->target);
+}
+
+/** Makes the directory, or takes one that is empty. */
+static struct uh_error *directory_take(const char *path, int *ret)
+{
+	_cleanup_arena_ struct arena a = { 0 };
+	struct door_names names = { 0 };
+	struct uh_error *err = door_names(&(struct named){ .path = path }, true, &a, &names);
+	if (!err && names.n)
+		return uh_error_new("%s: it is not empty; name a directory that is new", path);
+	if (err && err->errnum != ENOENT)
+		return err;
+	uh_error_free(err);
+	if (mkdir(path, 0755) && errno != EEXIST)
+		return uh_error_os(errno, "%s", path);
+	*ret = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	return *ret < 0 ? uh_error_os(errno, "%s", path) : NULL;
+}
+
+static const struct command *next_step(struct arena *a, struct str directory)
+{
+	struct command_maker *m = command_begin(a);
+	command_mark(m);
+	command_add(m, "cd ");
+	command_add_value(m, PIECE_PATH, directory);
+	command_add(m, " && make && ./repro");
+	command_mark(m);
+	return command_end(m);
+}
+
+static struct uh_error *repro_finish(struct repro_plan *p, const struct uh_repro_options *o)
+{
+	_cleanup_close_ int dir = -1;
+	struct uh_error *err = directory_take(o->directory, &dir);
+	err = err ? err : repro_save(p, dir);
+	if (err || !(o->check || o->shrink))
+		return err;
+	repro_try(p, o, dir, o->tell);
+	return repro_save(p, dir);
+}
+
+struct uh_error *uh_repro(const struct uh_repro_options *o, FILE *out, uh_problem_fn *problem, void *ctx, bool *ret_alike)
+{
+	const struct teller teller = { problem, ctx };
+	_cleanup_know_ struct know *know = look_knowledge(teller);
+	_cleanup_arena_ struct arena arena = { 0 };
+	struct repro_found f = { .teller = teller };
+	const struct source_visitor v = { .visit = repro_visit, .problem = repro_problem, .ctx = &f };
+	struct repro_plan p = { .arena = &arena,
+				.source = str_z(o->target),
+				.directory = str_z(o->directory),
+				.redacted = o->redact,
+				.user_data = o->user_data,
+				.next = next_step(&arena, str_z(o->directory)) };
+	const struct code_places places = { .n = o->ncode, .paths = o->code, .beside = str_z(o->target) };
+	struct repro_making m = { .plan = &p, .options = o, .places = &places };
+	source_path(o->target, &v);
+	struct uh_error *err = f.recording || f.has_core ? repro_plan(&m, &f, know) :
+							   uh_error_new("there is no recording and no GPU core in it");
+	if (err) {
+		struct uh_error *named = uh_error_new("%s: %s", o->target, uh_error_message(err));
+		uh_error_free(err);
+		err = named;
+	}
+	err = err ? err : repro_finish(&p, o);
+	if (!err)
+		report_repro(&p, o->json, out);
+	*ret_alike = !p.tried.asked || p.tried.alike;
+	recording_free(f.recording);
+	target_close(f.target);
+	if (f.has_core)
+		core_source_free(&f.core);
+	arena_free(&f.arena);
+	vec_free(&m.allocations);
+	vec_free(&m.code);
+	repro_plan_free(&p);
+	return err;
+}
