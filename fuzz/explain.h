@@ -23,7 +23,7 @@ static void on_incident(void *ctx, struct incident *i) { ledger_add(&((struct ex
 static void on_machine(void *ctx, const struct machine *m) { machine_merge(&((struct explained *)ctx)->machine, m); }
 
 /** As source_visitor.visit() calls it. */
-static void explain_source(void *ctx, struct source *source)
+static inline void explain_source(void *ctx, struct source *source)
 {
 	struct explained *x = ctx;
 	engine_end(x->engine);
@@ -38,7 +38,7 @@ static void explain_begin(struct explained *x, const struct know *k)
 }
 
 /** The report, to be freed; all else is. */
-static char *explain_end(struct explained *x, size_t *ret_size)
+static inline char *explain_end(struct explained *x, size_t *ret_size)
 {
 	engine_end(x->engine);
 	uh_error_free(evidence_end(x->reader));

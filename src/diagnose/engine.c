@@ -89,7 +89,7 @@ static void take_detail(struct engine *g, struct incident *i, const struct event
 	if (i->dropping)
 		return;
 	struct diag_event *d = incident_find_detailed(i, e);
-	if (!d && !e->signature->program)
+	if (!d && !e->signature->program && !e->signature->bank)
 		d = incident_add_event(i, e, e->signature->details[0], phase_of(g, i, e));
 	// A repetition that was only counted has its facts already.
 	if (!d || i->dropping || d->count > 1)
@@ -308,8 +308,9 @@ static struct incident *incident_for(struct engine *g, const struct event *e)
 				open_close(g, n);
 		i = NULL;
 	}
-	// What adds to another message of a program says nothing alone; the kernel's logs may begin in the middle.
-	bool begins = e->signature->event ? e->signature->event->opens == OPENS_YES : !e->signature->program;
+	// What adds to another message of a program, or to a bank, says nothing alone; the kernel's logs may begin in the middle.
+	bool begins =
+		e->signature->event ? e->signature->event->opens == OPENS_YES : !e->signature->program && !e->signature->bank;
 	if (!i && !begins)
 		return NULL;
 	if (!i)

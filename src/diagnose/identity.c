@@ -1,5 +1,5 @@
 // An incident is named by what everybody knows of it who meets it: boot, GPU, process and first event. Not by its cause or by how it is told,
-// which change with what else is read; not by the host, which the boot implies; and not by a GPU's unique id, which a log alone does not have.
+// which change with what else is read; not by the host, if a boot is known, which implies it; and not by a GPU's unique id, which a log alone does not have.
 #include "diagnose/identity.h"
 
 #include <stdio.h>
@@ -32,6 +32,9 @@ struct str identity_name(const struct identity *i, struct arena *a)
 	// Where no boot is known, its time may be that of another machine's; and a program's words may have no time.
 	if (!i->boot.n || i->first == FIRST_TOLD)
 		hash = str_hash(hash, i->text);
+	// Nodes of one kind have their GPUs at the same addresses, and fail in the same second when what they share does.
+	if (!i->boot.n && i->host.n)
+		hash = str_hash(hash, i->host);
 	return arena_printf(a, "%016llx", (unsigned long long)hash);
 }
 
@@ -54,7 +57,8 @@ static struct identity identity_by(const struct incident *i, const struct diag_e
 				.began = e->began,
 				.first = identity_first_of(e),
 				.us = (int64_t)(e->time.seconds * 1e6 + 0.5),
-				.text = e->text };
+				.text = e->text,
+				.host = i->host };
 	str_number(diag_value(e, "pid"), &own.pid);
 	if (own.first == FIRST_RECORDED)
 		return identity_recorded(own.boot, own.pid, e->began, e->hold);
@@ -63,11 +67,14 @@ static struct identity identity_by(const struct incident *i, const struct diag_e
 	return own;
 }
 
+/** Less counts first. Of a recording, only a failure knows the hold that it began; what stands before it differs with what else was read. */
+static unsigned identity_rank(const struct diag_event *e) { return 2 * identity_first_of(e) + (e->recorded && !e->hold); }
+
 struct identity incident_identity(const struct incident *i)
 {
 	const struct diag_event *best = i->events.data[0];
 	for (size_t n = 1; n < i->events.len; n++)
-		if (identity_first_of(i->events.data[n]) < identity_first_of(best))
+		if (identity_rank(i->events.data[n]) < identity_rank(best))
 			best = i->events.data[n];
 	return identity_by(i, best);
 }

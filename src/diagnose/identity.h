@@ -20,6 +20,7 @@ struct identity {
 	enum first_event first;
 	int64_t us;      // time of the first event in its clock; of a recording the number of the hold
 	struct str text; // of the first event
+	struct str host; // as the log names it; it counts where no boot is known
 };
 
 /** Of a process that its recorder tells of, as far as the watch knows that when the process is held: the fault is not read by then, nor on

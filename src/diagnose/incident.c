@@ -131,6 +131,8 @@ static const struct incident_name {
 	{ "before_log", offsetof(struct incident, before_log), NAMES_FLAG },
 	{ "gfx", offsetof(struct incident, gpu.gfx), NAMES_TEXT },
 	{ "part", offsetof(struct incident, gpu.name), NAMES_TEXT },
+	{ "record_age", offsetof(struct incident, record_age), NAMES_TEXT },
+	{ "serial", offsetof(struct incident, gpu.serial), NAMES_TEXT },
 	{ "now", offsetof(struct incident, now), NAMES_FLAG },
 	{ "unattested", offsetof(struct incident, unattested), NAMES_FLAG },
 	{ "saved", offsetof(struct incident, saved), NAMES_FLAG },

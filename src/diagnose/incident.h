@@ -54,7 +54,7 @@ struct diag_note {
 struct diag_gpu {
 	struct str device; // PCI address, or what the log calls it
 	struct str name, gfx;
-	struct str serial, unique_id; // of the module; empty: not known
+	struct str serial, unique_id, slot; // of the module; empty: not known
 	bool apu;
 };
 
@@ -155,6 +155,7 @@ struct incident {
 	bool ended;                 // its program does not run any more
 	bool long_past;             // the driver no longer keeps what it kept of it
 	bool history;               // it happened on this machine, and its GPU is well now
+	struct str record_age;      // of which time its records of hardware errors are; empty: it has none
 	struct str joined_by;       // what brought their clocks together
 	const struct str *evidence; // kinds of all sources of the diagnosis
 	size_t nevidence;
@@ -188,7 +189,7 @@ struct incident {
 	VEC(struct diag_explanation) explanations;
 	const struct know_explanation *leads; // by the answers; NULL: none does
 	const struct diag_question *question; // NULL: none is asked
-	struct diag_changes changes; // of the machine, before it
+	struct diag_changes changes;          // of the machine, before it
 	// While it is open:
 	enum phase phase;
 	bool reset_began, reset_ended, reset_evidence;
@@ -236,6 +237,9 @@ struct host;
 /** Adds action, remedies and next steps to a concluded incident. @host: the machine as it is now, for incidents of this boot; may be
  * NULL. */
 void incident_advise(struct incident *i, const struct know *k, const struct host *host);
+struct evidence_reader;
+/** Finds out of which time its records of hardware errors are: before it is advised. */
+void incident_weigh_records(struct incident *i, const struct evidence_reader *r);
 /** A copy to be advised with another reply. It shares what a reply does not change, and its texts stay in the original when it ends. */
 void incident_trial_begin(struct incident *trial, const struct incident *of);
 void incident_trial_end(struct incident *trial, struct incident *of);

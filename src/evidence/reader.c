@@ -7,9 +7,12 @@
 #include "base/command.h"
 #include "base/door/door.h"
 #include "code/object/bundle.h"
+#include "evidence/allocations/tell.h"
 #include "evidence/artefact.h"
+#include "evidence/hardware/cper.h"
 #include "evidence/recording/places.h"
 #include "evidence/recording/tell.h"
+#include "evidence/stream.h"
 #include "evidence/waves/gpu_core.h"
 #include "evidence/log/scan_file.h"
 #include "evidence/log/words.h"
@@ -18,136 +21,6 @@
 #include "evidence/waves/wave_code.h"
 #include "source/file.h"
 #include "source/tape/tape.h"
-
-// --- sources that cannot be mapped: they are read through a room that moves over them ---
-
-/** The head of a source, by which it is recognised, and what comes behind it, window by window. */
-struct reader_stream {
-	struct source *source;
-	char *bytes;
-	size_t room;       // grows with what is read, up to STREAM_ROOM
-	size_t have, from; // read so far; where the next window begins
-	uint64_t offset;   // of bytes[0]
-	bool ended;
-	struct uh_error *err;
-};
-
-enum {
-	DOCUMENT_MAX = 32 << 20,
-	STREAM_BODY = 512 << 10,
-	STREAM_FIRST = 32 << 10,
-	STREAM_ROOM = WINDOW_BEFORE + STREAM_BODY + WINDOW_AFTER,
-	HEAD = 256 << 10,
-};
-
-// So many NULs are passed over; a stream of them may have no end.
-static const uint64_t nuls_of_file = 4ull << 30, nuls_of_stream = 256 << 20;
-
-_Static_assert(HEAD <= STREAM_ROOM, "a stream's room holds its head");
-
-/** Where the next bytes go, and how many of them up to @upto; most sources are short, so that the room is small at first. */
-static struct str stream_room(struct reader_stream *s, size_t upto)
-{
-	if (s->have == s->room) {
-		size_t room = s->room ? 2 * s->room : STREAM_FIRST;
-		room = room < STREAM_ROOM ? room : STREAM_ROOM;
-		s->bytes = mem_grow(s->bytes, s->room, room);
-		s->room = room;
-	}
-	return (struct str){ s->bytes + s->have, (upto < s->room ? upto : s->room) - s->have };
-}
-
-static void stream_fill(struct reader_stream *s, size_t upto)
-{
-	while (!s->ended && s->have < upto) {
-		struct str room = stream_room(s, upto);
-		ssize_t n = s->source->read(s->source, (char *)room.p, room.n, &s->err);
-		if (n <= 0)
-			s->ended = true;
-		else
-			s->have += (size_t)n;
-	}
-}
-
-static void window_free(struct window *w) { vec_free(&w->candidates); }
-
-/** The rest as a log, in windows with what stands before and behind them. */
-static void stream_read(const struct scanner *scanner, struct reader_stream *s, struct log_reader *log)
-{
-	_cleanup_(window_free) struct window w = { 0 };
-	for (;;) {
-		stream_fill(s, s->from + STREAM_BODY + WINDOW_AFTER);
-		w.bytes = s->bytes;
-		w.size = s->have;
-		w.from = s->from;
-		w.to = s->ended && s->have <= s->from + STREAM_BODY + WINDOW_AFTER ? s->have : s->from + STREAM_BODY;
-		scan_window(scanner, &w);
-		log_reader_window(log, &w, s->offset);
-		if (w.to == s->have && s->ended)
-			break;
-		// Keep some of what was read as the context of what comes.
-		size_t keep = w.to < WINDOW_BEFORE ? w.to : WINDOW_BEFORE;
-		memmove(s->bytes, s->bytes + w.to - keep, s->have - w.to + keep);
-		s->offset += w.to - keep;
-		s->have -= w.to - keep;
-		s->from = keep;
-	}
-}
-
-/** The first bytes that are not all NUL. */
-static struct uh_error *fill_head(struct source *s, struct reader_stream *stream)
-{
-	for (;;) {
-		for (ssize_t n = 1; s->door && stream->have < HEAD && n > 0 && !stream->err;) {
-			struct str room = stream_room(stream, HEAD);
-			n = door_read(s->door, stream->offset + stream->have, (char *)room.p, room.n, &stream->err);
-			stream->have += n > 0 ? (size_t)n : 0;
-		}
-		if (s->door)
-			stream->ended = stream->err || s->size <= stream->offset + HEAD;
-		else
-			stream_fill(stream, HEAD);
-		if (s->door && stream->err && !stream->have)
-			return stream->err;
-		// A log whose beginning was never written, after a power cut, begins with NULs: any number of them.
-		const bool nuls =
-			stream->have && !stream->bytes[0] && !memcmp(stream->bytes, stream->bytes + 1, stream->have - 1);
-		if (stream->ended || !nuls || stream->offset >= (s->door ? nuls_of_file : nuls_of_stream))
-			return NULL;
-		stream->offset += stream->have;
-		stream->have = 0;
-	}
-}
-
-/** Fills the head of @stream; what is wrong with it is the result. */
-static struct uh_error *stream_head(struct source *s, struct reader_stream *stream)
-{
-	struct uh_error *err = fill_head(s, stream);
-	if (err)
-		return err;
-	struct str head = { stream->bytes, stream->have };
-	const char *binary = stream->have && !document_begins(head) ? recognise_binary(head) : NULL;
-	if (stream->have && !binary)
-		return NULL;
-	uh_error_free(binary ? stream->err : NULL);
-	return binary      ? uh_error_new("%s: %s, not a log", s->name, binary) :
-	       stream->err ? stream->err :
-			     uh_error_new("%s: there is nothing to read", s->name);
-}
-
-/** The whole of a source whose head is in @stream, as far as a document may be long. */
-static void stream_whole(struct source *s, struct reader_stream *stream, struct text *out)
-{
-	text_add(out, (struct str){ stream->bytes, stream->have });
-	_cleanup_free_ char *room = stream->ended ? NULL : mem_alloc(WINDOW_BODY);
-	while (!stream->ended && out->n < DOCUMENT_MAX) {
-		ssize_t n = s->door ? door_read(s->door, stream->offset + out->n, room, WINDOW_BODY, &stream->err) :
-				      s->read(s, room, WINDOW_BODY, &stream->err);
-		if (n <= 0)
-			break;
-		text_add(out, (struct str){ room, (size_t)n });
-	}
-}
 
 // --- the reader ---
 
@@ -165,17 +38,47 @@ struct evidence_reader {
 	VEC(struct evidence *) evidence;
 	struct log_reader *records; // of the journal or kmsg that is being read
 	struct code_shelf *code;
+	struct event_sink told; // what others get; @sink adds what the allocators know
+	struct allocation_books books;
 	VEC(struct core_source) cores;
 	size_t core_segments;
 	struct machine_observation machine; // of the GPUs, where they were looked at
 	struct scan_progress progress;
 };
 
+/** A fault whose address an allocator knows is handed on with what it knows. */
+static void event_with_allocation(void *ctx, const struct event *e)
+{
+	const struct evidence_reader *r = ctx;
+	if (!r->books.list.len || !allocations_asked(e)) {
+		r->told.event(r->told.ctx, e);
+		return;
+	}
+	_cleanup_arena_ struct arena a = { 0 };
+	struct event more = *e;
+	allocations_add_to(&r->books, &more, &a);
+	r->told.event(r->told.ctx, &more);
+}
+
+static void take_machine(void *ctx, const struct machine_observation *m)
+{
+	const struct evidence_reader *r = ctx;
+	r->told.machine(r->told.ctx, m);
+}
+
+static void term_told(void *ctx, uint32_t term, struct place at)
+{
+	const struct evidence_reader *r = ctx;
+	r->told.named(r->told.ctx, term, at);
+}
+
 struct evidence_reader *evidence_reader_new(const struct know *k, struct event_sink sink)
 {
 	struct evidence_reader *r = mem_alloc(sizeof(*r));
 	r->know = k;
-	r->sink = sink;
+	r->told = sink;
+	r->sink = (struct event_sink){ event_with_allocation, r, sink.machine ? take_machine : NULL,
+				       sink.named ? term_told : NULL };
 	r->code = code_shelf_new();
 	return r;
 }
@@ -190,6 +93,7 @@ void evidence_reader_free(struct evidence_reader *r)
 	for (size_t i = 0; i < r->cores.len; i++)
 		core_source_free(&r->cores.data[i]);
 	vec_free(&r->cores);
+	allocation_books_free(&r->books);
 	vec_free(&r->evidence);
 	machine_observation_free(&r->machine);
 	arena_free(&r->arena);
@@ -304,19 +208,57 @@ static void gpu_code_error(void *ctx, struct uh_error *err)
 	cleanup_error(&err);
 }
 
-/** A recording of the flight recorder is read as a whole. */
-static bool read_recording(struct evidence_reader *r, struct source *s, struct reader_stream *stream, struct uh_error **ret_err)
+/** Files that are read as a whole. */
+typedef struct uh_error *whole_read_fn(struct evidence_reader *r, const struct artefact_output *out, struct source *s,
+				       struct str whole);
+
+static struct uh_error *whole_recording(struct evidence_reader *r, const struct artefact_output *out, struct source *s,
+					struct str whole)
 {
+	(void)r;
+	return recording_read(out, s, whole);
+}
+
+static struct uh_error *whole_allocations(struct evidence_reader *r, const struct artefact_output *out, struct source *s,
+					  struct str whole)
+{
+	return allocations_read(out, s, whole, &r->books);
+}
+
+static struct uh_error *whole_cper(struct evidence_reader *r, const struct artefact_output *out, struct source *s,
+				   struct str whole)
+{
+	(void)r;
+	// What could not be read may be the fatal one: no all-clear.
+	return cper_read(out, whole) ? NULL :
+				       uh_error_new("%s: a record of a hardware error (CPER) is cut off or damaged", s->name);
+}
+
+static bool read_whole(struct evidence_reader *r, struct source *s, struct reader_stream *stream, struct uh_error **ret_err)
+{
+	static const struct {
+		const char *kind;
+		bool (*begins)(struct str head);
+		whole_read_fn *read;
+		bool by_door; // the reader reads the file itself
+	} kinds[] = {
+		{ "recording", recording_begins, whole_recording, true },
+		{ "allocations", allocations_begin, whole_allocations, true }, // of the guard or the pool
+		{ "cper", cper_begins, whole_cper, false },
+	};
 	_cleanup_text_ struct text bytes = { 0 };
-	if (!recording_begins((struct str){ stream->bytes, stream->have }))
+	size_t n = 0;
+	while (n < ARRAY_SIZE(kinds) && !kinds[n].begins((struct str){ stream->bytes, stream->have }))
+		n++;
+	if (n == ARRAY_SIZE(kinds))
 		return false;
-	if (!s->door && !s->bytes)
+	if (!s->bytes && !(s->door && kinds[n].by_door))
 		stream_whole(s, stream, &bytes);
 	const struct str whole = s->bytes ? (struct str){ s->bytes, s->size } : text_str(&bytes);
 	struct counted c = { r->sink, 0 };
-	struct evidence *e = evidence_add(r, s->name, "recording");
+	struct evidence *e = evidence_add(r, s->name, kinds[n].kind);
 	const struct artefact_output out = { .know = r->know, .source = e->id, .sink = { count_event, &c }, .name = e->path };
-	*ret_err = recording_read(&out, s, whole);
+	*ret_err = kinds[n].read(r, &out, s, whole);
 	e->bytes = s->door ? s->size : whole.n;
 	e->events = c.events;
 	e->kinds[e->nkinds++] = e->kind;
@@ -375,7 +317,7 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 	_cleanup_(stream_free) struct reader_stream stream = { .source = s };
 	_cleanup_error_ struct uh_error *err = stream_head(s, &stream);
 	struct uh_error *elf_err = NULL;
-	if (stream.have && (keep_elf(r, s, &stream, &elf_err) || read_recording(r, s, &stream, &elf_err)))
+	if (stream.have && (keep_elf(r, s, &stream, &elf_err) || read_whole(r, s, &stream, &elf_err)))
 		return elf_err;
 	if (!err && (recording_named(str_z(s->name)) || recording_damaged((struct str){ stream.bytes, stream.have })))
 		err = uh_error_new("%s: a recording, but its first bytes are damaged or missing", s->name);

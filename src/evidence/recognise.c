@@ -19,8 +19,6 @@ static const struct {
 	{ "\xfe\xff", 2, "UTF-16 text; convert it first: iconv -f UTF-16 -t UTF-8" },
 	{ "KDUMP   ", 8, "a kernel core; give the dmesg file that kdump wrote beside it" },
 	{ "SQLite format 3", 15, "an SQLite database" },
-	{ "CPER\0\1\xff\xff\xff\xff", 10,
-	  "a record of a hardware error (CPER), which unhang does not decode; see: amd-smi ras --afid --cper-file FILE" },
 };
 
 const char *recognise_binary(struct str head)

@@ -23,6 +23,7 @@ void errors_ask(struct gpu_looks *l, struct gpu_look *g)
 		ask_gpu(l, g, PROBE_FILE, arena_printf(a, "ras/" STR_FMT, STR_ARG(name)).p, 256);
 		g->nras++;
 	}
+	ask_gpu(l, g, PROBE_FILE, "ras/event_state", 512);
 }
 
 enum { RETIRED, PENDING, FAILED, FLAGS };
@@ -94,6 +95,29 @@ static void note_counts(struct gpu_looks *l, struct gpu_look *g, struct str key,
 	host_note(l->h, g->item, blocks, text_str(&names), where);
 }
 
+/** `Fatal Error: count:1, last_seqno:7`, which the driver counts since it was loaded; older ones write a blank before the colon. */
+static void note_events(struct gpu_looks *l, struct gpu_look *g)
+{
+	static const struct {
+		const char *begins, *fact;
+	} events[] = {
+		{ "Fatal Error", "ras_fatal_events" },
+		{ "Poison Creation", "ras_poison_created" },
+		{ "Poison Consumption", "ras_poison_consumed" },
+	};
+	const size_t at = g->ras_ask + PAGES_READS + g->nras;
+	str_each (line, answer_text(&g->asks, at), '\n') {
+		for (size_t n = 0; n < ARRAY_SIZE(events); n++) {
+			struct str rest;
+			int64_t count;
+			if (!str_starts(line, str_z(events[n].begins)) || !str_after(line, S("count:"), &rest))
+				continue;
+			if (str_number(str_split(&rest, ','), &count) && count >= 0)
+				host_note_number(l->h, g->item, events[n].fact, count, answer_place(&g->asks, at));
+		}
+	}
+}
+
 void errors_note(struct gpu_looks *l, struct gpu_look *g)
 {
 	// What the PCIe link counts, by the kernel's AER.
@@ -116,6 +140,7 @@ void errors_note(struct gpu_looks *l, struct gpu_look *g)
 	note_pages(l, g);
 	note_counts(l, g, S("ue:"), "ras_ue", "ras_ue_blocks");
 	note_counts(l, g, S("ce:"), "ras_ce", "ras_ce_blocks");
+	note_events(l, g);
 }
 
 // Where displays are connected.

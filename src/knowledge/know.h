@@ -106,6 +106,7 @@ struct know_signature {
 	struct str beside; // it counts only where the line speaks of an error
 	bool bare;         // printed without the driver's prefix
 	bool message;      // a one-line `message`, which any signature outweighs
+	bool bank;         // a register of an error bank, which is decoded together with the others of it
 	bool vague;        // words that any message of the driver may have; every other message outweighs it
 };
 
@@ -269,6 +270,7 @@ struct know_action {
 	struct str action, text;
 	struct str saved; // in place of the text where the evidence lies in a bundle
 	struct str ended; // in place of both where the program does not run any more
+	struct str service, source; // what is to be done with a module that has a hardware error, and who says so
 	enum know_fit fit;
 	struct know_next *next_steps; // before those of the cause: what must not be lost
 	struct know_next *then_steps; // behind them, where their condition holds
@@ -324,6 +326,7 @@ struct know {
 	VEC(struct know_blame *) blames;         // as those
 	VEC(struct know_question *) questions;
 	VEC(struct know_explanation *) explanations;
+	VEC(struct know_experiment *) experiments;
 	VEC(struct know_escalation *) escalations; // in the order in which they are tried
 	VEC(struct know_last_words *) last_words;  // as those
 	VEC(struct know_way *) ways;               // in the order in which they are tried
@@ -337,6 +340,9 @@ struct know {
 	VEC(struct know_part *) parts;
 	VEC(struct know_row *) bridges;
 	VEC(struct know_register *) registers;
+	VEC(struct know_bank *) banks;
+	VEC(struct know_error_severity *) error_severities; // in the order in which they are tried
+	VEC(struct know_afid *) afids;                      // as those
 	VEC(struct know_sequence *) sequences;
 	VEC(struct know_save_area *) save_areas;
 	VEC(struct know_watch *) watches;
@@ -359,7 +365,9 @@ struct know {
 	VEC(struct know_source *) sources;
 	struct know_base base; // of cases
 	VEC(struct know_stage *) stages;
-	VEC(struct know_lead *) leads;      // in the order in which they are tried
+	VEC(struct know_lead *) leads; // in the order in which they are tried
+	VEC(struct know_race *) races;
+	VEC(struct know_row *) togethers;   // patterns of names of kernels that wait for others
 	VEC(struct know_row *) desktop;     // roles of programs that draw the desktop
 	VEC(struct know_row *) foreign;     // platform -> a part of steps that cannot be done there
 	VEC(struct know_row *) switches;    // name of a program -> how it is told not to draw with the GPU

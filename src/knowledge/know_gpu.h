@@ -93,6 +93,29 @@ struct know_register {
 	struct know_field *fields;
 };
 
+/** An error bank of the hardware; the head of knowledge/error-banks.know says what its keys are. */
+struct know_bank {
+	struct know_head head;
+	struct str title, kind, fields;
+	struct know_list *ip, *instances;
+	struct know_pair *errors, *units;
+	uint64_t hardware, type; // of ip
+};
+
+/** How bad an error is, by the bits of its bank. */
+struct know_error_severity {
+	struct know_head head;
+	struct str is;
+	struct condition *when;
+};
+
+/** AMD's number for a kind of hardware error. */
+struct know_afid {
+	struct know_head head;
+	struct str title;
+	struct condition *when;
+};
+
 struct know_sequence {
 	struct know_head head;
 	struct know_list *order; // signature ids

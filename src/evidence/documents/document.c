@@ -34,13 +34,18 @@ bool document_begins(struct str head)
 	return false;
 }
 
-int64_t document_time(const json_t *object, const char *key)
+int64_t document_date(struct str text)
 {
+	char room[32];
 	struct tm tm = { 0 };
-	const char *text = json_string_value(json_object_get(object, key));
-	const char *end = text ? strptime(text, "%Y-%m-%dT%H:%M:%SZ", &tm) : NULL;
+	if (text.n >= sizeof(room))
+		return 0;
+	str_copy(room, sizeof(room), text);
+	const char *end = strptime(room, "%Y-%m-%dT%H:%M:%SZ", &tm);
 	return end && !*end ? (int64_t)timegm(&tm) : 0;
 }
+
+int64_t document_time(const json_t *object, const char *key) { return document_date(document_text(object, key)); }
 
 struct str document_text(const json_t *object, const char *key)
 {

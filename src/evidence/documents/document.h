@@ -12,6 +12,8 @@ static inline void cleanup_json(json_t **j) { json_decref(*j); }
 struct str document_text(const json_t *object, const char *key);
 /** The time that it holds there, as our own documents write it (2026-08-27T03:28:27Z), in seconds since 1970; 0: it holds none. */
 int64_t document_time(const json_t *object, const char *key);
+/** Such a time as a text. */
+int64_t document_date(struct str text);
 
 // --- Python pickles of plain data, which is how torch writes its Flight Recorder's traces ---
 

@@ -184,6 +184,46 @@ static void tell_kept(struct log_reader *r, struct log_kept *kept, const struct 
 	log_emit(r, &e);
 }
 
+/** The bank that a line's register belongs to; STATUS begins a new one. NULL: its STATUS was not seen. */
+static struct error_bank *bank_of(struct log_reader *r, const struct event *e, int64_t entry, bool begins)
+{
+	for (size_t i = 0; i < BANKS_OPEN; i++) {
+		struct log_bank *b = &r->banks[i];
+		if (!b->bank.known || !str_is(e->device, b->device))
+			continue;
+		if (!begins)
+			return b->entry == entry ? &b->bank : NULL;
+		r->newest_bank = i;
+		break;
+	}
+	if (!begins)
+		return NULL;
+	struct log_bank *b = &r->banks[r->newest_bank++ % BANKS_OPEN];
+	*b = (struct log_bank){ .entry = entry };
+	str_copy(b->device, sizeof(b->device), e->device);
+	return &b->bank;
+}
+
+/** Adds what a register of a bank tells; false: it tells nothing more than the others did. */
+static bool add_bank(struct log_reader *r, struct event *e, struct arena *a)
+{
+	const struct fact *entry = event_fact(e, "aca_entry"), *named = event_fact(e, "aca_register"),
+			  *value = event_fact(e, named ? "aca_value" : "aca_status");
+	const enum bank_register which = named ? bank_register(named->value) : BANK_STATUS;
+	int64_t number = 0;
+	uint64_t bits;
+	if (entry)
+		str_number(entry->value, &number);
+	struct error_bank *b = bank_of(r, e, number, which == BANK_STATUS);
+	if (!b || which == BANK_REGISTERS || !value || !str_hex(value->value, &bits))
+		return which == BANK_STATUS;
+	bank_set(b, which, bits);
+	if (named) // the facts of the line are those of the bank
+		e->nfacts = 0;
+	bank_facts(r->know, b, which, e, a);
+	return e->nfacts;
+}
+
 void log_event(struct log_reader *r, const struct logline *line, const struct match *m, uint64_t number)
 {
 	const struct know_signature *s = match_signature(m);
@@ -216,6 +256,11 @@ void log_event(struct log_reader *r, const struct logline *line, const struct ma
 		log_add_writer(&e, &line->writer);
 	if (s->event && s->event->any_vendor)
 		add_vendor(r->know, &e, line->message);
+	_cleanup_arena_ struct arena room = { 0 };
+	if (s->bank && !add_bank(r, &e, &room)) {
+		r->driver_lines = true;
+		return;
+	}
 	r->program_lines |= s->program && s->level == LEVEL_ERROR;
 	r->driver_lines |= !s->program;
 	if (s->event && s->event->before_failure)

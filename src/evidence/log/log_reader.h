@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "evidence/artefact.h"
 #include "evidence/event.h"
+#include "evidence/hardware/bank.h"
 #include "evidence/log/line.h"
 #include "evidence/log/log.h"
 #include "evidence/log/words.h"
@@ -64,6 +65,14 @@ struct log_kept {
 	char pid[16]; // whose it is
 };
 
+/** Error banks whose registers are being read, the newest of each GPU. */
+enum { BANKS_OPEN = 16 };
+struct log_bank {
+	char device[24];
+	int64_t entry;
+	struct error_bank bank;
+};
+
 enum { TESTS = 100000 }; // a bare number that may be a rank has at most five digits
 
 /** Numbers of tests that a window names up to a place in it. */
@@ -105,6 +114,8 @@ struct log_reader {
 	struct quotes quotes;
 	bool exported; // by journalctl -o export
 	struct log_tests tests;
+	struct log_bank banks[BANKS_OPEN];
+	size_t newest_bank;
 };
 
 /** A line and its surroundings: where it lies in its window. */
