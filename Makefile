@@ -6,7 +6,7 @@ FUZZ ?= build/fuzz
 FUZZ_RUNS ?= 10000000
 FUZZ_SECONDS ?= 600
 
-.PHONY: static static-test build demo check test endure fleet launchers stores runtimes build-ordinary build-sanitized build-fuzzers bench fuzz kills mutants browsers docs web captures install clean
+.PHONY: static static-test build demo check test endure fleet launchers stores runtimes build-ordinary build-sanitized build-fuzzers bench fuzz kills bisect repros mutants browsers docs web captures install clean
 
 build:
 	@tools/install-packages build
@@ -46,12 +46,12 @@ test:
 	@$(MAKE) --no-print-directory -j2 -Otarget build-ordinary build-sanitized
 	@tests/run $(BUILD) $(SANITIZED) -- $(SANITIZED)
 
-# What takes too long for `make test`: unhang watch and unhang capture killed 200 times each, a thousand looks at a GPU whose files block, and a
-# disk that is full at each call of a capture and of the watch.
+# What takes too long for `make test`: unhang watch and unhang capture killed 200 times each, a thousand looks at a GPU whose files block, a
+# disk that is full at each call of a capture and of the watch, and 3000 hostile values in every command.
 endure:
 	@tools/install-packages build test
 	@$(MAKE) --no-print-directory build-ordinary
-	@UNHANG_TEST_ALL=1 UNHANG_KILLS=200 tests/run $(BUILD) watch blocked capture full_disk
+	@UNHANG_TEST_ALL=1 UNHANG_KILLS=200 tests/run $(BUILD) watch blocked capture full_disk commands
 
 # unhang run under torchrun and Slurm, as root: some minutes, and packages that nothing else needs.
 launchers:
@@ -74,6 +74,13 @@ fleet:
 	@UNHANG_TEST_ALL=1 tests/run $(BUILD) check
 	@python3 tests/fleet.py $(BUILD)/unhang $(FLEET)
 
+# AMD's own decoder of error records over every bank, code and combination of bits, as root: AFIDS names a root that has it, or one is made.
+.PHONY: afids
+afids:
+	@tools/install-packages build test runtimes
+	@$(MAKE) --no-print-directory build-ordinary
+	@tools/compare-afids $(BUILD)/list_records $(AFIDS)
+
 # Each ROCm of Debian on emulated machines, as root: an hour, and 10 GB of packages in $(BUILD)/runtimes. Writes docs/RUNTIMES.md.
 runtimes:
 	@tools/install-packages build test runtimes
@@ -91,7 +98,7 @@ build-ordinary:
 	@ninja -C $(BUILD)
 
 build-sanitized:
-	@test -f $(SANITIZED)/build.ninja || CC=clang meson setup $(SANITIZED) -Dbuildtype=debugoptimized -Doptimization=1 \
+	@test -f $(SANITIZED)/build.ninja || CC=clang CC_LD=$$(command -v ld.lld >/dev/null && echo lld || echo bfd) meson setup $(SANITIZED) -Dbuildtype=debugoptimized -Doptimization=1 \
 		-Db_sanitize=address,undefined -Db_lundef=false -Dtests=true -Dfuzz=true >/dev/null
 	@ninja -C $(SANITIZED)
 
@@ -119,6 +126,19 @@ kills:
 	@tools/install-packages build test
 	@$(MAKE) --no-print-directory build-ordinary
 	@UNHANG_KILLS=$(KILLS) tests/run $(BUILD) recorder recorder_rocm
+
+# The 80 programs of tests/hip/races.cpp, of which 50 race: who races is found, and how many runs it takes. BISECT='30..40 55', say.
+BISECT ?= 0..80
+bisect:
+	@tools/install-packages build test
+	@$(MAKE) --no-print-directory build-ordinary
+	@tests/races.py $(BUILD)/unhang $(BISECT)
+
+# All thirty programs that crash, and whether what repro makes of them fails alike (make test has some). UNHANG_ROCM_ROOT names another ROCm.
+repros:
+	@tools/install-packages build test
+	@$(MAKE) --no-print-directory build-ordinary
+	@tests/repro.py $(BUILD)/unhang $(BUILD)/libunhang-recorder.so all
 
 # Small breakages at random places of src/: those that no test of their room notices. MUTANTS='--room apply --count 50', say.
 mutants:

@@ -235,13 +235,13 @@ Consult /var/lib/dkms/amdgpu/6.10.5-2095006.24.04/build/make.log for more inform
         log="10.0 amdgpu: sq_intr: error, se 2, data 0x1234, sa 0, priv 0, wave_id 3, simd_id 1, wgp_id 4, err_type 1", cls="illegal-opcode-or-instruction",
         roles={"wave-error": "cause"}),
     "RAS, ATHUB": dict(
-        log="10.0 @ uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!\n" + reset(10.1), cls="ras-uncorrectable-error", fault="node", do="replace",
+        log="10.0 @ uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!\n" + reset(10.1), cls="ras-uncorrectable-error", fault="node", do="power-cycle",
         facts=dict(ras_event="ERREVENT_ATHUB_INTERRUPT"), roles={"ras-uncorrectable": "cause", "reset-begin": "effect"}),
     "RAS, memory": dict(
         log=f"10.0 amdgpu {GPU}: {{17}}socket: 0, die: 0, 2 new uncorrectable hardware errors detected in umc block\n10.1 amdgpu {GPU}: {{17}}socket: 0, die: 0, 2 uncorrectable hardware errors detected in total in umc block",
-        cls="ras-uncorrectable-error", fault="node", do="replace", facts=dict(ras_count=2, ras_block="umc")),
+        cls="ras-uncorrectable-error", fault="node", do="power-cycle", facts=dict(ras_count=2, ras_block="umc")),
     "RAS, memory of a single die": dict(
-        log=f"10.0 amdgpu {GPU}: {{18}}2 uncorrectable hardware errors detected in umc block", cls="ras-uncorrectable-error", do="replace", facts=dict(ras_count=2)),
+        log=f"10.0 amdgpu {GPU}: {{18}}2 uncorrectable hardware errors detected in umc block", cls="ras-uncorrectable-error", do="power-cycle", facts=dict(ras_count=2)),
     "MODE2 fails": dict(
         log=ring_timeout(10.0) + "10.1 @ GPU reset begin!\n10.2 @ GPU mode2 reset\n12.0 @ GPU mode2 reset failed", cls="gfx-ring-timeout", do="reboot",
         facts=dict(reset_outcome="failed", reset_method="MODE2")),
@@ -381,7 +381,7 @@ def test_cases(t, unhang):
     shown = {case["cls"] for case in CASES.values()}
     # What only user space prints (programs.py and artefacts.py have it), or what has no line of its own in a kernel log.
     elsewhere = {"long-running-dispatch-timeout", "memory-aperture-violation", "hsa-queue-exception", "gpu-hang-hw-exception", "collective-timeout", "wrong-isa",
-                 "silent-hang", "workspace-deadlock", "gpu-library-failed",
+                 "silent-hang", "workspace-deadlock", "gpu-library-failed", "gpu-memory-misuse",
                  # What only a look at the GPU shows: verdicts.py, looks.py.
                  "shader-livelock", "gfxoff-wake-failure", "queue-deadlock", "kiq-unresponsive"}
     caused = set(re.findall(rb"^cause +(\S+)", unhang.run("knowledge", "list", "cause").stdout, re.M))
@@ -904,6 +904,7 @@ def test_text_report(t, unhang):
 
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
+    tap.parse_knowledge(unhang)
     for test in (test_cases, test_fault_status, test_faults_of_processes, test_names_of_strangers, test_precedence, test_incidents, test_remedies, test_few_remedies, test_edges, test_machine, test_quiet, test_quotations, test_where_it_failed, test_no_ras_error, test_status_without_fields, test_begins_in_reset, test_firmware, test_user_knowledge, test_numbers, test_check, test_text_report):
         test(t, unhang)
     t.end()

@@ -251,6 +251,9 @@ CASES = [
     ("pinned clocks of a 780M", machine() + gpu(device_id="0x15bf", power_dpm_force_performance_level="high"), ["dpm-forced-gfx1103"]),
     ("determinism of an Instinct is a choice", mi300({4: {"power_dpm_force_performance_level": "perf_determinism"}}), []),
     ("uncorrected errors", mi300({4: {"ras/umc_err_count": "ue: 2\nce: 7\nde: 0"}}), ["ras-uncorrected"]),
+    ("a fatal error since the driver was loaded", mi300({4: {"ras/event_state": "current seqno: 7\nFatal Error: count:1, last_seqno:7\nPoison Creation: count:0, last_seqno:0\nPoison Consumption: count:0, last_seqno:0"}}), ["ras-events"]),
+    ("damaged data that was used, and an older driver", mi300({4: {"ras/event_state": "current seqno: 7\nFault Error : count:0, last_seqno:0\nPoison Consumption : count:2, last_seqno:7"}}), ["ras-events"]),
+    ("damaged data that nobody used", mi300({4: {"ras/event_state": "current seqno: 7\nFatal Error: count:0, last_seqno:0\nPoison Creation: count:3, last_seqno:7\nPoison Consumption: count:0, last_seqno:0"}}), []),
     ("corrected errors", mi300({4: {"ras/umc_err_count": "ue: 0\nce: 7\nde: 0"}}), []),
     ("a page that waits", mi300({4: {"ras/gpu_vram_bad_pages": "0x00000001 : 0x00001000 : P"}}), ["pages-pending"]),
     ("a page that cannot be retired", mi300({4: {"ras/gpu_vram_bad_pages":

@@ -12,6 +12,7 @@ import tarfile
 import tempfile
 import zipfile
 
+import cper
 import kernel_lines
 import machine_tree
 
@@ -183,7 +184,15 @@ def histories():
             db.close()
 
 
-MADE = {'fuzz-changes': histories, 'fuzz-redact': secrets, 'fuzz-kfd': loaded_code, 'fuzz-keys': keys, 'fuzz-journal': journals, 'fuzz-log': logs, 'fuzz-html': markup, 'fuzz-knowledge': blocks, 'fuzz-host': trees, 'fuzz-archive': packed, 'fuzz-evidence': evidence, 'fuzz-record': records}
+def errors():
+    """Records of hardware errors, in each form."""
+    records = [cper.bank(grade, cper.status(0x3e, cper.POISON), cper.ipid(1, 1, 0x36430400)) for grade in (cper.FATAL, cper.UNCORRECTED, cper.CORRECTED)]
+    records += [cper.threshold(3), cper.boot([0xa4 | 0x21 << 8])]
+    yield from records
+    yield cper.ring(records)
+
+
+MADE = {'fuzz-cper': errors, 'fuzz-changes': histories, 'fuzz-redact': secrets, 'fuzz-kfd': loaded_code, 'fuzz-keys': keys, 'fuzz-journal': journals, 'fuzz-log': logs, 'fuzz-html': markup, 'fuzz-knowledge': blocks, 'fuzz-host': trees, 'fuzz-archive': packed, 'fuzz-evidence': evidence, 'fuzz-record': records}
 
 
 def log_words():

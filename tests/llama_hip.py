@@ -11,6 +11,7 @@ import sys
 import tempfile
 
 import gguf
+import guard
 import kfd
 import tap
 
@@ -26,11 +27,12 @@ class Llama:
         self.kfd = library.parent / "libunhang-kfd.so"
         self.model = unhang.write("random.gguf", gguf.model())
 
-    def start(self, plan, level, tokens=4):
+    def start(self, plan, level, tokens=4, preload=(), **more):
         command = [tap.HERE / "in-root", kfd.ROOT, "llama-completion", "-m", self.model, "-ngl", 99, "-n", tokens, "-p", "a b c", "--seed", 1, "--ignore-eos", "-no-cnv", "--no-warmup"]
         return subprocess.Popen(list(map(str, command)), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                                env={**self.unhang.environment, "LD_PRELOAD": str(self.kfd), "UNHANG_KFD": plan, "HSA_TOOLS_LIB": str(self.library), "UNHANG_LEVEL": str(level),
-                                     "UNHANG_RECORDING": f"{self.where}/%p.recording"})
+                                env={**self.unhang.environment, "LD_PRELOAD": " ".join(map(str, (*preload, self.kfd))), "UNHANG_KFD": plan, "HSA_TOOLS_LIB": str(self.library), "UNHANG_LEVEL": str(level),
+                                     "UNHANG_RECORDING": f"{self.where}/%p.recording",
+                                     "UNHANG_ALLOCATIONS": f"{self.where}/%p.allocations", **more})
 
     def recording(self, job):
         return self.where / f"{job.pid}.recording"
@@ -109,13 +111,26 @@ def test_hang(t, l):
         t.ok("flash attention" in incident["cause"]["title"] and HANG in told and "ggml_flash_attn_ext" in told, f"level {level}: killed: the kernel and its operator are named", told)
 
 
+def test_allocator(t, l):
+    """Under the guard and from the pool it launches what it launches without, and nothing is found."""
+    for mode, name in (("UNHANG_GUARD", "guard"), ("UNHANG_POOL", "pool")):
+        job = l.start(GPU, 1, preload=[l.library.with_name("libunhang-guard.so")], **{mode: "1"})
+        out, _ = job.communicate(timeout=300)
+        launches = l.launches(job)
+        found = {name: len(named(launches, name)) for name in KERNELS}
+        t.ok(job.returncode == 0 and "ROCm" in out and all(found.values()), f"{name}: the model is loaded, and every operator's kernel is launched", f"{job.returncode} {found}\n{out[-800:]}")
+        seen = guard.Allocations(l.where / f"{job.pid}.allocations")
+        made = [r for r in seen.rows if r.flags & (guard.GUARDED | guard.POOLED)]
+        t.ok(made and not seen.findings and not seen.torn and seen.header.state == 2, f"{name}: {len(made)} of its allocations are {name}ed, and nothing is found", [(f.kind, hex(f.address)) for f in seen.findings])
+
+
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     if not kfd.ROOT or not pathlib.Path(kfd.ROOT, "usr/bin/llama-completion").exists():
         tap.skip_all("UNHANG_ROCM_ROOT names no root with llama.cpp: tests/rocm-root 6.4 makes one")
     with tempfile.TemporaryDirectory(prefix="unhang-test-", dir="/dev/shm") as where:
         llama = Llama(unhang, pathlib.Path(sys.argv[2]).resolve(), where)
-        for test in (test_runs, test_killed, test_fault, test_hang):
+        for test in (test_runs, test_killed, test_fault, test_hang, test_allocator):
             test(t, llama)
     t.end()
 

@@ -79,6 +79,7 @@ def judge(wanted, answer):
 
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
+    tap.parse_knowledge(unhang)
     cases = sorted(path.parent for path in LOGS.glob("*/case.json"))
     t.ok(len(cases) >= 30, "there are logs", f"{len(cases)} in {LOGS}")
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -66,12 +66,12 @@ PAGE_FAULT = f"[  500.1] {GPU} amdgpu: [gfxhub] page fault (src_id:0 ring:24 vmi
 SHARED = "[  345.6] [drm:drm_atomic_helper_wait_for_flip_done [drm_kms_helper]] *ERROR* [CRTC:93:crtc-3] flip_done timed out\n"
 ANSWERS |= {
     "an error bank with an error that was not corrected": (
-        BANK + "STATUS=0xbea0000000060c03\n" + REGISTERS, r"error that was not corrected.* Now Run no new job on this GPU.* Confidence[a-z ]*: medium;", r"No AMD GPU incident"),
+        BANK + "STATUS=0xbea0000000060c03\n" + REGISTERS, r"uncorrected hardware error.* Now Run no new job on this GPU.* Confidence[a-z ]*: medium;", r"No AMD GPU incident"),
     "the same of a newer driver": (
-        f"[  900.000002] {GPU} amdgpu: {{1}}[Hardware Error]: ACA[01/04].STATUS=0xbea0000000060c03\n", r"error that was not corrected", r"No AMD GPU incident"),
+        f"[  900.000002] {GPU} amdgpu: {{1}}[Hardware Error]: ACA[01/04].STATUS=0xbea0000000060c03\n", r"uncorrected hardware error", r"No AMD GPU incident"),
     "a table of amd-smi with a fatal record": (
         "timestamp            gpu_id  severity   file_name      list of afids\n2026/10/02 11:05:29  3       FATAL      fatal-1.cper   33\n",
-        r"record of a fatal hardware error of GPU 3.* Confidence[a-z ]*: low;", REPLACE),
+        r"Confidence[a-z ]*: low;.*record of a fatal hardware error of GPU 3", REPLACE),
     "a table of amd-smi without files": (
         "WARNING: No CPER files will be dumped unless --folder=<folder_name> is specified and cper entries exist.\n"
         "timestamp            gpu_id  severity\n2026/10/02 11:05:29  3       FATAL\n", r"record of a fatal hardware error of GPU 3", REPLACE),

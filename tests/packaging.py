@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """What the forms of unhang have in common, as far as it can be looked at without making them: packaging.py UNHANG"""
+import fnmatch
 import hashlib
 import http.server
 import importlib.machinery
@@ -7,6 +8,7 @@ import importlib.util
 import io
 import json
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -45,6 +47,36 @@ def test_symbols(t):
     declared = set(re.findall(r"\b(uh_\w+)\(", re.sub(r"/\*.*?\*/|//[^\n]*", "", (TOP / "include/unhang/unhang.h").read_text(), flags=re.S)))
     listed = set(re.findall(r"\b(uh_\w+)@", (PACKAGING / "debian/libunhang0.symbols").read_text()))
     t.same(sorted(name for name in declared - listed if not name.endswith("_fn")), [], "the list of symbols has each function of the header")
+
+
+# Folders of packaging/ that are for users; the others make the packages.
+FOR_USERS = ("hooks", "kubernetes", "prometheus", "slurm")
+FOR_BUILDERS = {"arch", "debian", "github-action", "image", "nix", "rpm", "static", "wheel"}
+
+
+def test_forgotten(t, unhang):
+    """What the build installs is in a package, and what is for users is installed."""
+    build = pathlib.Path(unhang.binary).parent
+    ran = subprocess.run(["meson", "introspect", "--installed", build], capture_output=True, text=True, check=False)
+    if ran.returncode:
+        return t.skip("what is installed", "there is no meson here, or no directory of a build")
+    installed = {os.path.relpath(source, TOP): os.path.relpath(to, "/usr/local") for source, to in json.loads(ran.stdout).items()}
+    folders = {p.name for p in PACKAGING.iterdir() if p.is_dir()}
+    t.same(folders - FOR_BUILDERS, set(FOR_USERS), "a new folder of packaging/ is for users, or for builders")
+    wanted = {*(f"packaging/{folder}" for folder in FOR_USERS), "data/unhang.catalog", "data/unhang.sysusers"}
+    t.same(wanted - installed.keys(), set(), "what is for users is installed")
+    rules, spec, static = ((PACKAGING / name).read_text() for name in ("debian/rules", "rpm/unhang.spec", "static/build"))
+    units = sorted(p.name for p in (TOP / "data").glob("*.service"))
+    t.same([u for u in units if not any(to.endswith(f"systemd/system/{u}") for to in installed.values())], [], "each unit is installed")
+    listed = [line.split()[0].removeprefix("usr/") for p in (PACKAGING / "debian").glob("*.install") for line in p.read_text().splitlines()]
+    moved = re.findall(r"mv debian/tmp/usr/(\S+)", rules)
+
+    def packed(path):
+        return path.startswith("share/man/") or any(fnmatch.fnmatch(path, name) or fnmatch.fnmatch(path, f"{name}/*") for name in (*listed, *moved))
+    t.same(sorted(to for to in installed.values() if not packed(to)), [], "each file that is installed is in a Debian package")
+    t.same([u for u in units if f"data/{u}" not in spec or f"%{{_unitdir}}/{u}" not in spec], [], "each unit is in an RPM package")
+    t.same([f for f in FOR_USERS if f"packaging/{f}" not in spec or f"%{{_datadir}}/unhang/{f}" not in spec], [], "so are the folders for users")
+    t.same([f for f in FOR_USERS if not re.search(rf"^for folder in.*\b{f}\b", static, re.M)], [], "and the archive of the static file has them")
 
 
 def test_rights(t, image):
@@ -121,15 +153,20 @@ def test_everyday(t, unhang):
 
 
 class Receiver(http.server.BaseHTTPRequestHandler):
-    """Keeps what is posted; refuses what comes after @good."""
+    """Keeps what is posted; refuses what is no CloudEvent, and what comes after @good."""
     got, good = [], 0
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        taken = len(self.got) < Receiver.good
+        event = json.loads(body)
+        # What CloudEvents 1.0 requires: four attributes that are not empty, in the structured mode with its own media type.
+        sound = all(isinstance(event.get(key), str) and event[key] for key in ("specversion", "id", "source", "type"))
+        sound &= event["specversion"] == "1.0" and self.headers.get_content_type() == "application/cloudevents+json"
+        sound &= all(re.fullmatch("[a-z0-9]+", key) for key in event) and not {"data", "data_base64"} <= event.keys()
+        taken = sound and len(self.got) < Receiver.good
         if taken:
-            self.got.append((self.headers["Content-Type"], json.loads(body)))
-        self.send_response(202 if taken else 503)
+            self.got.append((self.headers["Content-Type"], event))
+        self.send_response(202 if taken else 503 if sound else 400)
         self.end_headers()
 
     def log_message(self, *_):
@@ -175,6 +212,7 @@ def main():
     image = program(PACKAGING / "image" / "build")
     test_numbers(t)
     test_symbols(t)
+    test_forgotten(t, unhang)
     test_rights(t, image)
     test_image(t, unhang, image)
     test_bill(t, image)

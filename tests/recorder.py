@@ -334,7 +334,7 @@ def test_kills(t, job):
 def test_exports(t, library):
     """What others find by name. rocprofiler_configure would make AMD's register load its SDK, and end a job that has none; rocprofiler_set_api_table would displace it."""
     names = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout.split()[2::3]
-    t.same(sorted(names), ["HSA_AMD_TOOL_PRIORITY", "OnLoad", "OnUnload", *(f"unhang_recorder_{f}" for f in ("begin", "end", "functions", "level", "torch"))], "the recorder exports what the runtime and frameworks look for, and nothing else")
+    t.same(sorted(names), ["HSA_AMD_TOOL_PRIORITY", "OnLoad", "OnUnload", *(f"unhang_recorder_{f}" for f in ("begin", "end", "functions", "level", "operation", "torch"))], "the recorder exports what the runtime and frameworks look for, and nothing else")
 
 
 def test_steps_aside(t, job):

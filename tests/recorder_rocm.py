@@ -505,7 +505,7 @@ def test_statistics(t, r):
         y = [[s for s in p["statistics"] if s["argument"] == 8][0] for p in saxpy]
         t.same((job.out.splitlines()[-1], [(s["min"], s["max"], s["mean"], s["elements"]) for s in y]), ("series 4", [(n, n, n, 1024) for n in range(4)]),
                f"{what}: statistics are those of the moment before each launch")
-        kept = sorted(p.name for p in dumps.iterdir())
+        kept = sorted(p.name for p in dumps.iterdir() if not p.name.startswith("code-"))
         t.same(kept, ["000001", "000002", "000003"], f"{what}: inputs of the last three launches are kept")
         raw = (dumps / "000003" / "inputs.safetensors").read_bytes()
         size = struct.unpack("<Q", raw[:8])[0]

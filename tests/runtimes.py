@@ -51,7 +51,7 @@ GTESTS = {
 # Our own tests, which print TAP, with UNHANG_ROCM_ROOT: with processes, recordings and no log of their own.
 APART = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c",
          'mount -t tmpfs -o mode=1777 none /dev/shm && { [ ! -e /dev/kmsg ] || mount --bind /dev/null /dev/kmsg; } && exec "$@"', "sh"]
-TAPS = {"recorder_rocm": VERSIONS, "llama_hip": ("6.4",), "rccl": ("7.2",)}
+TAPS = {"recorder_rocm": VERSIONS, "guard": ("5.2", "6.4", "7.2"), "llama_hip": ("6.4",), "rccl": ("7.2",)}
 # Why a case fails: globs of judge, version and case.
 REASONS = (
     ("rocrtst", "7.2", "rocrtstFunc.Max_Reference_Count", f"it calls hsa_init 2,147,483,647 times, which may take longer than the {DEADLINE} s that a test gets here"),
@@ -195,7 +195,7 @@ def report(bench, cases):
     yield "# Which versions of ROCm were tried, on emulated GPUs\n"
     yield (f"`make runtimes` wrote this page ({' to '.join(dates[:1] + dates[1:][-1:])}). Do not edit it. This page shows how far ROCm's own software accepts unhang's emulated GPUs, and with which versions\nunhang's recorder was tried. Debian's builds of ROCm, unmodified, ran on emulated machines\n"
            "([SCENARIOS.md](SCENARIOS.md#kfd)). The judges are AMD's tools and tests, `nvtop` and `radeontop`, and our own tests under ROCm's runtime: of the recorder\n"
-           "(`recorder_rocm`), llama.cpp (`llama_hip`) and RCCL (`rccl`).\n\n"
+           "(`recorder_rocm`), the guard and the pool (`guard`), llama.cpp (`llama_hip`) and RCCL (`rccl`).\n\n"
            "Kernels are not executed, apart from those that C functions stand for, rocrtst's among them. RCCL's kernels would wait for each other; here they end at\n"
            "once, so that its start, its launches and its hangs are tested, and not what it reduces.\n\n"
            f"The tools ran on each of these machines: {', '.join(f'{name} ({parts[0]})' for name, (parts, _, _) in MACHINES.items())}. rocrtst and our own tests ran on gfx90a.\n")

@@ -92,7 +92,7 @@ static void cores_cut_or_changed_at_any_byte_harm_nobody(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		struct text core = { 0 };
-		time_t begin = time(NULL);
+		const clock_t begin = clock(); // of the processor: a busy machine takes longer
 		load(names[i], &core);
 		for (size_t n = 0; n <= core.n; n++)
 			try_core(k, names[i], "cut", n, core.p, n);
@@ -104,7 +104,7 @@ static void cores_cut_or_changed_at_any_byte_harm_nobody(void **state)
 				core.p[at] = (char)(core.p[at] ^ changes[c]);
 			}
 		}
-		assert_true(time(NULL) - begin < TRIAL_SECONDS);
+		assert_true((clock() - begin) / CLOCKS_PER_SEC < TRIAL_SECONDS);
 		text_free(&core);
 	}
 	know_free(k);

@@ -140,11 +140,26 @@ static void try_load(void *ctx, struct str text)
 	know_free(know_load_with("sample.know", text, &problems));
 }
 
+/** Alone it lacks what unhang itself refers to. */
+static void check_problem_alone(void *ctx, const char *file, unsigned line, const char *message)
+{
+	if (strcmp(file, "unhang") != 0)
+		check_problem(ctx, file, line, message);
+}
+
+static void try_load_alone(void *ctx, struct str text)
+{
+	(void)ctx;
+	struct know_problems problems = { .report = check_problem_alone, .ctx = &text };
+	know_free(know_load_alone("sample.know", text, &problems));
+}
+
 static void knowledge_files_cut_or_changed(void **state)
 {
 	(void)state;
-	// The whole knowledge is loaded each time, so that only every seventh byte is cut and changed.
-	each_damage(S(sample_knowledge), 7, try_load, NULL);
+	each_damage(S(sample_knowledge), 1, try_load_alone, NULL);
+	// The whole knowledge is loaded each time, which takes a thousand times as long.
+	each_damage(S(sample_knowledge), 61, try_load, NULL);
 }
 
 static bool any_fact(const void *ctx, struct str name, size_t index, struct str *ret_value)

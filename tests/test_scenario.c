@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -566,14 +567,14 @@ static void a_scenario_that_wants_too_much_is_refused(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct text text = { 0 };
-		int64_t begin = now_ms();
+		const clock_t begin = clock(); // of the processor: a busy machine takes longer
 		text_add(&text, str_z(rows[i].head));
 		for (size_t n = 0; n < rows[i].lines; n++)
 			text_add(&text, str_z(rows[i].line));
 		assert_null(scenario_complaint(k, text.p, text.n, NULL));
 		text_free(&text);
-		if (now_ms() - begin > 20000)
-			fail_msg("%s%s... took %lld ms", rows[i].head, rows[i].line, (long long)(now_ms() - begin));
+		if ((clock() - begin) / CLOCKS_PER_SEC > 20)
+			fail_msg("%s%s... took %ld s", rows[i].head, rows[i].line, (clock() - begin) / CLOCKS_PER_SEC);
 	}
 	know_free(k);
 }

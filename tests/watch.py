@@ -117,7 +117,7 @@ def test_all_clear(t, unhang):
     told = m.until(f"{looked} && sleep 4")
     t.same([words(told), [g.get("seen") for g in m.state()["gpus"]]], [["opened"], [False]], "all-clear: where the GPU cannot be seen its incident stays open")
     broken = HEALTHY + "messages\n    999.500000 err amdgpu 0000:03:00.0: amdgpu: uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!\n"
-    for name, scenario, action, state in (("broken", broken, "replace", "open"), ("mended", HEALTHY + "messages\n" + fault(999.5), "restart-program", "closed")):
+    for name, scenario, action, state in (("broken", broken, "power-cycle", "open"), ("mended", HEALTHY + "messages\n" + fault(999.5), "restart-program", "closed")):
         m = Machine(unhang, name, scenario)
         m.configure("quiet 3600\ncapture no")
         m.once()
@@ -282,6 +282,8 @@ def test_silent(t, unhang, telling):
     m.configure("suspect-after 1\nhung-after 2")
     told = m.until("[ $n -gt 40 ]")
     t.same([told, m.incidents()], [["status 0"], []], "a GPU that works is no hang")
+    work = [one for path in (m.top / "state" / "history").iterdir() for one in map(json.loads, path.read_text().splitlines()) if one["kind"] == "exposure"]
+    t.ok(len(work) == 1 and 1 <= work[0]["busy"] <= work[0]["until"] - work[0]["from"], "and its time of work is one line of the history", work)
 
 
 def test_storm(t, unhang):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The wheels: what they hold, that they are the same bytes each time, and that the package works from them, with no network and no pip.
 
-Also the gate for the recorder: it is to run with glibc 2.28, whatever it was built with (recorder/glibc.h)."""
+Also the gate for what jobs load: it is to run with glibc 2.28, whatever it was built with (recorder/glibc.h)."""
 import base64
 import csv
 import hashlib
@@ -31,13 +31,13 @@ print("unhang" in sys.modules, dict(os.environ) == variables, os.environ.get("HS
 """
 
 
-def test_symbols(t, recorder):
-    dynamic = subprocess.run(["readelf", "-W", "--dyn-syms", "--dynamic", recorder], capture_output=True, text=True, check=True).stdout
+def test_symbols(t, library, libraries):
+    dynamic = subprocess.run(["readelf", "-W", "--dyn-syms", "--dynamic", library], capture_output=True, text=True, check=True).stdout
     wanted = re.findall(r"UND (\S+)@GLIBC_([\d.]+)", dynamic)
-    t.ok(len(wanted) > 50, "the recorder's symbols of glibc are seen", dynamic)
+    t.ok(len(wanted) > 50, f"{library.name}: its symbols of glibc are seen", dynamic)
     newer = [f"{name} of {version}" for name, version in wanted if tuple(map(int, version.split("."))) > NEWEST]
     t.same(newer, [], "none is newer than 2.28: recorder/glibc.h has the older versions")
-    t.same(sorted(re.findall(r"NEEDED.*\[(.*)\]", dynamic)), LIBRARIES, "it needs glibc's libraries and no other")
+    t.same(sorted(re.findall(r"NEEDED.*\[(.*)\]", dynamic)), libraries, "it needs glibc's libraries and no other")
     t.ok("ABI_" not in "".join(re.findall(r"GLIBC_\S*", dynamic)), "and no property of a newer loader")
 
 
@@ -63,7 +63,7 @@ def test_files(t, wheels):
         held = {n for n in wheel.namelist() if n.startswith("unhang/")}
         modes = {n for n in held if wheel.getinfo(n).external_attr >> 16 & 0o111}
     sources = {f"unhang/{p.name}" for p in (TREE / "python" / "unhang").iterdir() if p.is_file()}
-    t.same(held, sources | {"unhang/bin/unhang", "unhang/bin/libunhang-recorder.so", "unhang/share/unhang/python/sitecustomize.py"}, "the whole package is in it")
+    t.same(held, sources | {"unhang/bin/unhang", "unhang/bin/libunhang-guard.so", "unhang/bin/libunhang-recorder.so", "unhang/share/unhang/python/sitecustomize.py"}, "the whole package is in it")
     t.same(modes, {"unhang/bin/unhang"}, "of which the program can be executed")
 
 
@@ -135,7 +135,8 @@ def test_rocm(t, it):
 def main():
     t = tap.Tap()
     unhang, recorder = tap.Unhang(sys.argv[1]), sys.argv[2]
-    test_symbols(t, recorder)
+    test_symbols(t, pathlib.Path(recorder), LIBRARIES)
+    test_symbols(t, pathlib.Path(recorder).with_name("libunhang-guard.so"), [l for l in LIBRARIES if l != "libm.so.6"])
     small = [make(unhang.directory / name, "/bin/true", recorder) for name in ("one", "two")]
     t.same(*([w.read_bytes() for w in wheels] for wheels in small), "made twice, they are the same bytes")
     wheels = make(unhang.directory / "three", unhang.binary, recorder)

@@ -15,10 +15,11 @@
 
 enum { ROOM = 64 << 20, ALIGN = 16 };
 
-static char *room; // NULL until main() has made one
+static char *room;
 static size_t room_used;
 
-// In place of the C library's. Each piece begins with its size; those that are given back are looked through first.
+// The linker puts these in place of the C library's and of a sanitiser's (--wrap). Each piece begins with its size; those that are given back
+// are looked through first.
 struct room_piece {
 	size_t size;
 	struct room_piece *next;
@@ -28,7 +29,6 @@ static struct room_piece *given_back;
 
 static void *room_take(size_t size)
 {
-	static char early[1 << 20]; // for what is asked for before main()
 	size = (size + 15) & ~(size_t)15;
 	for (struct room_piece **p = &given_back; *p; p = &(*p)->next)
 		if ((*p)->size >= size && (*p)->size <= 2 * size) {
@@ -37,22 +37,24 @@ static void *room_take(size_t size)
 			found->next = NULL;
 			return found->bytes;
 		}
-	if (!room)
-		room = early;
 	struct room_piece *new = (struct room_piece *)(room + room_used);
 	room_used += sizeof(*new) + size;
-	if (room_used > (room == early ? sizeof(early) : ROOM))
+	if (room_used > ROOM)
 		abort();
 	new->size = size;
 	return new->bytes;
 }
 
-void *malloc(size_t size) { return room_take(size); }
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t size);
+void __wrap_free(void *p);
 
-// Of malloc() the compiler would know that this is what calloc() does, and call that.
-void *calloc(size_t n, size_t size) { return memset(room_take(n * size), 0, n * size); }
+void *__wrap_malloc(size_t size) { return room_take(size); }
 
-void free(void *p)
+void *__wrap_calloc(size_t n, size_t size) { return memset(room_take(n * size), 0, n * size); }
+
+void __wrap_free(void *p)
 {
 	struct room_piece *old = p ? (struct room_piece *)p - 1 : NULL;
 	if (!old || (char *)p < room || (char *)p >= room + room_used)
@@ -62,7 +64,7 @@ void free(void *p)
 	given_back = old;
 }
 
-void *realloc(void *p, size_t size)
+void *__wrap_realloc(void *p, size_t size)
 {
 	size_t had = p ? ((struct room_piece *)p - 1)->size : 0;
 	if (size <= had)

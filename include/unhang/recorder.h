@@ -67,6 +67,8 @@ struct unhang_recorder {
 uint32_t unhang_recorder_begin(const char *name, const struct unhang_tensor *tensors, size_t n);
 void unhang_recorder_end(uint32_t operation);
 int unhang_recorder_level(void);
+/** The innermost operation of this thread, and its name in @ret_name, if it is not NULL; 0: it is in none. */
+uint32_t unhang_recorder_operation(char *ret_name, size_t size);
 const struct unhang_recorder *unhang_recorder_functions(void);
 
 #ifndef UNHANG_RECORDER_INSIDE

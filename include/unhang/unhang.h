@@ -40,6 +40,8 @@ void uh_session_add_newest(struct uh_session *s, const char *root);
 /** This machine's GPUs, looked at now; @gpu: only this one (a PCI address, card1, renderD128, or its place in the list), or NULL. The
  * error is that there is no such GPU. */
 struct uh_error *uh_session_add_machine(struct uh_session *s, const char *gpu);
+/** This machine's programs under the flight recorder that wait for memory or a queue for longer than that takes. */
+void uh_session_add_stuck_calls(struct uh_session *s);
 /** How many AMD GPUs this machine should have: fewer are an incident. */
 void uh_session_expect_gpus(struct uh_session *s, unsigned n);
 /** Which GPU it was, where the evidence does not say: a name (RX 7900 XTX, MI300X), or a PCI device id (744c); before the sources. The
@@ -185,6 +187,26 @@ struct uh_error *uh_last(const struct uh_last_options *o, FILE *out, uh_problem_
 /** Asks the recorder of a process for another level. The error says why it cannot have it. */
 struct uh_error *uh_record_level(const char *target, unsigned level, FILE *out);
 
+/** A failing launch as a program of its own. */
+struct uh_repro_options {
+	const char *target;      // a recording, a bundle, a core, or the directory of a run
+	const char *directory;   // where the program goes: it is made, or empty
+	const char *inputs;      // directory with inputs that level 10 saved; NULL: where the recording says
+	const char *const *code; // files and directories with the code
+	size_t ncode;
+	unsigned before;      // so many earlier launches at most
+	bool user_data;       // what buffers held is saved, too
+	bool redact;          // without names of program, machine and paths
+	bool check, shrink;   // build and run it; make it smaller as long as it fails alike
+	unsigned runs;        // of it at most
+	unsigned seconds;     // that a run may take
+	const char *recorder; // libunhang-recorder.so; NULL: it is not here, and nothing can be checked
+	bool json;
+	void (*tell)(const char *line); // progress; NULL: nobody wants to know
+};
+/** The error is that there is no program. *ret_alike: it was run, and failed alike; without a check, too. */
+struct uh_error *uh_repro(const struct uh_repro_options *o, FILE *out, uh_problem_fn *problem, void *ctx, bool *ret_alike);
+
 /** What the doctor looks at, and how it writes. */
 struct uh_doctor_options {
 	const char *root;           // the proc, sys, etc, boot, usr, ... of another machine, or a bundle; NULL: this one
@@ -305,6 +327,10 @@ struct uh_run_options {
 	const char *recorder;    // the library of the flight recorder; NULL: the job runs without
 	const char *python;      // the directory of its sitecustomize.py; NULL: Python's operations have no names
 	const char *agent;       // the library of ROCm's debug agent; NULL: none
+	const char *allocator;   // the library of guard and pool; NULL: the job runs without
+	const char *guard;       // what of UNHANG_GUARD is set, `above` by default; NULL: no guard
+	unsigned guard_align;    // 0: as usual
+	bool pool;
 	const char *const *env;  // NAME=VALUE
 	size_t nenv;
 	const char *const *on_repeat; // NAME=VALUE, level=N, profile=FILE
@@ -321,6 +347,28 @@ struct uh_run_options {
 /** Runs it to its end, and reports to @out. *@ret_status is the job's exit status, 128 and more where a signal ended it. The error is that
  * it could not be started; then *@ret_status is 126 or 127, as a shell has it, or -1 where it was refused. */
 struct uh_error *uh_run(const struct uh_run_options *o, FILE *out, int *ret_status);
+
+/** Runs it twice, as it is and with what the experiment @name changes, and says what differed. *@ret_status: 0 both went well, 1 not. */
+struct uh_error *uh_try(const struct uh_run_options *o, const char *name, FILE *out, int *ret_status);
+
+/** Which two launches of a job race: it is run again and again, with launches that wait for each other or begin later. */
+struct uh_bisect_options {
+	char *const *command;   // ends with NULL
+	const char *recorder;   // the library of the flight recorder
+	const char *state_dir;  // NULL: /var/lib/unhang/bisect for root, else below the user's state directory
+	const char *fails_if;   // NULL: `status or hang`
+	const char *html;       // a file to write the answer to; NULL: none
+	const char *const *env; // NAME=VALUE
+	size_t nenv;
+	unsigned hang_after, repro, budget; // seconds; 0: as usual, none, none
+	unsigned jobs;                      // runs at a time
+	unsigned low_rate;                  // per cent; 0: 5
+	bool fresh, json;
+	unsigned width; // columns of the answer; 0: 80
+};
+/** @say: where the plan and each question are told; NULL: nowhere. @ret_answered: there is an answer. */
+struct uh_error *uh_bisect(const struct uh_bisect_options *o, FILE *out, FILE *say, uh_problem_fn *problem, void *ctx,
+			   bool *ret_answered);
 
 /** The handler that ROCm's runtime pipes GPU cores into. */
 struct uh_core_options {
@@ -434,6 +482,7 @@ struct uh_fleet_options {
 	const char *ssh, *remote; // NULL: ssh, and unhang check --json
 	unsigned at_once;         // 0: the usual
 	bool all, json;
+	bool any_name; // a host may call itself otherwise than it was called
 };
 struct uh_error *uh_fleet_check(const struct uh_fleet_options *o, FILE *out, int *ret_status);
 
@@ -445,6 +494,7 @@ struct uh_arbiter_options {
 	bool enforce;          // else it only writes what it would do
 	bool reboots, once;
 	unsigned most, percent;                // drains in an hour; 0: the usual
+	unsigned held_most, held_percent;      // nodes that it keeps drained at a time; 0: the usual
 	unsigned interval, stale, reboot_wait; // seconds; 0: the usual
 };
 /** Until SIGTERM or SIGINT. */

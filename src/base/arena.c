@@ -74,6 +74,12 @@ char *arena_z(struct arena *a, struct str s) { return arena_copy(a, s.p, s.n); }
 
 struct str arena_str(struct arena *a, struct str s) { return (struct str){ arena_z(a, s), s.n }; }
 
+struct str arena_grouped(struct arena *a, uint64_t n)
+{
+	return n < 1000 ? arena_printf(a, "%llu", (unsigned long long)n) :
+			  arena_printf(a, STR_FMT ",%03u", STR_ARG(arena_grouped(a, n / 1000)), (unsigned)(n % 1000));
+}
+
 struct str arena_printf(struct arena *a, const char *format, ...)
 {
 	va_list ap;

@@ -29,6 +29,8 @@ struct str arena_str(struct arena *a, struct str s);
 void *arena_copy(struct arena *a, const void *from, size_t size);
 /** NUL-terminated copy. */
 char *arena_z(struct arena *a, struct str s);
+/** 48,112 */
+struct str arena_grouped(struct arena *a, uint64_t n);
 struct str arena_printf(struct arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /** Leaves an empty one behind. */
 void arena_free(struct arena *a);

@@ -16,9 +16,10 @@ enum { CODE_MOST = 64 }; // times --code
 
 /** A command, with its own name as argv[0]; it returns the exit status. */
 typedef int command_fn(int argc, char **argv);
-command_fn cmd_capture, cmd_cases, cmd_core, cmd_doctor, cmd_emulate, cmd_explain, cmd_incidents, cmd_knowledge, cmd_last, cmd_level, cmd_live;
-command_fn cmd_now, cmd_queues, cmd_regs, cmd_remedy, cmd_rings, cmd_run, cmd_waves, cmd_watch, cmd_where;
-command_fn cmd_check, cmd_collect, cmd_fleet, cmd_history, cmd_selftest, cmd_serve, cmd_store, cmd_triage;
+command_fn cmd_bisect, cmd_capture, cmd_cases, cmd_check, cmd_collect, cmd_core, cmd_doctor, cmd_emulate;
+command_fn cmd_explain, cmd_fleet, cmd_history, cmd_incidents, cmd_knowledge, cmd_last, cmd_level, cmd_live;
+command_fn cmd_now, cmd_queues, cmd_regs, cmd_remedy, cmd_repro, cmd_rings, cmd_run, cmd_selftest, cmd_serve;
+command_fn cmd_store, cmd_triage, cmd_try, cmd_watch, cmd_waves, cmd_where;
 
 /** One line on stderr: `unhang: ...` */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -38,6 +39,8 @@ bool take_root(void *to, const char *path);
 
 /** libunhang-recorder.so; NULL: it is not here. */
 const char *find_recorder(char room[static PATH_MAX]);
+/** The library of guard and pool. */
+const char *find_allocator(char room[static PATH_MAX]);
 
 static inline void session_end(struct uh_session **s)
 {

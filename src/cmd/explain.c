@@ -52,7 +52,18 @@ static void show_progress(void *ctx, const char *name, unsigned long long done, 
 	}
 }
 
-static int by_path(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+/** What an allocator wrote comes first: it knows the addresses of the faults that others tell of. */
+static bool of_allocator(const char *path)
+{
+	const struct str name = str_base(str_z(path));
+	return str_ends(name, S(".allocations")) || str_starts(name, S("allocations."));
+}
+
+static int by_path(const void *a, const void *b)
+{
+	const char *x = *(char *const *)a, *y = *(char *const *)b;
+	return of_allocator(x) != of_allocator(y) ? (of_allocator(x) ? -1 : 1) : strcmp(x, y);
+}
 
 /** Whether the tree that --root names can be looked into; NULL: none is named. false: behind a complaint. */
 static bool root_is_there(const char *root)
@@ -207,6 +218,8 @@ static int now(bool live, int argc, char **argv)
 	// The silicon first: the state of a hung GPU may be gone by the time that a log is read.
 	if (!root)
 		err = uh_session_add_machine(s, gpu);
+	if (!root && !target && !gpu && !err)
+		uh_session_add_stuck_calls(s);
 	if (!live && !err)
 		uh_session_add_newest(s, root);
 	uh_session_end(s);

@@ -20,6 +20,8 @@ struct option_list {
 	size_t n;
 };
 
+/** Whether a value may follow, behind `=` only. */
+static bool row_may_have_value(const struct option_row *row) { return row->argument && !strncmp(row->argument, "[=", 2); }
 static bool row_has_value(const struct option_row *row) { return row->argument && row->argument[0] != '['; }
 
 /** `-b, --boot N`. */
@@ -32,7 +34,7 @@ static struct str left_side(const struct option_row *row, struct text *room)
 	if (row->name)
 		text_printf(room, "--%s", row->name);
 	if (row->argument)
-		text_printf(room, " %s", row->argument);
+		text_printf(room, "%s%s", row_may_have_value(row) ? "" : " ", row->argument);
 	return text_str(room);
 }
 
@@ -178,7 +180,9 @@ static int options_take(const struct help_text *h, struct option_rows own, struc
 	l.rows[l.n++] = &help_row;
 	size_t nlongs = 0, nletters = (size_t)sprintf(letters, h->stops ? "+:" : ":");
 	for (size_t i = 0; i < l.n; i++) {
-		const int value = row_has_value(l.rows[i]) ? required_argument : no_argument;
+		const int value = row_has_value(l.rows[i])      ? required_argument :
+				  row_may_have_value(l.rows[i]) ? optional_argument :
+								  no_argument;
 		if (l.rows[i]->name)
 			longs[nlongs++] = (struct option){ l.rows[i]->name, value, NULL, FIRST + (int)i };
 		if (l.rows[i]->letter)

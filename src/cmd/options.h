@@ -21,7 +21,7 @@ enum option_kind {
 struct option_row {
 	char letter;          // 0: none
 	const char *name;     // without `--`; NULL: it has a letter only
-	const char *argument; // NULL: none. In brackets: it is an operand, which --help shows here
+	const char *argument; // NULL: none. In brackets: it is an operand, which --help shows here; `[=WORDS]`: it may follow
 	const char *help;
 	enum option_kind kind;
 	void *to;

@@ -9,6 +9,7 @@
 #include "cmd/tell.h"
 
 #define RECORDER "libunhang-recorder.so"
+#define ALLOCATOR "libunhang-guard.so"
 #define LEVELS "0 1 3 5 10"
 enum {
 	LIST_MOST = 64,
@@ -79,14 +80,62 @@ static bool near_program(char room[static PATH_MAX], int above, const char *file
 	return snprintf(room + length, PATH_MAX - length, "/%s", file) < (int)(PATH_MAX - length) && !access(room, R_OK);
 }
 
-/** The recorder lies beside the program, or where libraries are installed, also if the whole tree was moved: PREFIX/bin/unhang. RPM packages
- * have a program that was built elsewhere, and their libraries in lib64. */
-const char *find_recorder(char room[static PATH_MAX])
+/** A library of ours lies beside the program, or where libraries are installed, also if the whole tree was moved: PREFIX/bin/unhang. RPM
+ * packages have a program that was built elsewhere, and their libraries in lib64. */
+static const char *find_library(char room[static PATH_MAX], const char *name)
 {
-	if (near_program(room, 0, RECORDER) || near_program(room, 1, UNHANG_LIBDIR_BELOW "/" RECORDER) ||
-	    near_program(room, 1, "lib64/" RECORDER))
+	static const char *const above[] = { UNHANG_LIBDIR_BELOW, "lib64" };
+	char below[128];
+	if (near_program(room, 0, name))
 		return room;
-	return access(UNHANG_LIBDIR "/" RECORDER, R_OK) ? NULL : UNHANG_LIBDIR "/" RECORDER;
+	for (size_t i = 0; i < ARRAY_SIZE(above); i++)
+		if (snprintf(below, sizeof(below), "%s/%s", above[i], name) < (int)sizeof(below) && near_program(room, 1, below))
+			return room;
+	snprintf(room, PATH_MAX, "%s/%s", UNHANG_LIBDIR, name);
+	return access(room, R_OK) ? NULL : room;
+}
+
+const char *find_recorder(char room[static PATH_MAX]) { return find_library(room, RECORDER); }
+const char *find_allocator(char room[static PATH_MAX]) { return find_library(room, ALLOCATOR); }
+
+/** As option_row.take: the words that UNHANG_GUARD has. */
+static bool take_guard(void *to, const char *text)
+{
+	struct uh_run_options *o = to;
+	int64_t n;
+	struct str words = str_z(text ? text : "above"), rest;
+	o->guard = text && *text ? text : "above";
+	while (words.n) {
+		const struct str word = str_split(&words, ',');
+		const bool sample = str_behind(word, S("sample:"), &rest);
+		if (str_is(word, "above") || str_is(word, "below") || (sample && str_number(rest, &n) && n > 0 && n <= INT32_MAX) ||
+		    (str_behind(word, S("match:"), &rest) && rest.n && rest.n < 128))
+			continue;
+		return reject("--guard=%s: it is none of above, below, sample:N and match:GLOB", text);
+	}
+	return true;
+}
+
+/** As option_row.take: a power of two up to a page. */
+static bool take_guard_align(void *to, const char *text)
+{
+	int64_t n;
+	if (!str_number(str_z(text), &n) || n < 1 || n > 4096 || (n & (n - 1)))
+		return reject("--guard-align %s: not a power of two from 1 to 4096", text);
+	*(unsigned *)to = (unsigned)n;
+	return true;
+}
+
+/** What options say of the allocator together. */
+static bool allocator_right(const struct uh_run_options *o)
+{
+	if (o->guard && o->pool)
+		return reject("--guard and --pool exclude each other: one keeps allocations apart, the other puts them together");
+	if (o->guard_align && !o->guard)
+		return reject("--guard-align needs --guard");
+	if ((o->guard || o->pool) && !o->allocator)
+		return reject(ALLOCATOR " is not installed: there is no guard and no pool");
+	return true;
 }
 
 /** What Python imports by itself, where unhang is installed. */
@@ -132,7 +181,7 @@ static bool is_right(const struct uh_run_options *o)
 		if (!take_level(&level, o->on_repeat[i] + 6) || !level_allowed(o, "--on-repeat level=", level))
 			return false;
 	}
-	return level_allowed(o, "--level ", o->level);
+	return allocator_right(o) && level_allowed(o, "--level ", o->level);
 }
 
 static const struct help_text run_help = {
@@ -152,6 +201,7 @@ static const struct help_text run_help = {
 int cmd_run(int argc, char **argv)
 {
 	char recorder[PATH_MAX], agent[PATH_MAX], python[PATH_MAX];
+	_cleanup_free_ char *allocator = mem_alloc(PATH_MAX);
 	struct setting_list env = { .option = "--env" }, repeat = { .option = "--on-repeat" };
 	struct uh_run_options o = { .level = 1, .cores = UH_CORES_EXPLAIN, .env = env.list, .on_repeat = repeat.list };
 	const struct option_row rows[] = {
@@ -168,6 +218,14 @@ int cmd_run(int argc, char **argv)
 		{ 0, "level", "N", "record this much from the start: 0, 1, 3, 5 or 10", TO_FUNCTION(take_level, &o.level),
 		  .words = LEVELS },
 		{ 0, "allow-inputs", NULL, "allow level 10, which stores the data of the job", TO_FLAG(&o.allow_inputs) },
+		{ 0, "guard", "[=WORDS]",
+		  "unmapped addresses around each GPU allocation, so that the first access beside it faults: above (the default), "
+		  "below, sample:N, match:GLOB; slower, more memory",
+		  TO_FUNCTION(take_guard, &o) },
+		{ 0, "guard-align", "N", "with --guard: allocations begin at multiples of N bytes (256)",
+		  TO_FUNCTION(take_guard_align, &o.guard_align) },
+		{ 0, "pool", NULL, "small GPU allocations share large ones, for cards that hang by many small ones",
+		  TO_FLAG(&o.pool) },
 		{ 0, "hang-after", "SECONDS",
 		  "a job hangs if it has work on the GPU and no queue moves for so long (60; 35 minutes in a collective; "
 		  "longer where the GPU cannot be looked at)",
@@ -199,6 +257,7 @@ int cmd_run(int argc, char **argv)
 	o.command = argv + optind;
 	o.recorder = find_recorder(recorder);
 	o.agent = find_agent(agent);
+	o.allocator = find_allocator(allocator);
 	o.python = find_python(python);
 	o.width = stream_width(STDERR_FILENO);
 	if (!is_right(&o))
@@ -209,6 +268,55 @@ int cmd_run(int argc, char **argv)
 		return status;
 	const int refused = cannot(err);
 	return status > 0 ? status : refused;
+}
+
+static const struct help_text try_help = {
+	.name = "try",
+	.usage = "unhang try [OPTION...] EXPERIMENT -- COMMAND...",
+	.about = "Runs COMMAND twice, as unhang run does: as it is, and with one thing changed. Then it says what differed: how "
+		 "each run ended, its fault, and what that means.\n"
+		 "  guard  unmapped addresses around each GPU allocation: finds accesses beside it\n"
+		 "  pool   small GPU allocations share large ones: many of them hang some cards\n"
+		 "unhang knowledge list experiment lists all experiments.",
+	.status = "exit status: 0 both runs went well, 1 one of them did not, 2 they could not be made",
+	.operands = "guard pool",
+	.stops = true,
+};
+
+int cmd_try(int argc, char **argv)
+{
+	char recorder[PATH_MAX], python[PATH_MAX];
+	_cleanup_free_ char *allocator = mem_alloc(PATH_MAX);
+	struct setting_list env = { .option = "--env" };
+	struct uh_run_options o = { .level = 1, .cores = UH_CORES_EXPLAIN, .env = env.list };
+	const struct option_row rows[] = {
+		{ 0, "hang-after", "SECONDS", "a run hangs if its GPU work or a call into the runtime stands for so long (60)",
+		  TO_COUNT(&o.hang_after, SECONDS_MOST) },
+		{ 0, "deadline", "SECONDS", "end each run after so long", TO_COUNT(&o.deadline, SECONDS_MOST) },
+		{ 0, "guard-align", "N", "with guard: allocations begin at multiples of N bytes (256)",
+		  TO_FUNCTION(take_guard_align, &o.guard_align) },
+		{ 0, "env", "NAME=VALUE", "set a variable for both runs; may be repeated",
+		  TO_FUNCTION(take_job_setting, &env) },
+		{ 0, "state-dir", "DIR",
+		  "where runs are stored (/var/lib/unhang/runs for root, else ~/.local/state/unhang/runs)",
+		  TO_TEXT(&o.state_dir) },
+		{ 0, "json", NULL, "write the answer as JSON (docs/try.schema.json)", TO_FLAG(&o.json) },
+	};
+	options_parse(&try_help, ROWS(rows), NO_ROWS, argc, argv);
+	const char *name = argv[optind];
+	o.command = argv + optind + (name ? 1 : 0);
+	if (o.command[0] && !strcmp(o.command[0], "--"))
+		o.command++;
+	if (!name || !o.command[0])
+		return refuse("try needs an experiment and a command: unhang try guard -- COMMAND");
+	o.nenv = env.n;
+	o.recorder = find_recorder(recorder);
+	o.python = find_python(python);
+	o.allocator = find_allocator(allocator);
+	o.width = stream_width(STDERR_FILENO);
+	int status = -1;
+	struct uh_error *err = uh_try(&o, name, stderr, &status);
+	return err ? cannot(err) : status;
 }
 
 /** As option_row.take. */

@@ -9,6 +9,7 @@
 #include "base/door/caller.h"
 #include "base/door/door.h"
 #include "base/error.h"
+#include "base/child/put.h"
 #include "base/save.h"
 
 void sharing_rows(struct sharing *s, struct option_row room[static SHARING_ROWS])
@@ -194,7 +195,27 @@ bool sharing_begin(const struct sharing *o, struct uh_session *s)
 	return true;
 }
 
-/** Whole or not at all, and for its owner only: it quotes logs. With sudo, it belongs to who called, wherever that user may write. */
+struct html_bytes {
+	const char *path;
+	struct str bytes;
+};
+
+/** With sudo, it belongs to who called, wherever that user may write. */
+static struct uh_error *put_html(const void *ctx)
+{
+	const struct html_bytes *h = ctx;
+	struct caller before;
+	if (caller_begin(&before)) {
+		struct uh_error *err = save_file(AT_FDCWD, h->path, h->bytes, 0600);
+		caller_end(&before);
+		if (!err || !before.changed)
+			return err;
+		uh_error_free(err);
+	}
+	return save_file(AT_FDCWD, h->path, h->bytes, 0600);
+}
+
+/** Whole or not at all, and for its owner only: it quotes logs. */
 static struct uh_error *save_html(const struct sharing *o, struct uh_session *s)
 {
 	_cleanup_free_ char *text = NULL;
@@ -204,16 +225,8 @@ static struct uh_error *save_html(const struct sharing *o, struct uh_session *s)
 		return uh_error_new("%s: there is no memory for the report", o->html);
 	uh_session_write_html(s, out, &o->options);
 	fclose(out);
-	const struct str bytes = { text, n };
-	struct caller before;
-	if (caller_begin(&before)) {
-		struct uh_error *err = save_file(AT_FDCWD, o->html, bytes, 0600);
-		caller_end(&before);
-		if (!err || !before.changed)
-			return err;
-		uh_error_free(err);
-	}
-	return save_file(AT_FDCWD, o->html, bytes, 0600);
+	const struct html_bytes bytes = { o->html, { text, n } };
+	return put_within(o->html, 0, put_html, &bytes);
 }
 
 bool sharing_write(const struct sharing *o, struct uh_session *s)

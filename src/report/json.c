@@ -51,6 +51,50 @@ static void write_ranks(struct sheet *s, const struct incident *i)
 	}
 }
 
+/** The module, what failed in it, and what to do with it; null where no hardware error is told. */
+static void write_hardware(struct sheet *s, const struct incident *i)
+{
+	static const struct {
+		const char *key, *fact;
+		bool number;
+	} fields[] = {
+		{ "oam", "bank_oam" },
+		{ "socket", "bank_socket", true },
+		{ "die", "bank_die", true },
+		{ "bank", "bank" },
+		{ "block", "ras_block" },
+		{ "instance", "bank_instance" },
+		{ "unit", "bank_unit" },
+		{ "umc", "bank_umc", true },
+		{ "channel", "bank_channel", true },
+		{ "error", "bank_error" },
+		{ "severity", "bank_severity" },
+		{ "afid", "bank_afid", true },
+		{ "meaning", "bank_afid_title" },
+		{ "record", "cper_id" },
+		{ "record_time", "cper_time" },
+		{ "record_age", "record_age" },
+	};
+	if (!i->action->service.n) {
+		sheet_put(s, "hardware", v_null());
+		return;
+	}
+	sheet_open(s, "hardware", '{');
+	sheet_fields(s, { "serial", v_known(i->gpu.serial) }, { "unique_id", v_known(i->gpu.unique_id) },
+		     { "slot", v_known(i->gpu.slot) }, { "host", v_known(i->host) });
+	for (size_t n = 0; n < ARRAY_SIZE(fields); n++) {
+		struct str value = { 0 };
+		int64_t number;
+		incident_get(i, str_z(fields[n].fact), 0, &value);
+		sheet_put(s, fields[n].key,
+			  !fields[n].number          ? v_known(value) :
+			  str_number(value, &number) ? v_int(number) :
+						       v_null());
+	}
+	sheet_fields(s, { "service", v_text(i->action->service) }, { "source", v_known(i->action->source) });
+	sheet_close(s, '}');
+}
+
 /** Registers, rings and memory, as the evidence holds them. */
 static void write_values(struct sheet *s, const struct values *v, size_t event)
 {
@@ -209,6 +253,7 @@ static void json_on_incident(void *ctx, const struct incident *i)
 	sheet_record(s, "action", { "do", v_text(i->action->action) }, { "fault", v_text(i->fault) },
 		     { "fault_confidence", v_decimal(i->fault_confidence / 100.0, 2) }, { "fit", v_text(incident_fit(i)) },
 		     { "text", v_text(i->action_text) });
+	write_hardware(s, i);
 	int64_t pid;
 	sheet_each (n, s, "processes", i->processes.len) {
 		sheet_fields(s, { "name", v_text(i->processes.data[n].name) },

@@ -32,6 +32,7 @@ static void take_state(const struct uh_session *s, struct incident *i)
 		named = true;
 		well = gpu_verdict(g) == UH_HEALTHY;
 		i->gpu.serial = g->device->serial;
+		i->gpu.slot = g->device->slot;
 		i->gpu.unique_id = g->device->unique_id;
 		take_stack(i, g->device);
 	}
@@ -84,6 +85,7 @@ void session_advise(struct uh_session *s)
 		i->evidence = s->kinds.data;
 		i->nevidence = s->kinds.len;
 		i->cases = &s->cases;
+		incident_weigh_records(i, s->evidence);
 		if (s->log_wanted)
 			incident_weigh_log(i, s->log_read);
 		const struct asking asking = { s->know, look ? &host : NULL, s->of_machine || s->asked || s->seen };

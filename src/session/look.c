@@ -296,9 +296,10 @@ struct uh_error *live_find(const struct looking *at, const char *track, bool one
 		if (d->list[i].name.n)
 			text_printf(&names, " (" STR_FMT ")", STR_ARG(d->list[i].name));
 	}
-	struct str late = d->unread.paths;
+	struct str rest = d->unread.paths;
+	const struct str late = str_split(&rest, '\n');
 	if (!d->n && late.n)
-		return uh_error_new(STR_FMT " did not answer, so the GPUs are unknown", STR_ARG(str_split(&late, '\n')));
+		return uh_error_new(STR_FMT " did not answer, so the GPUs are unknown", STR_ARG(late));
 	if (!d->n)
 		return uh_error_new("this machine has no AMD GPU");
 	if (gpu && !named)

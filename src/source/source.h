@@ -20,6 +20,7 @@ struct source {
 	ssize_t (*read)(struct source *s, void *buffer, size_t size, struct uh_error **ret_err);
 	void *ctx;         // of read()
 	const char *bytes; // all @size of them, where they are in memory; or NULL
+	struct tape *tape; // of the machine that it was saved on; or NULL
 };
 
 /** Who wrote a record, as the kernel or journald notes beside it. No user can forge that, as he can the text. */

@@ -90,7 +90,7 @@ static const struct {
 	bool deep;
 } fact_names[] = { { "processes", false }, { "process", false },  { "pid", false },  { "rank", false },  { "stopped", false },
 		   { "busy", false },      { "launched", false }, { "held", false }, { "peers", false }, { "waiting", false },
-		   { "lagging", false },   { "job", false },      { "loop", true },  { "kernel", true }, { "incident", true } };
+		   { "lagging", false },   { "job", false },   { "inside", false },      { "loop", true },  { "kernel", true }, { "incident", true } };
 enum { FACT_NAMES = ARRAY_SIZE(fact_names) };
 
 void progress_take(struct gpu_progress *p, struct str lines, bool deep, int64_t now_ms)

@@ -92,7 +92,9 @@ static void suspicion_follow(struct watcher *w, const struct watched_progress *p
 	if (!c && bad && !other) {
 		const struct watched_gpu *g = watched_gpu(w, str_z(p->pci));
 		c = cases_suspect(w, str_z(p->pci),
-				  g && g->says.n ? g->says : S("The GPU does not move, and the driver has not noticed"));
+				  p->says[0]     ? str_z(p->says) :
+				  g && g->says.n ? g->says :
+						   S("The GPU does not move, and the driver has not noticed"));
 		if (c) {
 			keep_votes(c, p);
 			suspicions_name_job(w, c);

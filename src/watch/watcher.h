@@ -93,6 +93,7 @@ struct watcher {
 	size_t nbundles;
 	VEC(struct watch_hold) holds;         // HOLDS_KEPT at most
 	int64_t work_due, note_due, ship_due; // of the diary; 0: not yet known
+	size_t work_cases;                    // when its last line of work was due
 	uint64_t noted;                       // hash of how the machine is set up, as it was told last
 	bool unshipped;                       // the history has lines that were not brought to others
 };

@@ -32,7 +32,7 @@ enum {
 };
 
 /** A file is refused here, or where it has no segment. All that lies behind the header may be damaged. */
-static struct uh_error *check_header(struct str b)
+static struct uh_error *check_header(struct str b, bool gpu)
 {
 	if (b.n < SELFMAG || memcmp(b.p, ELFMAG, SELFMAG) != 0)
 		return uh_error_new("ELF header at 0x0: it does not begin with 0x7f ELF");
@@ -44,7 +44,7 @@ static struct uh_error *check_header(struct str b)
 	if (b.p[6] != EV_CURRENT || get_u32(b.p + 20) != EV_CURRENT)
 		return uh_error_new("ELF header at 0x0: version %u at 0x6 and %u at 0x14, not 1", (unsigned char)b.p[6],
 				    get_u32(b.p + 20));
-	if (get_u16(b.p + 18) != EM_AMDGPU)
+	if (gpu && get_u16(b.p + 18) != EM_AMDGPU)
 		return uh_error_new("ELF header at 0x0: machine %u at 0x12, not 224 (AMDGPU)", get_u16(b.p + 18));
 	unsigned type = get_u16(b.p + 16);
 	if (type != ET_DYN && type != ET_EXEC)
@@ -167,9 +167,9 @@ static void read_sections(struct arena *a, struct elf *e)
 	e->nsections = n;
 }
 
-struct uh_error *elf_open(struct arena *a, struct str bytes, struct code_problems *problems, struct elf *ret)
+static struct uh_error *elf_open_any(struct arena *a, struct str bytes, struct code_problems *problems, bool gpu, struct elf *ret)
 {
-	struct uh_error *err = check_header(bytes);
+	struct uh_error *err = check_header(bytes, gpu);
 	if (err)
 		return err;
 	struct elf e = {
@@ -189,6 +189,16 @@ struct uh_error *elf_open(struct arena *a, struct str bytes, struct code_problem
 	read_sections(a, &e);
 	*ret = e;
 	return NULL;
+}
+
+struct uh_error *elf_open(struct arena *a, struct str bytes, struct code_problems *problems, struct elf *ret)
+{
+	return elf_open_any(a, bytes, problems, true, ret);
+}
+
+struct uh_error *elf_open_program(struct arena *a, struct str bytes, struct code_problems *problems, struct elf *ret)
+{
+	return elf_open_any(a, bytes, problems, false, ret);
 }
 
 const struct code_segment *elf_segment_at(const struct code_segment *segments, size_t n, uint64_t address)

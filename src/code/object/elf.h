@@ -54,6 +54,8 @@ enum { STT_AMDGPU_HSA_KERNEL = 10 }; // a function of code object V2
 
 /** Reads the headers. An error if they or the segments cannot be used. Damaged sections are only a line in @problems. */
 struct uh_error *elf_open(struct arena *a, struct str bytes, struct code_problems *problems, struct elf *ret);
+/** The same of a program or library of the host. */
+struct uh_error *elf_open_program(struct arena *a, struct str bytes, struct code_problems *problems, struct elf *ret);
 /** Whether @size bytes at @offset are in the file. */
 static inline bool elf_inside(const struct elf *e, uint64_t offset, uint64_t size)
 {

@@ -1,6 +1,7 @@
 // What the flight recorders saw: `unhang last`. What a recording says of itself (whose it is, how it ended, how it was held), its queues,
 // threads and faults, and what several ranks come to together.
 #include "base/print.h"
+#include "evidence/recording/waits.h"
 #include "report/last/last.h"
 #include "report/text/prose.h"
 
@@ -243,7 +244,8 @@ static void walk_threads(struct recording_sheet *w)
 		const bool inside = t->raw.call && !t->raw.ended;
 		sheet_fields(s, { "tid", v_number(t->raw.tid) }, { "name", v_text(t->name) },
 			     { "call", v_if(inside, v_word(call_name(t->raw.call))) },
-			     { "what", v_if(inside, v_text(call_say(&w->arena, t->raw.call, t->raw.a))) },
+			     { "what", v_if(inside, v_text(thread_call_say(&w->arena, w->r, t))) },
+			     { "kernel", v_known(t->kernel) },
 			     { "since", v_seconds(w, inside ? recording_age(w->r, t->raw.since) : 0) },
 			     { "calls", v_number(t->raw.calls) }, { "ended", v_bool(t->raw.ended) });
 		walk_operation(w, inside ? recording_operation(w->r, t->raw.operation) : NULL);
@@ -253,6 +255,7 @@ static void walk_threads(struct recording_sheet *w)
 				   COLUMNS_OF({ "tid", "  thread " }, { "name", " (", .after = ")" },
 					      { "what", " is inside of " }, { "since", " for " },
 					      { "operation.chain", ", in " }));
+			sheet_line(s, 4, COLUMNS_OF({ "kernel", "in the kernel it waits in " }));
 			any = true;
 		}
 	}
@@ -270,6 +273,11 @@ static void walk_last_allocations(struct recording_sheet *w)
 		const uint16_t call = w->r->events[--from].raw.call;
 		n += call == CALL_POOL_ALLOCATE || call == CALL_POOL_FREE;
 	}
+	struct small_allocations small;
+	sheet_fields(s, { "allocated", v_known(allocations_say(&w->arena, w->r, &small)) },
+		     { "small_allocations", v_number(small.count) });
+	if (waits)
+		sheet_line(s, 0, COLUMNS_OF({ "allocated", "Allocated on GPUs until then: " }));
 	sheet_open(s, "last_allocations", '[');
 	if (waits && n)
 		sheet_say(s, "Allocated and freed before:\n");

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/command.h"
+#include "base/child/put.h"
 #include "base/print.h"
 #include "gpu/target.h"
 #include "host/host.h"
@@ -251,8 +252,11 @@ struct uh_error *uh_capture(const struct uh_capture_options *o, FILE *out, uh_pr
 	struct teller teller = { problem, ctx };
 	_cleanup_arena_ struct arena a = { 0 };
 	_cleanup_(captured_free) struct captured done = { 0 };
+	struct uh_error *err = put_answers(o->file ? o->file : ".");
+	if (err)
+		return err;
 	const char *file = file_of(&a, o), *report = bug_report_name(&a, file);
-	struct uh_error *err = check_options(o, report);
+	err = check_options(o, report);
 	if (err)
 		return err;
 	_cleanup_know_ struct know *k = look_knowledge(teller);

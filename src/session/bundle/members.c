@@ -27,7 +27,12 @@ static void add_members(struct uh_session *s, struct str directory)
 		if (!str_starts(m->name, directory) || !m->n)
 			continue;
 		struct str name = arena_printf(&s->arena, "%s:" STR_FMT, s->asked->path, STR_ARG(m->name));
-		struct source source = { .name = name.p, .size = m->n, .read = read_rest, .ctx = &left, .bytes = m->bytes };
+		struct source source = { .name = name.p,
+					 .size = m->n,
+					 .read = read_rest,
+					 .ctx = &left,
+					 .bytes = m->bytes,
+					 .tape = machine_tape(s->asked, "processes") };
 		session_visit(s, &source);
 	}
 }

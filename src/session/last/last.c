@@ -10,8 +10,9 @@
 
 #include "base/cleanup.h"
 #include "evidence/recording/head.h"
+#include "evidence/recording/waits.h"
 #include "report/last/last.h"
-#include "base/save.h"
+#include "base/child/put.h"
 
 enum { RECORDINGS_MOST = 4096 };
 
@@ -72,7 +73,7 @@ static struct uh_error *write_perfetto(const struct last_seen *seen)
 		return uh_error_os(errno, "%s", seen->options->perfetto);
 	report_perfetto(seen, out);
 	fclose(out);
-	struct uh_error *err = save_file(AT_FDCWD, seen->options->perfetto, (struct str){ bytes, n }, 0644);
+	struct uh_error *err = put_file(seen->options->perfetto, (struct str){ bytes, n }, 0644, PUT_SAFE, 0);
 	free(bytes);
 	return err;
 }
@@ -88,6 +89,8 @@ static void last_read_all(const struct recording_paths *paths, struct last_seen 
 		int64_t owner;
 		struct uh_error *err = recording_open(p, &r, &owner);
 		if (!err) {
+			if (r->alive)
+				recording_ask_threads(r, NULL);
 			list[seen->n++] = (struct recording_seen){ str_z(p->path), r, owner, owner != getuid() };
 			if (paths->one)
 				break;

@@ -1,12 +1,16 @@
 // Finds recordings: by a path, in a directory, or of a process.
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/door/door.h"
+#include "evidence/recording/head.h"
 #include "evidence/recording/places.h"
 #include "evidence/recording/process.h"
 #include "session/last/last.h"
@@ -211,4 +215,31 @@ struct uh_error *recording_open(const struct recording_path *p, struct flight_re
 	if (!err && ret_owner)
 		*ret_owner = owner;
 	return err;
+}
+
+// --- for a look at this machine ---
+
+/** Whether its process, which must be of the file's own user, has waited for memory or a queue for seconds. */
+static bool recording_stands(const struct recording_path *p)
+{
+	enum { STILL_MS = 5000 };
+	struct rec_header h;
+	struct recorded_call call;
+	struct stat st;
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	_cleanup_close_ int fd = open(p->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	return fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == p->owner && recording_head(fd, &h) &&
+	       h.state == RECORDING_ON && !fcntl(fd, F_GETLK, &lock) && lock.l_type != F_UNLCK &&
+	       process_user(lock.l_pid) == p->owner && recording_call(fd, &h, &call) && call.age_ms >= STILL_MS;
+}
+
+void uh_session_add_stuck_calls(struct uh_session *s)
+{
+	struct recording_paths all = { 0 };
+	add_default(&all);
+	for (size_t i = 0; i < all.list.len; i++)
+		if (recording_stands(&all.list.data[i]))
+			uh_session_add_path(s, all.list.data[i].path);
+	engine_end(s->engine);
+	recording_paths_free(&all);
 }

@@ -29,9 +29,9 @@ static struct str path_told(struct arena *a, struct str path)
 	struct str rest;
 	if (!str_behind(path, S("/proc/"), &rest))
 		return arena_str(a, path);
-	const struct str pid = str_split(&rest, '/');
+	const struct str pid = str_split(&rest, '/'), name = str_split(&rest, '/');
 	int64_t n;
-	return str_number(pid, &n) ? arena_printf(a, "/proc/PID/" STR_FMT, STR_ARG(str_split(&rest, '/'))) : arena_str(a, path);
+	return str_number(pid, &n) ? arena_printf(a, "/proc/PID/" STR_FMT, STR_ARG(name)) : arena_str(a, path);
 }
 
 void selftest_file_seen(void *ctx, const struct probe *p)

@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/save.h"
+#include "base/child/put.h"
 #include "capture/redact/redact.h"
 #include "session/session.h"
 
@@ -117,7 +117,7 @@ static struct uh_error *save_document(struct selftest *t, const struct selftest_
 	redact_find(&r, (struct str){ bytes, n }, false);
 	redact_ready(&r);
 	redact_text(&r, (struct str){ bytes, n }, false, &text);
-	return save_file(AT_FDCWD, path, text_str(&text), MODE);
+	return put_file(path, text_str(&text), MODE, PUT_SAFE, 0);
 }
 
 static const char *document_name(struct selftest *t)
@@ -146,9 +146,7 @@ static struct uh_error *write_all_of_it(struct selftest *t, FILE *out, unsigned 
 				   .nfiles = t->files.len,
 				   .file = document_name(t),
 				   .width = o->width };
-	struct uh_error *err = v.file ? save_check(AT_FDCWD, v.file) : NULL;
-	if (!err && v.file)
-		err = save_document(t, &v, v.file);
+	struct uh_error *err = v.file ? save_document(t, &v, v.file) : NULL;
 	v.file = err ? NULL : v.file;
 	report_selftest(&v, o->json, out);
 	*ret_failed = (unsigned)selftest_count(&v, SELFTEST_FAILED);

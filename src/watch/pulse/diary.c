@@ -10,7 +10,7 @@
 
 enum { SECOND = 1000, MINUTE = 60 * SECOND, HOUR = 60 * MINUTE };
 enum {
-	WORK_MS = 10 * MINUTE,    // a line of work is of so long
+	WORK_MS = HOUR,           // a line of work is of so long, unless something happens
 	SAMPLES_MS = 30 * SECOND, // while an incident is open
 	NOTE_FIRST_MS = 30 * SECOND,
 	NOTE_MS = 6 * HOUR,
@@ -132,6 +132,7 @@ void diary_noted(struct watcher *w, struct str answer)
 	if (!items.len || hash == w->noted)
 		return;
 	w->noted = hash;
+	diary_end(w); // what was worked until now was worked as it was before
 	line_of_configuration(&line, str_z(w->host), time(NULL), items.data, items.len);
 	diary_write(w, text_str(&line));
 }
@@ -143,7 +144,9 @@ void diary_follow(struct watcher *w)
 	_cleanup_text_ struct text lines = { 0 };
 	for (size_t n = 0; n < w->nprogress; n++)
 		diary_count(w, &w->progress[n]);
-	const bool due = w->now >= w->work_due;
+	// A machine with an incident may be switched off: what it worked is told before that.
+	const bool due = w->now >= w->work_due || w->cases.len > w->work_cases;
+	w->work_cases = w->cases.len;
 	for (size_t n = 0; n < w->nprogress; n++) {
 		samples_end(w, &w->progress[n], &lines);
 		if (due)

@@ -185,11 +185,21 @@ static enum vote queues_of(const struct signs *s, size_t process, size_t gpu)
 	return v;
 }
 
+/** Whether it waits for memory or a queue of this GPU. The recording does not say of which: the first that it uses stands for all. */
+static bool waits_in_call(const struct signs *s, size_t process, size_t gpu)
+{
+	const struct sign_process *p = &s->processes[process];
+	return p->call[0] && !p->stopped && uses(s, process, gpu) && !(p->gpus & ((UINT64_C(1) << gpu) - 1));
+}
+
 /** The process that may hang: that another one works, or is stopped, says nothing of it. NULL: there is none. */
 static const struct sign_process *subject_of(const struct signs *s, size_t gpu)
 {
 	for (size_t i = 0; i < s->n; i++)
 		if (uses(s, i, gpu) && !s->processes[i].stopped && queues_of(s, i, gpu) == VOTE_STOOD)
+			return &s->processes[i];
+	for (size_t i = 0; i < s->n; i++)
+		if (waits_in_call(s, i, gpu) && queues_of(s, i, gpu) != VOTE_MOVED)
 			return &s->processes[i];
 	return NULL;
 }
@@ -209,6 +219,7 @@ static void vote_of_programs(struct pulse_gpu *g, const struct signs *s, size_t 
 		g->recording_vote = pulse_either(g->recording_vote, p->recordings);
 		g->heartbeat_vote = pulse_either(g->heartbeat_vote, p->beats);
 	}
+	g->call_vote = subject && waits_in_call(s, (size_t)(subject - s->processes), gpu) ? VOTE_STOOD : VOTE_UNKNOWN;
 	// The one before it went on: what stood then does not count for this one.
 	const int64_t pid = subject ? subject->pid : 0;
 	if (pid && g->subject && pid != g->subject)
@@ -218,7 +229,7 @@ static void vote_of_programs(struct pulse_gpu *g, const struct signs *s, size_t 
 
 void pulse_vote(struct pulse_gpu *g, const struct signs *s, size_t gpu, int64_t interrupts)
 {
-	g->queue_vote = g->recording_vote = g->heartbeat_vote = g->power_vote = VOTE_UNKNOWN;
+	g->queue_vote = g->recording_vote = g->heartbeat_vote = g->power_vote = g->call_vote = VOTE_UNKNOWN;
 	g->pending = false;
 	for (size_t i = 0; i < s->nqueues; i++)
 		g->pending |= s->queues[i].gpu == gpu && s->queues[i].known && s->queues[i].pending;
@@ -234,7 +245,8 @@ void pulse_vote(struct pulse_gpu *g, const struct signs *s, size_t gpu, int64_t 
 	if (g->busy >= BUSY_MUCH && g->power >= 0 && g->most_power >= POWER_LEAST &&
 	    g->power * 100 < g->most_power * low_power(s->know))
 		g->power_vote = VOTE_STOOD;
-	g->stands = g->interrupt_vote == VOTE_STOOD || g->queue_vote == VOTE_STOOD || g->recording_vote == VOTE_STOOD;
+	g->stands = g->interrupt_vote == VOTE_STOOD || g->queue_vote == VOTE_STOOD || g->recording_vote == VOTE_STOOD ||
+		    g->call_vote == VOTE_STOOD;
 }
 
 // --- the GPUs of one job ---
@@ -399,6 +411,8 @@ static void pulse_add_processes(struct text *to, const struct pulse_gpu *g, cons
 		pulse_add_fact(to, "job", str_z(first->job));
 	if (stopped)
 		pulse_add_fact(to, "stopped", str_z(stopped->stopped));
+	if (g->call_vote == VOTE_STOOD)
+		pulse_add_fact(to, "inside", str_z(first->call));
 	if (launched || unknown)
 		return;
 	pulse_add_fact(to, "launched", S("no"));
@@ -415,6 +429,7 @@ void pulse_text(const struct pulse_gpu *gpus, const struct signs *s, size_t gpu,
 	pulse_add_vote(to, "recordings", g->recording_vote);
 	pulse_add_vote(to, "heartbeat", g->heartbeat_vote);
 	pulse_add_vote(to, "power", g->power_vote);
+	pulse_add_vote(to, "call", g->call_vote);
 	pulse_add_processes(to, g, s, gpu, now_ms);
 	if (g->busy >= 0)
 		pulse_add_number(to, "busy", step_of(g->busy));

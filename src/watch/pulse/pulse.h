@@ -17,7 +17,7 @@ int64_t pulse_interrupts(struct str text, struct str irqs);
 /** A GPU in this second and what is remembered of those before. */
 struct pulse_gpu {
 	int64_t interrupts, busy, power, most_power; // -1: not known
-	enum vote interrupt_vote, queue_vote, recording_vote, heartbeat_vote, power_vote;
+	enum vote interrupt_vote, queue_vote, recording_vote, heartbeat_vote, power_vote, call_vote;
 	int64_t subject; // the program whose queues have work and stand still; 0: none
 	bool pending;    // its queues have work
 	bool stands;     // something of it does

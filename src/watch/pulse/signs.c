@@ -15,6 +15,7 @@
 #include "base/door/door.h"
 #include "evidence/recording/head.h"
 #include "evidence/recording/places.h"
+#include "evidence/recording/recording.h"
 #include "gpu/process/target.h"
 #include "source/privileged/privileged.h"
 #include "recorder/ranks.h"
@@ -231,8 +232,12 @@ static bool recorded_is_of(int fd, const struct sign_process *p)
 	struct rec_header h;
 	if (fd < 0 || fstat(fd, &file) || !process_owner(p->pid, &owner) || owner != file.st_uid || !recording_head(fd, &h))
 		return false;
-	// In a namespace of its own the process does not know the number that others know it by.
-	return (h.pid_namespace || h.pid == (uint64_t)p->pid) && began_before(p, &h);
+	// In a namespace of its own the process does not know the number that others know it by: there it is who holds the file's lock, since a
+	// job that is gone, or another container's, may have left a recording, too.
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	const bool own = h.pid_namespace ? !fcntl(fd, F_GETLK, &lock) && lock.l_type != F_UNLCK && lock.l_pid == p->pid :
+					   h.pid == (uint64_t)p->pid;
+	return own && began_before(p, &h);
 }
 
 void recorded_find(const struct sign_process *p, char *ret, size_t size)
@@ -391,8 +396,26 @@ static enum vote heartbeat(const struct signs *s, const struct sign_process *p)
 	return (int64_t)time(NULL) - (int64_t)st.st_mtime < within ? VOTE_MOVED : VOTE_STOOD;
 }
 
+/** So long such a call may last: memory of the host is cleared before it is handed out. */
+static int64_t call_may_last(const struct recorded_call *c)
+{
+	enum { LASTS_MS = 2000, BYTES_PER_MS = 256 << 10 };
+	return LASTS_MS + (int64_t)(c->a[1] / BYTES_PER_MS);
+}
+
+static void see_call(struct sign_process *p, int fd)
+{
+	_cleanup_arena_ struct arena a = { 0 };
+	struct rec_header h;
+	struct recorded_call c;
+	p->call[0] = '\0';
+	if (recording_head(fd, &h) && h.state == RECORDING_ON && recording_call(fd, &h, &c) && c.age_ms >= call_may_last(&c))
+		str_copy(p->call, sizeof(p->call), call_say(&a, c.call, c.a));
+}
+
 static enum vote recording(struct signs *s, struct sign_process *p)
 {
+	p->call[0] = '\0';
 	uint64_t taken;
 	bool waits;
 	_cleanup_close_ int fd = p->recording[0] ? privileged_open_shared(p->recording, PRIVILEGED_RECORDING) : -1;
@@ -401,6 +424,7 @@ static enum vote recording(struct signs *s, struct sign_process *p)
 		return VOTE_UNKNOWN;
 	}
 	signs_see_hold(s, p, fd);
+	see_call(p, fd);
 	if (!recorded_packets(fd, &taken, &waits))
 		return VOTE_UNKNOWN;
 	bool moved = taken != p->recorded;

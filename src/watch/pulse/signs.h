@@ -38,6 +38,7 @@ struct sign_process {
 	char heartbeat[200], recording[200]; // paths below /dev/shm; empty: none
 	uint64_t recorded;                   // packets that the GPU took, by its recording
 	enum vote recordings, beats;
+	char call[96]; // for memory or a queue, that a thread of it is inside of for seconds, by its recording; empty: none
 	int64_t first, search; // ms: when it was first seen, and when its recording is looked for again
 	struct pulse_hold hold;
 	uint64_t gpus; // a bit for each that it uses
