@@ -179,6 +179,7 @@ n09) (trap '' HUP TERM; setsid sh -c 'sleep 1; exec >&- 2>&-') & ;;
 n10) host=n10.cluster.example ;;
 n11) exec yes ;;
 n12) yes >&2 & ;;
+n14) [ "$9" = 'unhang check --json --expect-gpus 8' ] || status=failed ;;
 n13) head -c 40000 /dev/zero | tr "\\0" " " ;;
 esac
 echo "{{\\"schema\\": \\"unhang/check/1\\", \\"status\\": \\"$status\\", \\"says\\": \\"it is $status\\", \\"host\\": \\"$host\\", \\"boot_id\\": \\"$boot\\", \\"asked\\": \\"$asked\\"}}"
@@ -222,6 +223,7 @@ def test_hosts(t, unhang):
     few = subprocess.run(["prlimit", "--nofile=40", unhang.binary, "fleet", "check", "--ssh", ssh, "--at-once", "1024", "root@n01," * 30], env=unhang.environment, capture_output=True, check=False, timeout=120)
     t.ok(b"30 nodes: 30 healthy" in few.stdout, "with few descriptors, fewer hosts are asked at once", few)
     t.ok(fleet("n11").returncode == 2 and fleet("n12").returncode == 0 and fleet("n13").returncode == 0, "one that never ends its output, or its complaints, holds nobody; spaces are no harm")
+    t.same((fleet("n14").returncode, fleet("n14", "--expect-gpus", "8").returncode, fleet("n01", "--expect-gpus", "8", "--command", "x").returncode), (1, 0, 2), "each host is told how many GPUs it must have")
     for hosts in ("-oProxyCommand=x", "a;b", "n[1-", "n[3-1]", ""):
         t.same(fleet(hosts).returncode, 2, f"{hosts}: no list of hosts")
 

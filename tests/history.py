@@ -364,6 +364,12 @@ def test_rates(t, unhang):
     t.ok(worst["name"] == "r00" and worst["low"] < worst["per_1000_gpu_hours"] < worst["high"] and worst["low"] > found["fleet"]["per_1000_gpu_hours"], "it stands first, with its interval", worst)
     text = unhang.run("history", "--store", store, "--nodes").stdout.decode()
     t.ok("* r00" in text and "and 26 more: --all" in text and len(text.splitlines()) <= 24 and max(map(len, text.splitlines())) <= 80, "and as text on a screen", text)
+    nameless = histories.incident("r03", now - 4 * DAY, 90, random.Random(1), kind=0)
+    nameless["host"] = nameless["record"]["host"] = None
+    histories.write(store / "history", [nameless], day="2026-01-02")
+    found = document(t, unhang.run("history", "--store", store, "--nodes", "--json"), "history", "nameless: the document is as its schema says")
+    text = unhang.run("history", "--store", store, "--nodes").stdout.decode()
+    t.ok(found["fleet"]["unnamed"] == 1 and "Left out: 1 incident whose evidence names no node." in text, "what names no node is counted", text)
     t.same(len(document(t, unhang.run("history", "--store", store, "--gpus", "--json", "--node", "r0*"), "history", "GPUs: the document is as its schema says")["machines"]) > 1, True, "GPUs are listed by serial number")
     served = Served(unhang, "--store", store)
     t.ok(b"<b>more often</b>" in served.get("/machines")[1], "so does the page of machines", "")
@@ -469,6 +475,12 @@ def test_serving(t, unhang, store):
     t.ok(refused.returncode == 2 and b"--behind-proxy" in refused.stderr, "an address that others reach needs a word", refused.stderr)
     pages = unhang.directory / "pages"
     t.same(unhang.run("history", "--store", store, "--html", pages).returncode, 0, "the same pages as files")
+    site = unhang.directory / "site"
+    site.mkdir()
+    (site / "index.html").write_text("<!DOCTYPE html><title>The cluster</title>")
+    refused = unhang.run("history", "--store", store, "--html", site)
+    t.ok(refused.returncode == 2 and b"unhang did not write it" in refused.stderr and len(list(site.iterdir())) == 1, "another's site is not written over", refused.stderr)
+    t.same(unhang.run("history", "--store", store, "--html", pages).returncode, 0, "one's own pages are")
     broken = [(path.name, link) for path in pages.rglob("*.html") for link in __import__("re").findall(r'href="([^"#]+)"', path.read_text()) if not (path.parent / link).exists()]
     t.same(broken, [], "all of whose links lead somewhere")
     t.ok('<a href="incident/' in (pages / "index.html").read_text().split("Faults in")[1], "a fault leads to its newest incident", "")

@@ -42,10 +42,13 @@ int cmd_fleet(int argc, char **argv)
 	struct uh_fleet_options f = { 0 };
 	struct uh_arbiter_options a = { .state_dir = "/var/lib/unhang/arbiter" };
 	struct fleet_limit hour = { "--most", &a.most, &a.percent }, held = { "--most-drained", &a.held_most, &a.held_percent };
+	char remote[64];
+	unsigned expected = 0;
 	int status = EXIT_CANNOT, enforce = 0;
 	const struct option_row rows[] = {
 		{ 0, "at-once", "N", "check: so many hosts at once (32)", TO_COUNT(&f.at_once, 1024) },
 		{ 0, "ssh", "PROGRAM", "check: what connects (ssh)", TO_TEXT(&f.ssh) },
+		{ 0, "expect-gpus", "N", "check: a host with fewer GPUs than this has failed", TO_COUNT(&expected, 1024) },
 		{ 0, "command", "COMMAND", "check: what to run there (unhang check --json)", TO_TEXT(&f.remote) },
 		{ 0, "any-name", NULL, "check: accept a host that reports a different name",
 		  TO_FLAG(&f.any_name) },
@@ -73,6 +76,12 @@ int cmd_fleet(int argc, char **argv)
 	f.hosts = (const char *const *)argv + optind;
 	f.nhosts = (size_t)(argc - optind);
 	a.enforce = enforce;
+	if (expected && f.remote)
+		return refuse("--expect-gpus and --command: put --expect-gpus %u into the command", expected);
+	if (expected) {
+		snprintf(remote, sizeof(remote), "unhang check --json --expect-gpus %u", expected);
+		f.remote = remote;
+	}
 	if (!strcmp(what, "check") && f.nhosts) {
 		struct uh_error *err = uh_fleet_check(&f, stdout, &status);
 		return err ? cannot(err) : status;

@@ -1,7 +1,9 @@
 // unhang history: what happened over time, and whether changes helped.
 #include <getopt.h>
 
-#include "cmd/cmd.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "cmd/tell.h"
 
 static const struct help_text history_help = {
 	.name = "history",
@@ -28,6 +30,14 @@ static bool fits_together(const struct uh_history_options *o)
 	if (o->remedies && (o->gpu || o->serial || o->program || o->job || o->fingerprint || o->open || o->list || o->skip))
 		return reject("--remedies goes with --class, --part, --node, --since and --until, and with no other filter");
 	return true;
+}
+
+/** A directory whose index.html somebody else wrote is a site of theirs. */
+static bool pages_allowed(const char *directory)
+{
+	static const struct output_kind page = { "--html", "<!DOCTYPE html>", " - unhang</title>" };
+	_cleanup_arena_ struct arena a = { 0 };
+	return output_allowed(&page, arena_printf(&a, "%s/index.html", directory).p, NULL, 0);
 }
 
 int cmd_history(int argc, char **argv)
@@ -68,7 +78,7 @@ int cmd_history(int argc, char **argv)
 	o.skip = skip;
 	o.filtered = o.until || o.cause || o.node || o.gpu || o.serial || o.part || o.program || o.job || o.fingerprint ||
 		     o.open || o.since;
-	if (!fits_together(&o))
+	if (!fits_together(&o) || (o.html && !pages_allowed(o.html)))
 		return EXIT_CANNOT;
 	return done(uh_history(&o, stdout, complain_line, NULL));
 }

@@ -13,7 +13,7 @@ static double per_1000(struct rate r) { return r.hours > 0 ? PER_HOURS * r.event
 static void put_rates(struct sheet *s, const struct history_rates *r)
 {
 	sheet_record(s, "fleet", { "incidents", v_decimal(r->all.events, 0) }, { "gpu_hours", v_decimal(r->all.hours, 1) },
-		     { "per_1000_gpu_hours", v_decimal(per_1000(r->all), 2) });
+		     { "per_1000_gpu_hours", v_decimal(per_1000(r->all), 2) }, { "unnamed", v_int(r->nameless) });
 	sheet_each (n, s, "machines", r->list.len) {
 		const struct history_rate *m = &r->list.data[n];
 		const bool known = m->rate.hours > 0;
@@ -71,6 +71,9 @@ static void say_rates(const struct history_told *t, FILE *out)
 	if (outliers)
 		fputs("*: worse than all together; chance alone does not explain it\n", out);
 	fputs("\nIncidents within an hour count as one.\n", out);
+	if (r->nameless)
+		fprintf(out, "Left out: %lld incident%s whose evidence names no %s.\n", (long long)r->nameless,
+			r->nameless == 1 ? "" : "s", t->options->gpus ? "GPU" : "node");
 }
 
 void report_rates(const struct history_told *t, FILE *out)

@@ -98,6 +98,7 @@ HISTORY_LIST(history_rate);
 struct history_rates {
 	struct history_rate_list list;
 	struct rate all;
+	int64_t nameless; // incidents that are nobody's: of logs that do not say where they are from
 };
 
 /** What many incidents come to. Lists have what matters most first; days are in their order. */

@@ -10,6 +10,7 @@
 struct rating {
 	struct history *h;
 	struct history_rate_list *list;
+	int64_t *nameless;
 	size_t sorted; // so many are in the order of their names: those that worked
 };
 
@@ -40,8 +41,12 @@ static void rate_work_row(void *ctx, const struct db_value *row, size_t n)
 static void rate_count_row(void *ctx, const struct db_value *row, size_t n)
 {
 	struct rating *r = ctx;
-	if (n < 4 || row[0].type != DB_TEXT)
+	if (n < 4)
 		return;
+	if (row[0].type != DB_TEXT) {
+		*r->nameless += row[3].number;
+		return;
+	}
 	const struct history_rate wanted = { .name = row[0].text };
 	struct history_rate *found =
 		r->sorted ? bsearch(&wanted, r->list->data, r->sorted, sizeof(wanted), rate_by_name) : NULL;
@@ -93,7 +98,7 @@ static void rates_judge(struct history_rates *r)
 struct uh_error *history_rates(struct history *h, const struct history_filter *f, bool gpus, struct history_rates *ret)
 {
 	_cleanup_inquiry_ struct inquiry work = { 0 }, count = { 0 };
-	struct rating r = { .h = h, .list = &ret->list };
+	struct rating r = { .h = h, .list = &ret->list, .nameless = &ret->nameless };
 	struct history_filter within = *f;
 	const char *name = gpus ? "coalesce(serial, host || ' ' || gpu)" : "host";
 	within.open_ever = false; // hours of work are of this time only
