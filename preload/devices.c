@@ -35,16 +35,31 @@ static hip_error wait_by_freeing(void)
 	return e ? e : hip.hipFree(p);
 }
 
+static bool are_captures(void) { return __atomic_load_n(&captures, __ATOMIC_ACQUIRE) > 0; }
+
+bool device_forbids(void) { return are_captures() && wait_by_freeing(); }
+
 hip_error device_wait(int device)
 {
 	inside_step(ALLOC_CALL_SYNCHRONIZE);
 	const int before = device_enter(device);
-	const bool capturing = __atomic_load_n(&captures, __ATOMIC_ACQUIRE) > 0;
-	const hip_error e = capturing ? wait_by_freeing() : hip.hipDeviceSynchronize();
+	const hip_error e = are_captures() ? wait_by_freeing() : hip.hipDeviceSynchronize();
 	device_leave(before);
 	inside_step(ALLOC_CALL_FREE);
 	count(&guard.header->waits, 1);
 	return e;
+}
+
+/** The highest priority has hardware queues of its own: behind a kernel of the program's that waits for the host, a call that the host
+ * makes would wait for ever. */
+static hip_error stream_make(hip_stream *ret)
+{
+	int least = 0, greatest = 0;
+	if (hip.hipStreamCreateWithPriority && hip.hipDeviceGetStreamPriorityRange &&
+	    !hip.hipDeviceGetStreamPriorityRange(&least, &greatest) && greatest < least &&
+	    !hip.hipStreamCreateWithPriority(ret, HIP_NON_BLOCKING, greatest))
+		return HIP_SUCCESS;
+	return hip.hipStreamCreateWithFlags(ret, HIP_NON_BLOCKING);
 }
 
 /** The device is the current one. */
@@ -56,7 +71,7 @@ static hip_stream stream_of(int device)
 		return s;
 	pthread_mutex_lock(&making);
 	s = streams[device];
-	if (!s && !hip.hipStreamCreateWithFlags(&s, HIP_NON_BLOCKING))
+	if (!s && !stream_make(&s))
 		__atomic_store_n(&streams[device], s, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&making);
 	return s;
@@ -64,22 +79,35 @@ static hip_stream stream_of(int device)
 
 void device_forget(int device) { __atomic_store_n(&streams[device], NULL, __ATOMIC_RELEASE); }
 
-/** It is not waited for: what reads is behind it in the same stream, and HIP frees nothing before it is done. */
-bool device_fill(int device, uint64_t at, uint64_t n)
+static bool part_fill(const struct extent *p, hip_stream s)
 {
+	return !p->n || !hip.hipMemsetAsync((void *)p->at, CANARY, p->n, s);
+}
+
+static bool part_read(const struct extent *p, uint8_t *ret, hip_stream s)
+{
+	return !p->n || !hip.hipMemcpyAsync(ret, (const void *)p->at, p->n, HIP_DEVICE_TO_HOST, s);
+}
+
+/** It is waited for: what a kernel writes there as soon as the program has the address must not be filled over. */
+bool device_fill(int device, const struct extent p[2], enum alloc_call call)
+{
+	if (!p[0].n && !p[1].n)
+		return true;
+	inside_step(ALLOC_CALL_SYNCHRONIZE);
 	const int before = device_enter(device);
 	const hip_stream s = stream_of(device);
-	const bool good = s && !hip.hipMemsetAsync((void *)at, CANARY, n, s);
+	const bool good = s && part_fill(&p[0], s) && part_fill(&p[1], s) && !hip.hipStreamSynchronize(s);
 	device_leave(before);
+	inside_step(call);
 	return good;
 }
 
-bool device_read(int device, uint64_t at, void *ret, uint64_t n)
+bool device_read(int device, const struct extent p[2], uint8_t *ret)
 {
 	const int before = device_enter(device);
 	const hip_stream s = stream_of(device);
-	const bool good =
-		s && !hip.hipMemcpyAsync(ret, (const void *)at, n, HIP_DEVICE_TO_HOST, s) && !hip.hipStreamSynchronize(s);
+	const bool good = s && part_read(&p[0], ret, s) && part_read(&p[1], ret + p[0].n, s) && !hip.hipStreamSynchronize(s);
 	device_leave(before);
 	return good;
 }

@@ -58,18 +58,20 @@ static bool is_wanted(const struct request *q)
 
 // --- canaries ---
 
-static uint64_t below_of(const struct allocation *a) { return a->address - a->map < PAGE ? a->address - a->map : PAGE; }
-static uint64_t above_of(const struct allocation *a)
+/** The bytes of its mapping that are not its own, before it and behind it; of many, the nearest page. */
+static void slack_of(const struct allocation *a, struct extent ret[2])
 {
-	const uint64_t slack = a->map + a->map_size - a->address - a->size;
-	return slack < PAGE ? slack : PAGE;
+	const uint64_t end = a->address + a->size, below = a->address - a->map, above = a->map + a->map_size - end;
+	const uint64_t taken_below = below < PAGE ? below : PAGE;
+	ret[0] = (struct extent){ a->address - taken_below, taken_below };
+	ret[1] = (struct extent){ end, above < PAGE ? above : PAGE };
 }
 
-static bool canaries_fill(const struct allocation *a)
+static bool canaries_fill(const struct allocation *a, enum alloc_call call)
 {
-	const uint64_t below = below_of(a), above = above_of(a);
-	return (!below || device_fill(a->device, a->address - below, below)) &&
-	       (!above || device_fill(a->device, a->address + a->size, above));
+	struct extent slack[2];
+	slack_of(a, slack);
+	return device_fill(a->device, slack, call);
 }
 
 /** What was written there, as bytes from the allocation's address. false: nothing was. */
@@ -85,20 +87,13 @@ static bool are_broken(const uint8_t *bytes, uint64_t n, uint64_t *ret_first, ui
 	return broken;
 }
 
-/** @q: who frees it; NULL: the program ends, and the lock is held. */
-static void side_check(const struct allocation *a, const struct request *q, bool above)
+/** @bytes are what is there now. @q: who frees it; NULL: the program ends, and the lock is held. */
+static void side_check(const struct allocation *a, const struct request *q, const struct extent *p, const uint8_t *bytes)
 {
-	uint8_t bytes[PAGE];
-	const uint64_t n = above ? above_of(a) : below_of(a);
-	const int64_t from = above ? (int64_t)a->size : -(int64_t)n;
+	const bool above = p->at > a->address;
+	const int64_t from = (int64_t)(p->at - a->address);
 	uint64_t first = 0, end = 0;
-	if (!n)
-		return;
-	if (!device_read(a->device, a->address + (uint64_t)from, bytes, n)) {
-		count(&guard.header->unchecked, 1);
-		return;
-	}
-	if (!are_broken(bytes, n, &first, &end))
+	if (!are_broken(bytes, p->n, &first, &end))
 		return;
 	if (q)
 		pthread_mutex_lock(&guard.lock);
@@ -112,12 +107,30 @@ static void side_check(const struct allocation *a, const struct request *q, bool
 		pthread_mutex_unlock(&guard.lock);
 }
 
+/** Both sides by one copy, where there is little between them: each copy is waited for. */
+static bool slack_read(const struct allocation *a, const struct extent p[2], uint8_t bytes[static 3 * PAGE], const uint8_t *ret[2])
+{
+	const bool near = a->size <= PAGE;
+	const struct extent whole[2] = { { p[0].at, p[1].at + p[1].n - p[0].at }, { 0, 0 } };
+	ret[0] = bytes;
+	ret[1] = bytes + (near ? p[1].at - p[0].at : p[0].n);
+	return device_read(a->device, near ? whole : p, bytes);
+}
+
 static void canaries_check(const struct allocation *a, const struct request *q)
 {
-	if (!a->canaries)
+	uint8_t bytes[3 * PAGE];
+	const uint8_t *of[2];
+	struct extent slack[2];
+	slack_of(a, slack);
+	if (!a->canaries || (!slack[0].n && !slack[1].n))
 		return;
-	side_check(a, q, false);
-	side_check(a, q, true);
+	if (!slack_read(a, slack, bytes, of)) {
+		count(&guard.header->unchecked, 1);
+		return;
+	}
+	for (size_t i = 0; i < 2; i++)
+		side_check(a, q, &slack[i], of[i]);
 }
 
 // --- quarantine ---
@@ -223,7 +236,7 @@ bool guard_allocate(struct request *q, void **ret)
 	a->device = q->device;
 	a->state = ALLOC_LIVE;
 	a->over = round_up(a->map_size, guard.header->charge) - round_up(q->size, PAGE);
-	a->canaries = canaries_fill(a);
+	a->canaries = canaries_fill(a, q->call);
 	a->born = now_ns();
 	pthread_mutex_lock(&guard.lock);
 	const bool known = known_make(a, q);

@@ -179,11 +179,17 @@ int device_enter(int device);
 void device_leave(int before);
 /** Waits for all that the device does. An error: it could not be waited for. */
 hip_error device_wait(int device);
+/** Whether a capture of a stream that is under way forbids this thread to allocate: HIP says so. */
+bool device_forbids(void);
 /** So many captures of streams more are under way. */
 void device_captures(int by);
-/** Fills, and reads, by a stream of our own. */
-bool device_fill(int device, uint64_t at, uint64_t n);
-bool device_read(int device, uint64_t at, void *ret, uint64_t n);
+/** Bytes of a device: of none, @n is 0. */
+struct extent {
+	uint64_t at, n;
+};
+/** Fills two parts, and reads them one behind the other, by a stream of our own. @call: that the thread is inside of. */
+bool device_fill(int device, const struct extent p[2], enum alloc_call call);
+bool device_read(int device, const struct extent p[2], uint8_t *ret);
 /** Its stream is gone with all else: it was reset. */
 void device_forget(int device);
 

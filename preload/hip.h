@@ -87,6 +87,8 @@ enum { HIP_PINNED = 1, HIP_LOCATION_DEVICE = 1, HIP_READ_WRITE = 3, HIP_GRANULAR
 	X(hipSetDevice, (int device))                                                                                          \
 	X(hipDeviceSynchronize, (void))                                                                                        \
 	X(hipStreamCreateWithFlags, (hip_stream * ret, unsigned flags))                                                        \
+	X(hipStreamCreateWithPriority, (hip_stream * ret, unsigned flags, int priority))                                       \
+	X(hipDeviceGetStreamPriorityRange, (int *least, int *greatest))                                                        \
 	X(hipStreamSynchronize, (hip_stream stream))                                                                           \
 	X(hipMemsetAsync, (void *p, int value, size_t n, hip_stream stream))                                                   \
 	X(hipMemcpyAsync, (void *to, const void *from, size_t n, int kind, hip_stream stream))                                 \

@@ -34,7 +34,6 @@ static struct store {
 	uint32_t seconds[FIRST];
 	struct piece *lists[FIRST][SECOND];
 	uint32_t empty;        // slabs that nobody uses
-	struct piece *waiting; // freed while the device could not be waited for: a stream was being captured
 } stores[DEVICES_MOST];
 
 // --- lists of free pieces ---
@@ -266,7 +265,7 @@ static struct piece *piece_get(struct request *q)
 
 bool pool_allocate(struct request *q, void **ret)
 {
-	if (q->call != ALLOC_CALL_MALLOC || q->size > guard.settings.pool_most)
+	if (q->call != ALLOC_CALL_MALLOC || q->size > guard.settings.pool_most || device_forbids())
 		return false;
 	struct piece *p = piece_get(q);
 	// Another thread may have taken the new slab's last piece.
@@ -322,45 +321,15 @@ static struct slab *piece_end(struct piece *p, const struct request *q)
 	return piece_give(p);
 }
 
-enum { HIP_CAPTURE_FIRST = 900, HIP_CAPTURE_LAST = 908 }; // hipErrorStreamCapture*
-
-/** The pieces of a list end. Slabs that nobody uses any more are given back. */
-static void pieces_end(struct piece *p, const struct request *q)
+/** The piece ends. A slab that nobody uses any more is given back. */
+static void piece_free(struct piece *p, const struct request *q)
 {
-	while (p) {
-		struct piece *next = p->next;
-		pthread_mutex_lock(&guard.lock);
-		struct slab *spare = piece_end(p, q);
-		const uint64_t base = spare ? slab_drop(spare) : 0;
-		pthread_mutex_unlock(&guard.lock);
-		if (base)
-			hip.hipFree((void *)base);
-		p = next;
-	}
-}
-
-/** A piece that is to be freed, when the device does nothing any more. With it go those that had to wait before. */
-static hip_error waited(int device, struct piece *p, const struct request *q)
-{
-	struct store *s = &stores[device];
 	pthread_mutex_lock(&guard.lock);
-	struct piece *list = s->waiting;
-	s->waiting = NULL;
+	struct slab *spare = piece_end(p, q);
+	const uint64_t base = spare ? slab_drop(spare) : 0;
 	pthread_mutex_unlock(&guard.lock);
-	p->next = list;
-	const hip_error e = device_wait(device);
-	if (!e) {
-		pieces_end(p, q);
-		return HIP_SUCCESS;
-	}
-	pthread_mutex_lock(&guard.lock);
-	struct piece *last = p;
-	while (last->next)
-		last = last->next;
-	last->next = s->waiting;
-	s->waiting = p;
-	pthread_mutex_unlock(&guard.lock);
-	return e >= HIP_CAPTURE_FIRST && e <= HIP_CAPTURE_LAST ? HIP_SUCCESS : e;
+	if (base)
+		hip.hipFree((void *)base);
 }
 
 /** HIP waits for the device before it frees: so does this, and what still writes there damages nobody. */
@@ -378,7 +347,16 @@ hip_error pool_free(struct span *span, struct request *q, void *address)
 	pthread_mutex_unlock(&guard.lock);
 	if (!good)
 		return HIP_INVALID_VALUE;
-	return waited(device, p, q);
+	const hip_error e = device_wait(device);
+	if (!e) {
+		piece_free(p, q);
+		return HIP_SUCCESS;
+	}
+	// As HIP does where a capture forbids it: it is the program's still.
+	pthread_mutex_lock(&guard.lock);
+	p->freeing = false;
+	pthread_mutex_unlock(&guard.lock);
+	return e;
 }
 
 static struct {
@@ -419,7 +397,6 @@ void pool_reset(int device)
 	for (;;) {
 		looked_for.found = NULL;
 		looked_for.device = device;
-		stores[device].waiting = NULL;
 		spans_walk(any_look);
 		struct slab *s = looked_for.found;
 		if (!s)

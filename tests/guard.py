@@ -277,14 +277,22 @@ def test_asked(t, j):
         t.same(job.out, "".join(f"ask 1 {n} 1 0 1 {n} 1\n" for n in (1000, 5000, 123456)), f"{mode}: bounds and attributes of an allocation")
         job = j.run("share", **more)
         t.same((job.returncode, job.out), (0, "share 1 2 3\n"), f"{mode}: two allocations in another process")
-        job = j.run("captured", **more)
-        t.same((job.returncode, job.out), (0, "captured 0 0\n"), f"{mode}: while a stream is captured")
         job = j.run("peers", **{"plan": f"{GPU}; {GPU}", **more})
         t.same((job.returncode, job.out), (0, "peers 7 7\n"), f"{mode}: copies between GPUs")
         job = j.run("others", **more)
         t.ok(job.returncode == 0 and re.fullmatch("looked up 1( 1)?\nothers\n", job.out), f"{mode}: functions that are looked up, and other memory", job.out + job.err)
         lines = ["unhang: guard: memory of hipMallocManaged is not guarded", "unhang: guard: memory of hipMallocPitch is not guarded"] if mode == "guard" else []
         t.same(job.err.splitlines(), lines, f"{mode}: what is not guarded is said")
+
+
+def test_captured(t, j):
+    """While a stream is captured HIP refuses some calls. It is as without: the same are refused, and the graph runs."""
+    for how, name in enumerate(("global", "thread-local", "relaxed")):
+        for who in ("same", "other"):
+            plain, guarded, pooled = (j.run("captured", how, who, **more) for more in ({"plain": True}, {}, {"UNHANG_POOL": "1"}))
+            t.ok(plain.returncode == 0 and plain.out.startswith("captured "), f"{name}, {who} thread: the runtime alone", plain.out + plain.err)
+            for mode, job in (("guard", guarded), ("pool", pooled)):
+                t.same((job.returncode, job.out, job.err), (0, plain.out, ""), f"{name}, {who} thread: as without the {mode}")
 
 
 # Python loads HIP where the loader's own search for symbols does not look.
@@ -438,7 +446,7 @@ def test_kills(t, j):
         t.ok(good and len(seen.rows) > 10 and seen.torn <= 8 and not seen.findings, f"{'pool' if i % 2 else 'guard'}, killed: its file is read", (len(seen.rows), seen.torn))
 
 
-TESTS = (test_aside, test_outside, test_freed, test_wild, test_misuses, test_slack, test_model, test_races, test_asked, test_python, test_pool, test_available, test_budget, test_tiers, test_hang, test_recorder, test_kills)
+TESTS = (test_aside, test_outside, test_freed, test_wild, test_misuses, test_slack, test_model, test_races, test_asked, test_captured, test_python, test_pool, test_available, test_budget, test_tiers, test_hang, test_recorder, test_kills)
 
 
 def main():

@@ -39,7 +39,8 @@ error hipIpcOpenMemHandle(void **, struct ipc, unsigned), hipIpcCloseMemHandle(v
 error hipMallocPitch(void **, size_t *, size_t, size_t), hipHostMalloc(void **, size_t, unsigned), hipHostFree(void *);
 error hipMemcpyPeer(void *, int, const void *, int, size_t), hipStreamBeginCapture(stream, int),
 	hipStreamEndCapture(stream, void **);
-error hipDeviceEnablePeerAccess(int, unsigned);
+error hipDeviceEnablePeerAccess(int, unsigned), hipMemsetAsync(void *, int, size_t, stream), hipGraphGetNodes(void *, void **, size_t *);
+error hipGraphInstantiate(void **, void *, void **, char *, size_t), hipGraphLaunch(void *, stream);
 const char *hipGetErrorName(error);
 enum { TO_DEVICE = 1, TO_HOST = 2, BETWEEN = 3, THREADS_MOST = 64, LIVE_MOST = 256 };
 
@@ -201,7 +202,6 @@ static void slack(void)
 	say("left", r, 999);
 	char *from = allocate(64);
 	CHECK(hipMemset(from, 1, 64));
-	CHECK(hipDeviceSynchronize()); // the guard's own bytes are there by then
 	copy(p - 4, from, 4, NULL);
 	copy(q + 500, from, 8, NULL);
 	copy(r + 1000, from, 1, NULL);
@@ -459,19 +459,49 @@ static void others(void)
 	puts("others");
 }
 
-static void captured(void)
+struct meanwhile {
+	void *old, *made;
+	error freed, allocated;
+};
+
+static void *memory_change(void *ctx)
+{
+	struct meanwhile *m = ctx;
+	m->freed = release(m->old);
+	m->allocated = hipMalloc(&m->made, 512);
+	return NULL;
+}
+
+/** captured MODE [OTHER]: memory is freed and made while a stream is captured, by the thread that captures or another; the graph runs. */
+static void captured(int mode, bool other)
 {
 	stream s;
-	void *graph = NULL, *p = allocate(512), *q;
+	size_t nodes = 0;
+	uint32_t value = 0;
+	void *graph = NULL, *run = NULL, *p = allocate(512);
+	struct meanwhile m = { .old = allocate(512) };
+	pthread_t thread;
 	CHECK(hipStreamCreateWithFlags(&s, 1));
-	CHECK(hipStreamBeginCapture(s, 2));
-	fill(p, 1, 16, s);
-	const error e = release(p);
-	const error made = hipMalloc(&q, 512);
-	CHECK(hipStreamEndCapture(s, &graph));
-	printf("captured %d %d\n", e, made);
-	if (!made)
-		CHECK(release(q));
+	CHECK(hipDeviceSynchronize());
+	CHECK(hipStreamBeginCapture(s, mode));
+	CHECK(hipMemsetAsync(p, 7, 512, s)); // HIP 5.2 does not capture hipModuleLaunchKernel
+	if (other && !pthread_create(&thread, NULL, memory_change, &m))
+		pthread_join(thread, NULL);
+	else
+		memory_change(&m);
+	const error ended = hipStreamEndCapture(s, &graph);
+	if (!ended && graph) {
+		CHECK(hipMemset(p, 0, 512));
+		CHECK(hipDeviceSynchronize());
+		CHECK(hipGraphGetNodes(graph, NULL, &nodes));
+		CHECK(hipGraphInstantiate(&run, graph, NULL, NULL, 0));
+		CHECK(hipGraphLaunch(run, s));
+		CHECK(hipStreamSynchronize(s));
+		CHECK(hipMemcpy(&value, p, 4, TO_HOST));
+	}
+	printf("captured %d %d %d %zu %x\n", m.freed, m.allocated, ended, nodes, value);
+	if (!m.allocated)
+		CHECK(release(m.made));
 	CHECK(release(allocate(512)));
 }
 
@@ -546,7 +576,7 @@ int main(int argc, char **argv)
 	else if (!strcmp(mode, "others"))
 		others();
 	else if (!strcmp(mode, "captured"))
-		captured();
+		captured(atoi(a), *b == 'o');
 	else if (!strcmp(mode, "peers"))
 		peers();
 	else if (!strcmp(mode, "available"))
