@@ -39,7 +39,7 @@ error hipIpcOpenMemHandle(void **, struct ipc, unsigned), hipIpcCloseMemHandle(v
 error hipMallocPitch(void **, size_t *, size_t, size_t), hipHostMalloc(void **, size_t, unsigned), hipHostFree(void *);
 error hipMemcpyPeer(void *, int, const void *, int, size_t), hipStreamBeginCapture(stream, int),
 	hipStreamEndCapture(stream, void **);
-error hipDeviceEnablePeerAccess(int, unsigned), hipMemsetAsync(void *, int, size_t, stream), hipGraphGetNodes(void *, void **, size_t *);
+error hipSetDeviceFlags(unsigned), hipDeviceEnablePeerAccess(int, unsigned), hipMemsetAsync(void *, int, size_t, stream), hipGraphGetNodes(void *, void **, size_t *);
 error hipGraphInstantiate(void **, void *, void **, char *, size_t), hipGraphLaunch(void *, stream);
 const char *hipGetErrorName(error);
 enum { TO_DEVICE = 1, TO_HOST = 2, BETWEEN = 3, THREADS_MOST = 64, LIVE_MOST = 256 };
@@ -289,6 +289,7 @@ static void against_model(int operations, int threads, int nstreams)
 	static struct worker workers[THREADS_MOST];
 	stream streams[THREADS_MOST];
 	unsigned wrong = 0;
+	CHECK(hipSetDeviceFlags(4)); // hipDeviceScheduleBlockingSync: threads that spin would have the processors of the emulated GPU
 	for (int i = 0; i < nstreams; i++)
 		CHECK(hipStreamCreateWithFlags(&streams[i], 1));
 	for (int i = 0; i < threads; i++) {
