@@ -82,8 +82,13 @@ def test_hang_in_last(t, r):
         t.ok(thread and thread["what"] == ASKED and thread["kernel"], "last says it of a program that runs, with the function of the kernel", thread)
         text = r.said("last", recording)
         t.ok(ASKED in text and BEFORE.search(text), "and in words what was allocated", text)
+        told = tap.wait_for(lambda: json.loads(r.said("last", "--json", recording))["diagnosis"]) or {}
+        t.ok(re.match(r"hipMalloc of 3584 bytes has not returned for [\d.]+ s, after 3\d\d\d small allocations", told.get("title", "")), "with a diagnosis, once it is long enough", told)
         job.kill()
-    done = json.loads(r.said("last", "--json", recording))["recordings"][0]
+    text, answer = r.said("last", recording), json.loads(r.said("last", "--json", recording))
+    t.ok("Diagnosis: hipMalloc of 3584 bytes" in text and "RX 7900 XT" in text and "[pool-small-allocations]" in text, "the report that it is like, and what helps", text)
+    t.same(answer["diagnosis"]["remedies"][0]["id"], "pool-small-allocations", "as data")
+    done = answer["recordings"][0]
     t.ok(done["small_allocations"] > 3000 and BEFORE.search(done["allocated"]), "also when it is gone", done["allocated"])
 
 

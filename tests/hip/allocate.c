@@ -553,7 +553,8 @@ int main(int argc, char **argv)
 	code = argv[1];
 	if (!strcmp(mode, "share"))
 		return share(), 0;
-	load(0);
+	if (strcmp(mode, "seed")) // which has no kernels, and runs on any GPU
+		load(0);
 	if (!strcmp(mode, "past") || !strcmp(mode, "before"))
 		outside(*mode == 'p', (size_t)atoll(a), b);
 	else if (!strcmp(mode, "freed"))

@@ -200,7 +200,11 @@ static void add_allocated(struct recording_telling *t, struct event *e, const st
 {
 	struct small_allocations small;
 	const struct recorded_agent *gpu = thread_asks_gpu(t->r, h);
-	e->device = gpu ? gpu->pci : e->device;
+	if (gpu) {
+		e->device = gpu->pci;
+		e->driver = S("amdgpu"); // no other driver's GPU has this runtime
+		event_add_text(e, &t->arena, "gfx", gpu->name);
+	}
 	event_add_text(e, &t->arena, "allocated_before", allocations_say(&t->arena, t->r, &small));
 	event_add_number(e, &t->arena, "allocation_bytes", (int64_t)h->raw.a[1]);
 	event_add_number(e, &t->arena, "small_allocations", (int64_t)small.count);

@@ -447,6 +447,33 @@ static void walk_recording(struct recording_sheet *w, const struct recording_see
 	sheet_close(s, '}');
 }
 
+/** "diagnosis": what a call that does not return is like, and what helps. */
+static void walk_diagnosis(struct sheet *s, const struct incident *i)
+{
+	if (!sheet_object(s, "diagnosis", i))
+		return;
+	sheet_fields(s, { "class", v_text(i->cause->head.id) }, { "title", v_text(i->title) },
+		     { "explanation", v_known(i->explanation) }, { "confidence", v_int(i->confidence) });
+	sheet_say_safe(s, "\nDiagnosis: ", i->title, ".\n");
+	if (i->explanation.n)
+		sheet_say_safe(s, "  ", i->explanation, "\n");
+	sheet_open(s, "remedies", '[');
+	bool any = false;
+	for (size_t n = 0; n < i->remedies.len; n++) {
+		const struct diag_remedy *r = &i->remedies.data[n];
+		if (!r->shown || r->verdict.state != REMEDY_TRY)
+			continue;
+		sheet_open(s, NULL, '{');
+		sheet_fields(s, { "id", v_text(r->remedy->head.id) }, { "title", v_text(r->remedy->title) });
+		sheet_line(s, 0, COLUMNS_OF({ "title", any ? "  Or: " : "  Try: " }, { "id", " [", .after = "]" }));
+		sheet_close(s, '}');
+		any = true;
+	}
+	sheet_close(s, ']');
+	sheet_say(s, any ? "  Steps, cost and source of each: unhang remedy ID\n" : "");
+	sheet_close(s, '}');
+}
+
 void report_last(const struct last_seen *seen, FILE *out)
 {
 	struct recording_sheet w = { .sheet = sheet_on(seen->options->json, out), .options = seen->options };
@@ -459,6 +486,7 @@ void report_last(const struct last_seen *seen, FILE *out)
 	}
 	sheet_close(s, ']');
 	walk_ranks(s, seen);
+	walk_diagnosis(s, seen->waits);
 	sheet_close(s, '}');
 	if (seen->options->json)
 		fputc('\n', out);

@@ -1,6 +1,7 @@
 // What the flight recorder saw: `unhang last`.
 #pragma once
 
+#include "diagnose/incident.h"
 #include "evidence/recording/recording.h"
 #include "report/sheet.h"
 #include "unhang/unhang.h"
@@ -34,6 +35,7 @@ struct last_seen {
 	const struct recording_seen *list;
 	size_t n;
 	struct ranks_seen ranks;
+	const struct incident *waits; // a call that does not return, explained; NULL: there is none, or it is too short
 	const struct uh_last_options *options;
 };
 void report_last(const struct last_seen *seen, FILE *out);

@@ -9,9 +9,11 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/print.h"
 #include "evidence/recording/head.h"
 #include "evidence/recording/waits.h"
 #include "report/last/last.h"
+#include "session/session.h"
 #include "base/child/put.h"
 
 enum { RECORDINGS_MOST = 4096 };
@@ -116,6 +118,32 @@ static void last_read_all(const struct recording_paths *paths, struct last_seen 
 	seen->list = list;
 }
 
+static bool waits_somewhere(const struct last_seen *seen)
+{
+	for (size_t i = 0; i < seen->n; i++)
+		for (size_t k = 0; k < seen->list[i].recording->nthreads; k++) {
+			const struct rec_thread *t = &seen->list[i].recording->threads[k].raw;
+			if (t->call && !t->ended)
+				return true;
+		}
+	return false;
+}
+
+/** The incident of a call that does not return; NULL: there is none. It is the session's. */
+static const struct incident *waits_explain(struct uh_session *s, const struct last_seen *seen)
+{
+	const struct source_visitor v = session_visitor(s);
+	for (size_t i = 0; i < seen->n; i++)
+		source_path(arena_z(&s->arena, seen->list[i].path), &v);
+	uh_session_end(s);
+	for (size_t i = 0; i < s->ledger.incidents.len; i++) {
+		const struct incident *x = s->ledger.incidents.data[i];
+		if (x->root && x->root->kind->waits)
+			return x;
+	}
+	return NULL;
+}
+
 struct uh_error *uh_last(const struct uh_last_options *o, FILE *out, uh_problem_fn *problem, void *ctx)
 {
 	const struct teller teller = { problem, ctx };
@@ -133,7 +161,10 @@ struct uh_error *uh_last(const struct uh_last_options *o, FILE *out, uh_problem_
 			problem(ctx, uh_error_message(err));
 		uh_error_free(err);
 		seen.ranks = ranks_compare(seen.list, seen.n);
+		struct uh_session *s = waits_somewhere(&seen) ? uh_session_new(tell_nobody, NULL) : NULL;
+		seen.waits = s ? waits_explain(s, &seen) : NULL;
 		report_last(&seen, out);
+		uh_session_free(s);
 		err = o->perfetto ? write_perfetto(&seen) : NULL;
 	}
 	for (size_t i = 0; i < seen.n; i++)
