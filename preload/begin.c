@@ -78,7 +78,7 @@ static void fork_child(void)
 		child = *guard.header;
 		guard.header = &child;
 		guard.nrows = guard.nstacks = guard.nmodules = guard.nfindings = guard.nbursts = guard.nslabs = guard.nthreads =
-			0;
+			guard.noperations = 0;
 		guard.sizes = NULL;
 	}
 	__atomic_store_n(&guard.mode, ALLOC_MODE_NONE, __ATOMIC_RELEASE);

@@ -21,7 +21,8 @@ enum {
 	FINDINGS = 1024,
 	BURSTS = 64,
 	SLABS = 4096,
-	THREADS = 512
+	THREADS = 512,
+	OPERATIONS = 1024
 };
 
 /** The sections in their order, and where each is told to begin. */
@@ -45,6 +46,7 @@ static uint64_t parts_lay(char *base, uint32_t rows)
 		PART(FINDINGS, FINDINGS, findings, &guard.nfindings), PART(BURSTS, BURSTS, bursts, &guard.nbursts),
 		PART(MODULES, MODULES, modules, &guard.nmodules),     PART(SLABS, SLABS, slabs, &guard.nslabs),
 		PART(STACKS, STACKS, stacks, &guard.nstacks),         PART(ROWS, rows, rows, &guard.nrows),
+		PART(OPERATIONS, OPERATIONS, operations, &guard.noperations),
 	};
 	uint64_t at = ALLOC_HEAD;
 	struct alloc_section *table = (void *)(base + RECORDING_PAGE);

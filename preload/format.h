@@ -131,6 +131,7 @@ enum alloc_section_kind {
 	ALLOC_SECTION_SLABS,    // struct alloc_slab
 	ALLOC_SECTION_THREADS,  // struct alloc_thread
 	ALLOC_SECTION_SIZES,    // struct alloc_size, ALLOC_CLASSES of them
+	ALLOC_SECTION_OPERATIONS, // struct alloc_operation
 };
 struct alloc_section {
 	uint32_t kind, stride; // kind is written last
@@ -166,7 +167,14 @@ struct alloc_row {
 	uint8_t state, device;               // enum alloc_state; HIP's number of the GPU
 	uint32_t flags;                      // enum alloc_flag
 	char name[16], freed_name[16];       // of the threads
-	uint64_t reserved[2];
+	uint32_t doing, freed_doing;         // names of those operations: struct alloc_operation; 0: none
+	uint64_t reserved;
+};
+
+/** What the framework was doing, by its name. The same one is there once. */
+struct alloc_operation {
+	uint32_t id, check; // its place in the section, from 1
+	char name[120];
 };
 
 /** A backtrace, innermost first. The same one is there once. A frame: the module's number + 1 in the top 16 bits, 48 bits of offset from the
@@ -287,5 +295,6 @@ _Static_assert(sizeof(struct alloc_header) <= RECORDING_PAGE, "the header is a p
 _Static_assert((int)ALLOC_CALLS <= (int)ALLOC_CALLS_MOST, "calls have their counts");
 _Static_assert(sizeof(struct alloc_row) == 160 && sizeof(struct alloc_stack) == 128 && sizeof(struct alloc_module) == 264 &&
 		       sizeof(struct alloc_finding) == 112 && sizeof(struct alloc_burst) == 64 &&
-		       sizeof(struct alloc_slab) == 64 && sizeof(struct alloc_thread) == 64 && sizeof(struct alloc_size) == 192,
+		       sizeof(struct alloc_slab) == 64 && sizeof(struct alloc_thread) == 64 && sizeof(struct alloc_size) == 192 &&
+		       sizeof(struct alloc_operation) == 128,
 	       "sizes are the file's");

@@ -33,6 +33,7 @@ struct request {
 	uint32_t stack;
 	uint64_t time;      // when the call began
 	uint32_t operation; // of the flight recorder; 0: none
+	uint32_t doing;     // its name's place in the file
 	uint32_t thread;
 	char name[16];
 	uint64_t number;
@@ -79,6 +80,8 @@ struct guard {
 	struct alloc_thread *threads;
 	uint32_t nthreads;
 	struct alloc_size *sizes;
+	struct alloc_operation *operations;
+	uint32_t noperations;
 	void *spans; // a tree of tsearch()
 	uint64_t numbers;
 };
@@ -158,6 +161,8 @@ void request_fill(struct request *q, enum alloc_call call, uint64_t size, unsign
 void operations_find(void);
 /** The number of the operation that this thread is in, with its name; 0: in none. */
 uint32_t operation_here(char *ret_name, size_t size);
+/** Puts both into a request. No lock is held. */
+void operation_fill(struct request *q);
 
 // stacks.c
 /** The number of the backtrace of the program's call; 0: there is none. No lock is held. @caller: where it returns to, which is all that

@@ -42,6 +42,7 @@ uint32_t row_add(const struct request *q, const struct alloc_row *wanted)
 	r.by = q->thread;
 	r.stack = q->stack;
 	r.operation = q->operation;
+	r.doing = q->doing;
 	r.call = (uint16_t)q->call;
 	r.device = (uint8_t)q->device;
 	r.number = q->number;
@@ -63,6 +64,7 @@ void row_end(uint32_t row, const struct request *q, enum alloc_state state, uint
 		r.freed_by = q->thread;
 		r.freed_stack = q->stack;
 		r.freed_operation = q->operation;
+		r.freed_doing = q->doing;
 		memcpy(r.freed_name, q->name, sizeof(r.freed_name));
 	}
 	row_store(row, &r);

@@ -100,7 +100,7 @@ void request_fill(struct request *q, enum alloc_call call, uint64_t size, unsign
 	*q = (struct request){ .call = call, .size = size, .flags = flags, .thread = here.tid, .time = here.since };
 	if (here.slot && guard.nthreads)
 		memcpy(q->name, here.slot->name, sizeof(q->name));
-	q->operation = operation_here(NULL, 0);
+	operation_fill(q);
 	if (hip.hipGetDevice(&q->device) || q->device < 0 || q->device >= DEVICES_MOST)
 		q->device = 0;
 }

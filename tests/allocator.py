@@ -129,6 +129,9 @@ def test_guard(t, r, jobs):
     facts = {f["name"]: f["value"] for f in json.loads(r.said("explain", "--json", where))["incidents"][0]["facts"]}
     t.same((facts.get("guard"), facts.get("allocation_bytes")), ("past", 4194304), "as facts")
     t.ok(re.match(r"programs \(\d+\)", facts.get("allocated_by", "")) and "main" in facts.get("allocated_in", ""), "who allocated it, in which function", facts)
+    done, report, again = r.report("gpu gfx90a", ["--guard"], [jobs.program, jobs.code, "operator"])
+    told = flat((again / "1" / "diagnosis.txt").read_text())
+    t.ok("for aten::index_put_" in told and "for aten::embedding" in told, "the operations in which it was made and freed", told)
     log, file = r.top / "log", next((where / "1").glob("allocations.*"))
     address = facts["fault_address"]
     log.write_text(f"Memory access fault by GPU node-1 (Agent handle: 0x55) on address {address}. Reason: Page not present or supervisor privilege.\n")

@@ -47,7 +47,8 @@ Header = record("Header", [
 Section = record("Section", [("kind", U32), ("stride", U32), ("offset", U64), ("slots", U64)], bare=True)
 Row = record("Row", [("address", U64), ("size", U64), ("map", U64), ("map_size", U64), ("before", U64), ("behind", U64), ("born", U64), ("died", U64), ("number", U64), ("by", U32),
                      ("freed_by", U32), ("stack", U32), ("freed_stack", U32), ("operation", U32), ("freed_operation", U32), ("call", U16), ("state", U8), ("device", U8), ("flags", U32),
-                     ("name", text(16)), ("freed_name", text(16)), ("reserved", U64 * 2)])
+                     ("name", text(16)), ("freed_name", text(16)), ("doing", U32), ("freed_doing", U32), ("reserved", U64)])
+Operation = record("Operation", [("name", text(120))])
 Stack = record("Stack", [("frames", U64 * 14), ("count", U64)])
 Module = record("Module", [("base", U64), ("begin", U64), ("end", U64), ("loaded", U64), ("build_id", U8 * 20), ("build_id_size", U32), ("path", text(200))])
 Finding = record("Finding", [("time", U64), ("kind", U32), ("call", U32), ("address", U64), ("begin", I64), ("end", I64), ("row", U32), ("thread", U32), ("born", U64), ("stack", U32),
@@ -57,7 +58,7 @@ Slab = record("Slab", [("base", U64), ("size", U64), ("born", U64), ("died", U64
 Thread = record("Thread", [("tid", U32), ("call", U32), ("since", U64), ("a", U64 * 2), ("calls", U64), ("ended", U64), ("name", text(16))], bare=True)
 Size = record("Size", [(n, U64) for n in ("count", "freed", "live", "peak", "bytes", "live_bytes", "guarded")] + [("lives", U64 * 16), ("reserved", U64)], bare=True)
 KINDS = {1: ("rows", Row, 0), 2: ("stacks", Stack, 1), 3: ("modules", Module, 0), 4: ("findings", Finding, 1), 5: ("bursts", Burst, 1), 6: ("slabs", Slab, 0), 7: ("threads", Thread, None),
-         8: ("sizes", Size, None)}
+         8: ("sizes", Size, None), 9: ("operations", Operation, 1)}
 
 
 def check_of(words, number):
@@ -431,6 +432,17 @@ def test_recorder(t, j):
         t.same((job.returncode, job.out, job.err, (j.where / f"{job.pid}.recording").exists()), (0, "random wrong 0\n", "", True), f"{mode}: both work beside each other")
 
 
+def test_operation(t, j):
+    """What the framework was doing, where the flight recorder is told: with the allocation and with its end."""
+    job = j.run("operator", **j.recorded())
+    page, (address, _) = j.faulted(job), told(job, "allocation")
+    found, row = job.seen.at(page) if page is not None else ("no fault", None)
+    names = {o.id: o.name for o in job.seen.operations}
+    t.ok(row and (found, row.address, names.get(row.doing), names.get(row.freed_doing)) == ("freed", address, b"aten::embedding", b"aten::index_put_"), "an allocation has its operations",
+         (found, names, job.out, job.err[-300:]))
+    t.same(len(names), 2, "each name once")
+
+
 def test_kills(t, j):
     """Killed at any moment: what is in the file is whole or left out."""
     torn = 0
@@ -446,7 +458,7 @@ def test_kills(t, j):
         t.ok(good and len(seen.rows) > 10 and seen.torn <= 8 and not seen.findings, f"{'pool' if i % 2 else 'guard'}, killed: its file is read", (len(seen.rows), seen.torn))
 
 
-TESTS = (test_aside, test_outside, test_freed, test_wild, test_misuses, test_slack, test_model, test_races, test_asked, test_captured, test_python, test_pool, test_available, test_budget, test_tiers, test_hang, test_recorder, test_kills)
+TESTS = (test_aside, test_outside, test_freed, test_wild, test_misuses, test_slack, test_model, test_races, test_asked, test_captured, test_python, test_pool, test_available, test_budget, test_tiers, test_hang, test_recorder, test_operation, test_kills)
 
 
 def main():

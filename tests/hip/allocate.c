@@ -180,6 +180,29 @@ static void freed(int n, const char *how)
 	touch(p, 1, *how == 'w');
 }
 
+/** What a framework does around its operations, by the recorder that the runtime has loaded. */
+static void operated(void)
+{
+	void *recorder = dlopen("libunhang-recorder.so", RTLD_LAZY | RTLD_NOLOAD);
+	uint32_t (*begin)(const char *, const void *, size_t) = NULL;
+	void (*end)(uint32_t) = NULL;
+	*(void **)&begin = recorder ? dlsym(recorder, "unhang_recorder_begin") : NULL;
+	*(void **)&end = recorder ? dlsym(recorder, "unhang_recorder_end") : NULL;
+	if (!begin || !end)
+		exit(1);
+	char *p = NULL;
+	for (int i = 0; i < 3; i++) {
+		const uint32_t made = begin("aten::embedding", NULL, 0);
+		p = allocate(8192);
+		end(made);
+		const uint32_t gone = begin("aten::index_put_", NULL, 0);
+		CHECK(release(p));
+		end(gone);
+	}
+	say("allocation", p, 8192);
+	touch(p, 1, false);
+}
+
 static void misuses(void)
 {
 	char *p = allocate(1000), *q = allocate(3000);
@@ -561,6 +584,8 @@ int main(int argc, char **argv)
 		freed(atoi(a), b);
 	else if (!strcmp(mode, "wild"))
 		touch((char *)strtoull(a, NULL, 0), 1, false);
+	else if (!strcmp(mode, "operator"))
+		operated();
 	else if (!strcmp(mode, "misuses"))
 		misuses();
 	else if (!strcmp(mode, "slack"))

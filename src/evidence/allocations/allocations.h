@@ -18,7 +18,7 @@ struct allocations {
 	bool alive; // its process runs
 	uint64_t torn;
 	uint64_t upto; // the newest time in it; of a process that runs: now
-	size_t nrows, nstacks, nmodules, nfindings, nbursts, nslabs, nthreads, nsizes;
+	size_t nrows, nstacks, nmodules, nfindings, nbursts, nslabs, nthreads, nsizes, noperations;
 	struct alloc_row *rows;         // live and freed ones, in the order of their addresses
 	struct alloc_stack *stacks;     // by number: stacks[id - 1]; without frames: it is torn, or there is none
 	struct alloc_module *modules;   // by their place
@@ -27,6 +27,7 @@ struct allocations {
 	struct alloc_slab *slabs;
 	struct alloc_thread *threads;
 	struct alloc_size *sizes; // by class
+	struct alloc_operation *operations; // by number: operations[id - 1]
 	struct module_names *names; // of functions, found when they are asked for
 };
 
@@ -58,6 +59,8 @@ struct str allocation_offset_say(struct arena *a, const struct allocation_at *at
 struct str allocation_stack_say(struct allocations *a, struct arena *to, uint32_t stack, size_t most);
 /** Who, and how long before @time: `python (4242), 2.1 s before`. */
 struct str allocation_who_say(struct arena *a, uint32_t tid, const char *name, uint64_t when, uint64_t time);
+/** The name of an operation; empty: it is not known. */
+struct str allocation_operation_say(const struct allocations *a, uint32_t number);
 /** Seconds since 1970 of a time of the file. */
 double allocations_time(const struct allocations *a, uint64_t ns);
 /** `48,112 allocations of up to 4 KiB in 3.0 s` */

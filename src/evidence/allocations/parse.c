@@ -166,6 +166,8 @@ struct uh_error *allocations_parse(const char *name, char *bytes, size_t size, s
 	a->slabs = take_records(a, ALLOC_SECTION_SLABS, sizeof(*a->slabs), 0, false, &a->nslabs);
 	a->threads = take_plain(a, ALLOC_SECTION_THREADS, sizeof(*a->threads), &a->nthreads);
 	a->sizes = take_plain(a, ALLOC_SECTION_SIZES, sizeof(*a->sizes), &a->nsizes);
+	a->operations =
+		take_records(a, ALLOC_SECTION_OPERATIONS, sizeof(*a->operations), 1, true, &a->noperations);
 	rows_take(a);
 	upto_find(a);
 	*ret = a;

@@ -53,11 +53,13 @@ static void add_row(struct event *e, struct arena *to, struct allocations *a, co
 	event_add_text(e, to, "allocated_ago", ago_say(to, r->born, time));
 	event_add_text(e, to, "allocated_by", tid_say(to, r->by, r->name));
 	event_add_text(e, to, "allocated_in", allocation_stack_say(a, to, r->stack, FRAMES_SAID));
+	event_add_text(e, to, "allocated_for", allocation_operation_say(a, r->doing));
 	if (r->state == ALLOC_LIVE)
 		return;
 	event_add_text(e, to, "freed_ago", ago_say(to, r->died, time));
 	event_add_text(e, to, "freed_by", tid_say(to, r->freed_by, r->freed_name));
 	event_add_text(e, to, "freed_in", allocation_stack_say(a, to, r->freed_stack, FRAMES_SAID));
+	event_add_text(e, to, "freed_for", allocation_operation_say(a, r->freed_doing));
 }
 
 // --- what it found by itself ---

@@ -29,6 +29,14 @@ const char *alloc_call_name(uint32_t call)
 	return call < ALLOC_CALLS && names[call] ? names[call] : "a call of HIP";
 }
 
+struct str allocation_operation_say(const struct allocations *a, uint32_t number)
+{
+	if (!number || number > a->noperations)
+		return (struct str){ 0 };
+	const struct alloc_operation *o = &a->operations[number - 1];
+	return (struct str){ o->name, strnlen(o->name, sizeof(o->name)) };
+}
+
 struct str allocation_say(struct arena *a, const struct alloc_row *r)
 {
 	return arena_printf(a, "%s of " STR_FMT " bytes at 0x%llx", alloc_call_name(r->call),
