@@ -94,7 +94,7 @@ bool device_fill(int device, const struct extent p[2], enum alloc_call call)
 {
 	if (!p[0].n && !p[1].n)
 		return true;
-	inside_step(ALLOC_CALL_SYNCHRONIZE);
+	inside_step(ALLOC_CALL_FILL);
 	const int before = device_enter(device);
 	const hip_stream s = stream_of(device);
 	const bool good = s && part_fill(&p[0], s) && part_fill(&p[1], s) && !hip.hipStreamSynchronize(s);

@@ -63,6 +63,7 @@ enum alloc_call {
 	ALLOC_CALL_DEVICE_RESET, // hipDeviceReset
 	ALLOC_CALL_SYNCHRONIZE,  // inside of hipFree: the wait for what may still use the memory
 	ALLOC_CALL_EXPORT,       // hipMemGetHandleForAddressRange(address, size)
+	ALLOC_CALL_FILL,         // inside of hipMalloc: the wait for the guard's own bytes
 	ALLOC_CALLS
 };
 

@@ -131,7 +131,10 @@ def test_guard(t, r, jobs):
     t.ok(re.match(r"programs \(\d+\)", facts.get("allocated_by", "")) and "main" in facts.get("allocated_in", ""), "who allocated it, in which function", facts)
     done, report, again = r.report("gpu gfx90a", ["--guard"], [jobs.program, jobs.code, "operator"])
     told = flat((again / "1" / "diagnosis.txt").read_text())
-    t.ok("for aten::index_put_" in told and "for aten::embedding" in told, "the operations in which it was made and freed", told)
+    of = {f["name"]: f["value"] for f in json.loads(r.said("explain", "--json", again))["incidents"][0]["facts"]}
+    t.ok("for aten::index_put_" in told and (of.get("allocated_for"), of.get("freed_for")) == ("aten::embedding", "aten::index_put_"), "the operations in which it was made and freed", told)
+    told = flat(r.said("explain", next(where.rglob("bundle.tar.zst"))))
+    t.ok("went 0 to 4,095 bytes past the end of hipMalloc of 4,194,304 bytes" in told, "the bundle alone says so: it has the file of allocations", told)
     log, file = r.top / "log", next((where / "1").glob("allocations.*"))
     address = facts["fault_address"]
     log.write_text(f"Memory access fault by GPU node-1 (Agent handle: 0x55) on address {address}. Reason: Page not present or supervisor privilege.\n")

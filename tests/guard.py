@@ -382,11 +382,15 @@ def test_hang(t, j):
     job = j.start("grow", 100, plan=f"{GPU}; hang allocation 40")
     path = j.where / f"{job.pid}.allocations"
 
+    before = [0]
+
     def inside():
-        return [h for h in Allocations(path).threads if h.call] if path.exists() else []
-    found = tap.wait_for(lambda: (f := inside()) and f[0].a[0] == 100 and Allocations(path).header.calls[1] > 20 and f)
+        """The same call of the same thread as in the look before."""
+        found = [h for h in Allocations(path).threads if h.call == 1] if path.exists() else []
+        same, before[0] = found and found[0].since == before[0], found[0].since if found else 0
+        return found if same and Allocations(path).header.calls[1] > 20 else None
+    found = tap.wait_for(inside)
     t.ok(found and (found[0].call, found[0].a[0]) == (1, 100), "live: the thread is in hipMalloc(100)", found)
-    tap.wait_for(lambda: Allocations(path).header.calls[1] == Allocations(path).header.calls[1])
     job.kill()
     job.communicate()
     seen = Allocations(path)

@@ -34,6 +34,7 @@ struct capture_options {
 	bool (*calm)(void *ctx);
 	const char *output;     // of the job: its end is evidence; NULL
 	const char *recordings; // directory of those of one job; NULL: all of this machine
+	const char *allocations; // directory with the job's allocations.PID; NULL: they lie beside the recordings
 	const int64_t *pids;    // processes beside those that hold a GPU
 	size_t npids;
 	enum user_data user_data;

@@ -10,6 +10,7 @@
 #include "base/door/named.h"
 #include "capture/steps.h"
 #include "evidence/recording/places.h"
+#include "preload/format.h"
 #include "recorder/format.h"
 
 #define RECORDING ".recording"
@@ -197,6 +198,17 @@ static bool copy_file(struct step *s, const struct found_recording *c, const cha
 	return good;
 }
 
+/** What the guard or the pool wrote of the same process. Most have none. */
+static void copy_allocations(struct recordings_work *w, const struct found_recording *c, size_t index, struct share *left)
+{
+	const char *apart = w->step->capture->options->allocations, *name = member_name(&w->arena, c->stem, index, ALLOC_SUFFIX);
+	struct found_recording of = *c;
+	if (copy_file(w->step, c, arena_printf(&w->arena, STR_FMT ALLOC_SUFFIX, STR_ARG(c->stem)).p, name, left) || !apart)
+		return;
+	of.place.directory = (char *)apart;
+	copy_file(w->step, &of, arena_printf(&w->arena, "allocations." STR_FMT, STR_ARG(recorded_pid(c->stem))).p, name, left);
+}
+
 /** With the light GPU core of a fault, which the recorder writes beside it: registers, LDS and arguments are the users'. */
 static void copy_with_core(struct recordings_work *w, const struct found_recording *c, size_t index, struct share *left)
 {
@@ -207,6 +219,7 @@ static void copy_with_core(struct recordings_work *w, const struct found_recordi
 		w->left_out++;
 	else
 		w->failed++;
+	copy_allocations(w, c, index, left);
 	if (s->capture->options->user_data == USER_DATA_ALL)
 		copy_file(s, c, arena_printf(&w->arena, STR_FMT CORE, STR_ARG(c->stem)).p,
 			  member_name(&w->arena, c->stem, index, CORE), left);

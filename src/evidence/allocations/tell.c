@@ -257,6 +257,18 @@ static bool allocations_alive(const struct allocations *a, const struct source *
 	       process_user(a->header.pid) == (int64_t)door_what(s->door)->st.st_uid;
 }
 
+/** A bundle may have a copy of what lies beside it. */
+static bool is_read(const struct allocation_books *b, const struct allocations *a)
+{
+	for (size_t i = 0; b && i < b->list.len; i++) {
+		const struct allocations *old = b->list.data[i];
+		if (old->header.pid == a->header.pid && old->header.boot_ns == a->header.boot_ns &&
+		    str_eq(old->boot_id, a->boot_id))
+			return true;
+	}
+	return false;
+}
+
 struct uh_error *allocations_read(const struct artefact_output *out, const struct source *s, struct str bytes,
 				  struct allocation_books *books)
 {
@@ -264,6 +276,10 @@ struct uh_error *allocations_read(const struct artefact_output *out, const struc
 	struct uh_error *err = allocations_load(s, bytes, &a);
 	if (err)
 		return err;
+	if (is_read(books, a)) {
+		allocations_free(a);
+		return NULL;
+	}
 	a->alive = allocations_alive(a, s);
 	if (a->alive) {
 		struct timespec now;

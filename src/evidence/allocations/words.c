@@ -25,6 +25,8 @@ const char *alloc_call_name(uint32_t call)
 		[ALLOC_CALL_DEVICE_RESET] = "hipDeviceReset",
 		[ALLOC_CALL_SYNCHRONIZE] = "hipFree (it waits for the device)",
 		[ALLOC_CALL_EXPORT] = "hipMemGetHandleForAddressRange",
+		// Not by the name of the call that it is a part of: that one's own hangs are of another kind.
+		[ALLOC_CALL_FILL] = "the guard's hipMemset behind an allocation",
 	};
 	return call < ALLOC_CALLS && names[call] ? names[call] : "a call of HIP";
 }

@@ -102,6 +102,7 @@ static struct str save_bundle(const struct job_study *s, struct arena *a, FILE *
 	struct captured done = { 0 };
 	const struct capture_options o = { .file = arena_printf(a, "%s/" STORE_BUNDLE, s->directory).p,
 					   .recordings = s->recordings,
+					   .allocations = s->directory,
 					   .output = arena_printf(a, "%s/output", s->directory).p,
 					   .pids = s->pids,
 					   .npids = s->npids,
