@@ -4,7 +4,9 @@
 
 #include "preload/guard.h"
 
-/** In the last 8 bytes, which HIP leaves zero, are the mark and where the allocation begins; the first 8 are changed. */
+/** In the last 8 bytes, which HIP leaves zero, are the mark and where the allocation begins; the first 16 are changed. From
+ * ROCm 6.4 on they name what a process has and the process: of another one's memory the owner says nothing, for which HIP waits for ever,
+ * and no process of such a number is there to be asked. */
 #define MARK UINT64_C(0x756e000000000000)
 #define MARK_MASK UINT64_C(0xffff000000000000)
 #define CHANGED UINT64_C(0xa5c3e1f00f1e3c5a)
@@ -16,6 +18,12 @@ static struct opened {
 	uint64_t base, given;
 	struct opened *next;
 } * all_opened;
+
+static void handle_change(uint64_t *w)
+{
+	w[0] ^= CHANGED;
+	w[1] ^= CHANGED;
+}
 
 static hip_error refuse(const char *why)
 {
@@ -35,7 +43,7 @@ static hip_error marked_get(struct hip_ipc *handle, const struct bounds *b)
 	memcpy(w, handle, sizeof(w));
 	if (w[HANDLE_LAST])
 		return refuse("handles of this HIP have no room for a mark");
-	w[0] ^= CHANGED;
+	handle_change(w);
 	w[HANDLE_LAST] = MARK | (b->begin - b->map);
 	memcpy(handle, w, sizeof(w));
 	return e;
@@ -65,7 +73,7 @@ static hip_error marked_open(void **ret, struct opened *o, unsigned flags)
 	struct hip_ipc handle;
 	void *base = NULL;
 	const uint64_t offset = o->handle[HANDLE_LAST] & ~MARK_MASK;
-	o->handle[0] ^= CHANGED;
+	handle_change(o->handle);
 	o->handle[HANDLE_LAST] = 0;
 	pthread_mutex_lock(&guard.lock);
 	for (const struct opened *other = all_opened; other; other = other->next)

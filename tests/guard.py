@@ -286,6 +286,22 @@ def test_asked(t, j):
         t.same(job.err.splitlines(), lines, f"{mode}: what is not guarded is said")
 
 
+def test_exported(t, j):
+    """Memory that another process opens by its handle: with the library it gets the allocation; without it the same, or HIP's refusal, and never other bytes."""
+    for mode, settings, size, without in (("guard", {}, 8192, "1 5 5"), ("guard", {}, 1000, "0 0 0"), ("pool", {"UNHANG_POOL": "1"}, 1000, "0 0 0")):
+        with subprocess.Popen(j.command("exported", size), env=j.environment(**settings), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as owner:
+            handle = re.match(r"exported 0 ([0-9a-f]{128})$", owner.stdout.readline())
+            for name, wanted, more in (("with the library", "1 5 5", settings), ("without it", without, {"plain": True})):
+                job = j.run("imported", handle[1] if handle else "", **more)
+                t.same((job.returncode, job.out), (0, f"imported {wanted}\n"), f"{mode}, {size} bytes: a process {name}")
+            owner.communicate("\n")
+    job = j.run("exported", 1000, HSA_DISABLE_FRAGMENT_ALLOCATOR="0")
+    if job.seen.header.tier == 2:
+        t.ok(job.out.startswith("exported 801 ") and "hipIpcGetMemHandle is refused: HIP cannot share memory of its virtual memory functions\n" in job.err, "HIP's virtual memory: refused with one line", job.out + job.err)
+    else:
+        t.ok(job.out.startswith("exported 0 "), "spaced mappings are shared", job.out + job.err)
+
+
 def test_captured(t, j):
     """While a stream is captured HIP refuses some calls. It is as without: the same are refused, and the graph runs."""
     for how, name in enumerate(("global", "thread-local", "relaxed")):
@@ -462,7 +478,7 @@ def test_kills(t, j):
         t.ok(good and len(seen.rows) > 10 and seen.torn <= 8 and not seen.findings, f"{'pool' if i % 2 else 'guard'}, killed: its file is read", (len(seen.rows), seen.torn))
 
 
-TESTS = (test_aside, test_outside, test_freed, test_wild, test_misuses, test_slack, test_model, test_races, test_asked, test_captured, test_python, test_pool, test_available, test_budget, test_tiers, test_hang, test_recorder, test_operation, test_kills)
+TESTS = (test_aside, test_outside, test_freed, test_wild, test_misuses, test_slack, test_model, test_races, test_asked, test_exported, test_captured, test_python, test_pool, test_available, test_budget, test_tiers, test_hang, test_recorder, test_operation, test_kills)
 
 
 def main():

@@ -28,10 +28,11 @@ class Rccl:
         done = subprocess.run([*kfd.HIPCC, "--offload-arch=gfx90a", "-O1", "-o", self.program, kfd.HIP / "rccl.cpp", "-l:librccl.so.1"], capture_output=True, text=True)
         return done.stderr if done.returncode else ""
 
-    def start(self, where, what, level, settings):
+    def start(self, where, what, level, settings, preload=""):
+        command = ["sh", "-c", 'LD_PRELOAD="$0 $LD_PRELOAD" exec "$@"', preload, self.program] if preload else [self.program]
         scenario = self.unhang.write("two.scenario", MACHINE.format(what))
         # RCCL itself asks for the first, with this HIP and this firmware.
-        return subprocess.Popen([self.unhang.binary, "emulate", scenario, "--", self.program], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        return subprocess.Popen([self.unhang.binary, "emulate", scenario, "--", *command], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                 env={**self.unhang.environment, "HSA_NO_SCRATCH_RECLAIM": "1", "HSA_TOOLS_LIB": str(self.library), "UNHANG_LEVEL": str(level),
                                      "UNHANG_RECORDING": f"{where}/%p.recording", **settings})
 
@@ -55,6 +56,18 @@ def test_reduce(t, r):
             t.same((len(launches), len({gpu for gpu, _ in launches})), (2, 2), f"{way}, level {level}: a kernel on each GPU is recorded")
 
 
+def test_registered(t, r):
+    """Buffers of the guard's and the pool's lie inside of their mappings. Registered with RCCL they do as HIP's own do."""
+    for name, settings in (("HIP", None), ("guard", {"UNHANG_GUARD": "1"}), ("pool", {"UNHANG_POOL": "1"})):
+        with tempfile.TemporaryDirectory(prefix="unhang-test-", dir="/dev/shm") as where:
+            more = {"NCCL_LOCAL_REGISTER": "1", "UNHANG_ALLOCATIONS": f"{where}/%p.allocations", **(settings or {})}
+            job = r.start(where, "slow launch 1 0", 1, more, str(r.library.with_name("libunhang-guard.so")) if settings else "")
+            out, _ = job.communicate(timeout=300)
+            out = SAID.sub("", out)
+            t.ok(job.returncode == 0 and "register 0 0\nregister 0 0\nreduce 0\nwait 0\nwait 0\nend 0\nend 0\n" in out and "unhang:" not in out, f"{name}: its buffers are registered", f"{job.returncode} {out[-800:]}")
+            t.ok(not settings or any(pathlib.Path(where).glob("*.allocations")), f"{name}: they were its buffers")
+
+
 def test_hang(t, r):
     for way, settings in WAYS.items():
         with tempfile.TemporaryDirectory(prefix="unhang-test-", dir="/dev/shm") as where:
@@ -75,7 +88,7 @@ def main():
     r = Rccl(unhang, pathlib.Path(sys.argv[2]).resolve())
     problem = r.compile()
     if t.ok(not problem, "hipcc compiles the program", problem):
-        for test in (test_reduce, test_hang):
+        for test in (test_reduce, test_registered, test_hang):
             test(t, r)
     t.end()
 

@@ -456,6 +456,41 @@ static void share(void)
 	wait(NULL);
 }
 
+/** exported SIZE: its handle as text, and the memory until the input ends. */
+static void exported(size_t size)
+{
+	struct ipc handle = { { 0 } };
+	char *p = allocate(size);
+	CHECK(hipMemset(p, 5, size));
+	CHECK(hipDeviceSynchronize());
+	const error e = hipIpcGetMemHandle(&handle, p);
+	printf("exported %d ", e);
+	for (size_t i = 0; i < sizeof(handle); i++)
+		printf("%02x", (unsigned char)handle.bytes[i]);
+	puts("");
+	fflush(stdout);
+	getchar();
+}
+
+/** imported HANDLE: what there is. */
+static void imported(const char *text)
+{
+	struct ipc handle = { { 0 } };
+	void *p = NULL;
+	char bytes[16] = { 0 };
+	for (size_t i = 0; i < sizeof(handle) && text[2 * i]; i++) {
+		unsigned byte = 0;
+		sscanf(text + 2 * i, "%2x", &byte);
+		handle.bytes[i] = (char)byte;
+	}
+	error e = hipIpcOpenMemHandle(&p, handle, 1);
+	if (e)
+		e = hipIpcOpenMemHandle(&p, handle, 0);
+	if (!e)
+		CHECK(hipMemcpy(bytes, p, sizeof(bytes), TO_HOST));
+	printf("imported %d %d %d\n", !e, bytes[0], bytes[15]);
+}
+
 /** Functions that are looked up; and those that make other memory, which hipFree takes, too. */
 static void others(void)
 {
@@ -598,6 +633,10 @@ int main(int argc, char **argv)
 		late();
 	else if (!strcmp(mode, "give-back"))
 		give_back();
+	else if (!strcmp(mode, "exported"))
+		exported((size_t)atoll(a));
+	else if (!strcmp(mode, "imported"))
+		imported(a);
 	else if (!strcmp(mode, "ask"))
 		ask();
 	else if (!strcmp(mode, "others"))

@@ -9,6 +9,8 @@ int ncclGetVersion(int *version);
 int ncclCommInitAll(ncclComm_t *comms, int n, const int *devices);
 int ncclCommCount(ncclComm_t comm, int *count);
 int ncclCommDestroy(ncclComm_t comm);
+int ncclCommRegister(ncclComm_t comm, void *buffer, size_t size, void **handle);
+int ncclCommDeregister(ncclComm_t comm, void *handle);
 int ncclGroupStart(void);
 int ncclGroupEnd(void);
 int ncclAllReduce(const void *send, void *receive, size_t count, int type, int operation, ncclComm_t comm, hipStream_t stream);
@@ -38,6 +40,11 @@ int main(void)
 		if (hipSetDevice(i) || hipStreamCreate(&streams[i]) || hipMalloc(&from[i], FLOATS * sizeof(float)) || hipMalloc(&to[i], FLOATS * sizeof(float)))
 			return 1;
 	}
+	static void *handles[MOST][2];
+	for (int i = 0; i < gpus; i++)
+		printf("register %d %d\n", ncclCommRegister(comms[i], from[i], FLOATS * sizeof(float), &handles[i][0]),
+		       ncclCommRegister(comms[i], to[i], FLOATS * sizeof(float), &handles[i][1]));
+	fflush(stdout);
 	ncclGroupStart();
 	for (int i = 0; i < gpus; i++)
 		ncclAllReduce(from[i], to[i], FLOATS, FLOAT32, SUM, comms[i], streams[i]);
@@ -45,6 +52,10 @@ int main(void)
 	fflush(stdout);
 	for (int i = 0; i < gpus; i++)
 		printf("wait %d\n", hipSetDevice(i) || hipStreamSynchronize(streams[i]));
+	for (int i = 0; i < gpus; i++)
+		for (int k = 0; k < 2; k++)
+			if (handles[i][k] && ncclCommDeregister(comms[i], handles[i][k]))
+				puts("it stays registered");
 	for (int i = 0; i < gpus; i++)
 		printf("end %d\n", ncclCommDestroy(comms[i]));
 	return 0;
