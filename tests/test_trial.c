@@ -106,7 +106,7 @@ struct job {
 	size_t early, late, ops;
 	unsigned asked; // runs, after which there is no more time; 0: there always is
 	unsigned most;
-	struct bisect_outcome *tape; // runs that were told before
+	struct trial_outcome *tape; // runs that were told before
 	size_t ntape, at;
 };
 
@@ -127,7 +127,7 @@ static double rate_under(const struct job *j, const struct bisect_question *q)
 	return rate + j->other - rate * j->other;
 }
 
-static unsigned play(void *ctx, const struct bisect_question *q, unsigned n, struct bisect_outcome *ret)
+static unsigned play(void *ctx, const struct bisect_question *q, unsigned n, struct trial_outcome *ret)
 {
 	struct job *j = ctx;
 	unsigned done = 0;
@@ -139,7 +139,7 @@ static unsigned play(void *ctx, const struct bisect_question *q, unsigned n, str
 			ret[done] = j->tape[j->at++];
 			continue;
 		}
-		ret[done] = (struct bisect_outcome){ .failed = chance() < rate_under(j, q), .seconds = 0.5 };
+		ret[done] = (struct trial_outcome){ .failed = chance() < rate_under(j, q), .seconds = 0.5 };
 		if (j->tape) {
 			j->tape[j->ntape++] = ret[done];
 			j->at = j->ntape;

@@ -327,6 +327,7 @@ struct know {
 	VEC(struct know_question *) questions;
 	VEC(struct know_explanation *) explanations;
 	VEC(struct know_experiment *) experiments;
+	VEC(struct know_suspect *) suspects;
 	VEC(struct know_escalation *) escalations; // in the order in which they are tried
 	VEC(struct know_last_words *) last_words;  // as those
 	VEC(struct know_way *) ways;               // in the order in which they are tried

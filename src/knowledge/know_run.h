@@ -21,11 +21,31 @@ struct know_escalation {
 struct know_experiment {
 	struct know_head head;
 	struct str title, cost;
-	struct str guard;      // words of UNHANG_GUARD; empty: no guard
+	struct str guard; // words of UNHANG_GUARD; empty: no guard
 	bool pool;
+	bool another_gpu;
+	bool remedies;         // it stands for each remedy of the failure that sets variables
+	bool finds;            // one run can show the cause by itself
+	int slower;            // so many times as long a run takes
 	struct know_list *env; // NAME=VALUE
-	struct str exposes, cures, fails, passes; // what it means by which of the two runs went wrong
+	struct know_list *includes; // experiments whose changes it makes, all at once
+	struct condition *when;
+	struct str exposes, cures, fails, passes; // what it means by which of the two fails
 };
+
+/** What may be behind a job that fails, as far as experiments tell. */
+struct know_suspect {
+	struct know_head head;
+	struct str title, explain, fault, next;
+	int always;               // percent of its jobs that fail in every run
+	struct know_pair *prior;  // class -> weight
+	struct know_pair *likely; // experiment -> `gone 90 finds 5`
+	struct know_list *remedies;
+};
+/** The weight of a suspect for a failure of this class; empty: it has none. */
+int suspect_prior(const struct know_suspect *s, struct str class);
+/** Of 100 jobs that it explains, in how many the experiment ends so: `gone` or `finds`. */
+int suspect_likely(const struct know_suspect *s, struct str experiment, struct str end);
 
 /** What repairs a race. */
 struct know_race {

@@ -47,7 +47,7 @@ static struct bisect_question *question_new(struct bisecting *b, enum bisect_sta
 /** Makes up to @n runs. false: there is no more time, or none of them counts. */
 static bool question_ask(struct bisecting *b, struct bisect_question *q, unsigned n)
 {
-	struct bisect_outcome out[AT_ONCE];
+	struct trial_outcome out[AT_ONCE];
 	for (unsigned empty = 0; empty < VOID_MOST; empty++) {
 		const unsigned done = b->over ? 0 : b->hands->run(b->hands->ctx, q, n < AT_ONCE ? n : AT_ONCE, out);
 		if (!done) {

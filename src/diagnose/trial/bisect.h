@@ -92,15 +92,9 @@ struct bisect_result {
 };
 void bisect_result_free(struct bisect_result *r);
 
-struct bisect_outcome {
-	bool failed;
-	bool lost; // a wait was given up: it does not count
-	double seconds;
-};
-
 struct bisect_hands {
 	/** Has @n runs made, at most, and returns how many were: they count in their order. 0: there is no more time. */
-	unsigned (*run)(void *ctx, const struct bisect_question *q, unsigned n, struct bisect_outcome *ret);
+	unsigned (*run)(void *ctx, const struct bisect_question *q, unsigned n, struct trial_outcome *ret);
 	/** After the control: what was launched in it. false: nobody knows. */
 	bool (*launches)(void *ctx, struct bisect_launches *ret);
 	void *ctx;

@@ -9,6 +9,14 @@ struct tally {
 	unsigned runs, failed;
 };
 
+/** How one run ended. */
+struct trial_outcome {
+	bool failed;
+	bool found; // it shows the cause by itself, as a guarded one may
+	bool lost;  // it does not count
+	double seconds;
+};
+
 static inline double tally_rate(struct tally t) { return t.runs ? (double)t.failed / t.runs : 0; }
 
 /** Between which limits the rate lies: the exact interval of Clopper and Pearson. */

@@ -412,6 +412,8 @@ const struct know_kind know_kinds[] = {
 	  LABEL(KEY_TEXT, AT(know_explanation, title)) },
 	{ "experiment", OF(know_experiment, experiments), .keys = experiment_keys,
 	  LABEL(KEY_TEXT, AT(know_experiment, title)) },
+	{ "suspect", OF(know_suspect, suspects), .keys = suspect_keys, LABEL(KEY_TEXT, AT(know_suspect, title)),
+	  .check = check_suspect },
 	{ "escalation", OF(know_escalation, escalations), .keys = escalation_keys, LABEL(KEY_TEXT, AT(know_escalation, reason)),
 	  .same = SAME_USERS_FIRST },
 	{ "race", OF(know_race, races), .keys = race_keys, LABEL(KEY_TEXT, AT(know_race, title)) },

@@ -41,7 +41,7 @@ struct bisection {
 // --- the journal: a line for each run, in the order in which they count ---
 
 /** The next run of before, if it was made for this question. */
-static bool journal_next(struct bisection *b, const struct bisect_question *q, struct bisect_outcome *ret)
+static bool journal_next(struct bisection *b, const struct bisect_question *q, struct trial_outcome *ret)
 {
 	struct str rest = b->told, line = str_split(&rest, '\n'), values = line;
 	const struct str failed = str_word(&values), lost = str_word(&values), hung = str_word(&values), ms = str_word(&values);
@@ -51,13 +51,13 @@ static bool journal_next(struct bisection *b, const struct bisect_question *q, s
 		b->told = (struct str){ 0 };
 		return false;
 	}
-	*ret = (struct bisect_outcome){ .failed = n[0], .lost = n[1], .seconds = (double)n[3] / 1000 };
+	*ret = (struct trial_outcome){ .failed = n[0], .lost = n[1], .seconds = (double)n[3] / 1000 };
 	b->hung += n[2] != 0;
 	b->told = rest;
 	return true;
 }
 
-static void journal_add(struct bisection *b, const struct bisect_question *q, const struct bisect_outcome *x, bool hung)
+static void journal_add(struct bisection *b, const struct bisect_question *q, const struct trial_outcome *x, bool hung)
 {
 	_cleanup_arena_ struct arena a = { 0 };
 	const struct str line = arena_printf(&a, "%d %d %d %" PRId64 " " STR_FMT "\n", x->failed, x->lost, hung,
@@ -113,7 +113,7 @@ static void control_keep(struct bisection *b, const struct run_ended *x)
 	b->control_passed = !x->failed;
 }
 
-static unsigned bisect_run(void *ctx, const struct bisect_question *q, unsigned n, struct bisect_outcome *ret)
+static unsigned bisect_run(void *ctx, const struct bisect_question *q, unsigned n, struct trial_outcome *ret)
 {
 	struct bisection *b = ctx;
 	struct run_ended ended[RUNS_AT_ONCE];
@@ -131,7 +131,7 @@ static unsigned bisect_run(void *ctx, const struct bisect_question *q, unsigned 
 	if (!runs_make(&b->runs, q->stage == STAGE_BARE ? NULL : arena_z(&b->arena, q->table), n, control, ended, &b->error))
 		return 0;
 	for (; done < n; done++) {
-		ret[done] = (struct bisect_outcome){ .failed = ended[done].failed,
+		ret[done] = (struct trial_outcome){ .failed = ended[done].failed,
 						     .lost = ended[done].waits_lost && !control,
 						     .seconds = ended[done].seconds };
 		b->hung += ended[done].hung;

@@ -1,0 +1,105 @@
+// Experiments and suspects of knowledge, as far as they fit the job.
+#include "diagnose/trial/try.h"
+#include "knowledge/know.h"
+
+static bool is_wanted(const struct try_wanted *w, struct str id)
+{
+	for (size_t i = 0; i < w->nnames; i++)
+		if (str_is(id, w->names[i]))
+			return true;
+	return !w->nnames;
+}
+
+static bool is_here(const struct try_wanted *w, const struct know_experiment *e)
+{
+	return (w->allocator || (!e->guard.n && !e->pool)) && (w->another_gpu || !e->another_gpu);
+}
+
+static void model_add(struct try_model *m, const struct know_experiment *e, struct str id, struct str title, const void *of)
+{
+	if (m->nexperiments == TRY_EXPERIMENTS)
+		return;
+	m->experiments[m->nexperiments++] = (struct try_experiment){
+		.id = id, .family = e->head.id, .title = title, .slower = e->slower ? e->slower : 1, .finds = e->finds, .of = of
+	};
+}
+
+static void model_includes(struct try_model *m)
+{
+	for (size_t i = 0; i < m->nexperiments; i++) {
+		const bool remedy = str_is(m->experiments[i].family, "switches");
+		const struct know_experiment *e = m->experiments[i].of;
+		for (const struct know_list *l = remedy ? NULL : e->includes; l; l = l->next)
+			for (size_t k = 0; k < m->nexperiments; k++)
+				if (str_eq(m->experiments[k].id, l->text))
+					m->experiments[i].includes |= UINT64_C(1) << k;
+	}
+}
+
+static void model_suspects(const struct know *k, struct str class, struct try_model *m)
+{
+	model_includes(m);
+	m->nsuspects = 0;
+	for (size_t i = 0; i < k->suspects.len && m->nsuspects < TRY_SUSPECTS; i++) {
+		const struct know_suspect *of = k->suspects.data[i];
+		struct try_suspect *s = &m->suspects[m->nsuspects++];
+		*s = (struct try_suspect){
+			.id = of->head.id, .prior = suspect_prior(of, class), .always = of->always / 100.0, .of = of
+		};
+		for (size_t e = 0; e < m->nexperiments; e++) {
+			s->gone[e] = suspect_likely(of, m->experiments[e].family, S("gone")) / 100.0;
+			s->found[e] = suspect_likely(of, m->experiments[e].family, S("finds")) / 100.0;
+		}
+	}
+}
+
+void try_model_begin(const struct know *k, const struct try_wanted *w, struct try_model *m)
+{
+	*m = (struct try_model){ 0 };
+	for (size_t i = 0; i < k->experiments.len; i++) {
+		const struct know_experiment *e = k->experiments.data[i];
+		if (!e->when && !e->remedies && is_wanted(w, e->head.id) && is_here(w, e))
+			model_add(m, e, e->head.id, e->title, e);
+	}
+	model_suspects(k, (struct str){ 0 }, m);
+}
+
+/** Whether another experiment already sets the first of its variables. */
+static bool is_set(const struct try_model *m, struct str name)
+{
+	for (size_t i = 0; i < m->nexperiments; i++) {
+		const struct know_experiment *e = m->experiments[i].of;
+		for (const struct know_list *l = str_is(m->experiments[i].family, "switches") ? NULL : e->env; l; l = l->next) {
+			const ptrdiff_t equals = str_find(l->text, S("="));
+			if (equals > 0 && str_eq(str_cut(l->text, (size_t)equals), name))
+				return true;
+		}
+	}
+	return false;
+}
+
+static void model_switches(const struct know *k, const struct know_experiment *e, const struct str *remedies, size_t n,
+			   struct try_model *m)
+{
+	for (size_t i = 0; i < n; i++)
+		for (size_t r = 0; r < k->remedies.len; r++) {
+			const struct know_remedy *remedy = k->remedies.data[r];
+			if (str_eq(remedy->head.id, remedies[i]) && remedy->change.envs && !is_set(m, remedy->change.envs->name))
+				model_add(m, e, remedy->head.id, remedy->title, remedy);
+		}
+}
+
+void try_model_failed(const struct know *k, const struct try_wanted *w, struct str class, const struct fact_view *facts,
+		      const struct str *remedies, size_t nremedies, struct try_model *m)
+{
+	for (size_t i = 0; i < k->experiments.len; i++) {
+		const struct know_experiment *e = k->experiments.data[i];
+		if (!is_wanted(w, e->head.id) || !is_here(w, e))
+			continue;
+		if (e->remedies)
+			model_switches(k, e, remedies, nremedies, m);
+		else if (e->when && condition_eval(e->when, facts) == TRUTH_YES)
+			model_add(m, e, e->head.id, e->title, e);
+	}
+	model_suspects(k, class, m);
+}
