@@ -227,7 +227,7 @@ static void of_600_causes_the_right_one_comes_first(void **state)
 
 static void also_where_knowledge_is_wrong(void **state)
 {
-	play_all(*state, 0.1, 4, 0.8, 0.6);
+	play_all(*state, 0.1, 4, 0.75, 0.6);
 }
 
 static void one_that_was_stopped_comes_to_the_same_end(void **state)

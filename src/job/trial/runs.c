@@ -36,7 +36,7 @@ struct uh_error *runs_begin(struct runs *r)
 {
 	static const char *const roots[] = { "/dev/shm", "/tmp" };
 	for (size_t i = 0; i < ARRAY_SIZE(roots); i++) {
-		snprintf(r->place, sizeof(r->place), "%s/unhang-bisect-XXXXXX", roots[i]);
+		snprintf(r->place, sizeof(r->place), "%s/unhang-trial-XXXXXX", roots[i]);
 		if (mkdtemp(r->place))
 			return NULL;
 	}
@@ -67,30 +67,34 @@ static void run_variable(struct arena *a, char **list, size_t *n, struct str lin
 	list[(*n)++] = arena_z(a, line);
 }
 
-static char *const *run_environment(const struct runs *r, struct arena *a, const char *recordings, const char *table,
-				    unsigned gpu)
+static char *const *run_environment(const struct runs *r, const struct run_change *c, struct arena *a, const char *recordings,
+				    const char *table, unsigned gpu)
 {
 	enum { OURS = 12 };
 	size_t n = 0, all = 0;
 	while (environ[all])
 		all++;
-	char **list = arena_alloc(a, (all + r->nenv + OURS) * sizeof(*list));
+	char **list = arena_alloc(a, (all + r->nenv + c->nenv + OURS) * sizeof(*list));
 	const char *tools = getenv("HSA_TOOLS_LIB");
 	for (; n < all; n++)
 		list[n] = environ[n];
 	for (size_t i = 0; i < r->nenv; i++)
 		run_variable(a, list, &n, str_z(r->env[i]));
-	if (table) {
+	for (size_t i = 0; i < c->nenv; i++)
+		run_variable(a, list, &n, str_z(c->env[i]));
+	if (r->recorder && (table || c->record)) {
+		const char *level = table ? "3" : "1";
 		run_variable(
 			a, list, &n,
 			arena_printf(a, "HSA_TOOLS_LIB=%s%s%s", tools ? tools : "", tools && *tools ? " " : "", r->recorder));
 		run_variable(a, list, &n, S("HSA_TOOLS_ROCPROFILER_V1_TOOLS=1"));
-		run_variable(a, list, &n, S("UNHANG_LEVEL=3"));
-		run_variable(a, list, &n, S("UNHANG_MAX_LEVEL=3"));
+		run_variable(a, list, &n, arena_printf(a, "UNHANG_LEVEL=%s", level));
+		run_variable(a, list, &n, arena_printf(a, "UNHANG_MAX_LEVEL=%s", level));
 		run_variable(a, list, &n, S("UNHANG_KEEP=1000"));
 		run_variable(a, list, &n, arena_printf(a, "UNHANG_RECORDING=%s/%%p.recording", recordings));
-		run_variable(a, list, &n, arena_printf(a, "UNHANG_WAITS=%s", table));
 	}
+	if (r->recorder && table)
+		run_variable(a, list, &n, arena_printf(a, "UNHANG_WAITS=%s", table));
 	if (r->spread) {
 		run_variable(a, list, &n, arena_printf(a, "ROCR_VISIBLE_DEVICES=%u", gpu));
 		run_variable(a, list, &n, S("HIP_VISIBLE_DEVICES=0"));
@@ -101,7 +105,7 @@ static char *const *run_environment(const struct runs *r, struct arena *a, const
 
 // --- a run ---
 
-__attribute__((noreturn)) static void run_become(const struct runs *r, const struct running *x, char *const *environment)
+__attribute__((noreturn)) static void run_become(char *const *command, const struct running *x, char *const *environment)
 {
 	const struct rlimit none = { 0 };
 	sigset_t nothing;
@@ -115,11 +119,11 @@ __attribute__((noreturn)) static void run_become(const struct runs *r, const str
 	dup2(out, STDOUT_FILENO);
 	dup2(out, STDERR_FILENO);
 	close_from(3);
-	execvpe(r->command[0], r->command, environment);
+	execvpe(command[0], command, environment);
 	_exit(NOT_STARTED);
 }
 
-static struct uh_error *run_start(const struct runs *r, const char *table, unsigned slot, const char *recordings,
+static struct uh_error *run_start(const struct runs *r, const struct run_change *c, unsigned slot, const char *recordings,
 				  struct running *x)
 {
 	_cleanup_arena_ struct arena a = { 0 };
@@ -127,16 +131,17 @@ static struct uh_error *run_start(const struct runs *r, const char *table, unsig
 	snprintf(x->table, sizeof(x->table), "%.*s/waits", RUN_PATH / 2, recordings);
 	if (mkdir(recordings, 0700))
 		return uh_error_os(errno, "%s", recordings);
-	if (table) {
-		struct uh_error *err = save_soon(AT_FDCWD, x->table, str_z(table), 0600);
+	if (c->table) {
+		struct uh_error *err = save_soon(AT_FDCWD, x->table, str_z(c->table), 0600);
 		if (err)
 			return err;
 	}
-	char *const *environment = run_environment(r, &a, recordings, table ? x->table : NULL, slot);
+	char *const *environment = run_environment(r, c, &a, recordings, c->table ? x->table : NULL, slot);
+	char *const *command = c->command ? c->command : r->command;
 	x->began = now_ms();
 	x->pid = fork();
 	if (!x->pid)
-		run_become(r, x, environment);
+		run_become(command, x, environment);
 	if (x->pid < 0)
 		return uh_error_os(errno, "%s", r->command[0]);
 	setpgid(x->pid, x->pid);
@@ -236,7 +241,7 @@ bool runs_stopped(struct runs *r)
 	return r->stop;
 }
 
-bool runs_make(struct runs *r, const char *table, unsigned n, bool keep, struct run_ended *ret, struct uh_error **ret_error)
+bool runs_make(struct runs *r, const struct run_change *c, unsigned n, bool keep, struct run_ended *ret, struct uh_error **ret_error)
 {
 	static const struct timespec look = { .tv_nsec = 5000000 };
 	struct running list[RUNS_AT_ONCE] = { 0 };
@@ -245,7 +250,7 @@ bool runs_make(struct runs *r, const char *table, unsigned n, bool keep, struct 
 	bool good = true;
 	for (; started < n && started < RUNS_AT_ONCE && good; started++) {
 		snprintf(recordings[started], sizeof(recordings[0]), "%s/%u", r->place, r->number++);
-		*ret_error = run_start(r, table, started, recordings[started], &list[started]);
+		*ret_error = run_start(r, c, started, recordings[started], &list[started]);
 		good = !*ret_error;
 		list[started].ended = !good;
 	}

@@ -26,6 +26,15 @@ struct run_ended {
 	char recordings[128]; // the directory with its recordings, which the caller removes; empty: none
 };
 
+/** What a run has changed. */
+struct run_change {
+	const char *table;      // of the recorder; NULL: none
+	bool record;            // with the flight recorder as unhang run has it
+	char *const *command;   // in place of the job's, which is in it; NULL: the job's
+	const char *const *env; // NAME=VALUE, behind those of the job
+	size_t nenv;
+};
+
 struct runs {
 	char *const *command;
 	const char *recorder;   // NULL: none
@@ -44,9 +53,8 @@ struct runs {
 /** Makes the place. */
 struct uh_error *runs_begin(struct runs *r);
 void runs_end(struct runs *r);
-/** Has @n runs made at once, RUNS_AT_ONCE at most. @table: of the recorder; NULL: the job runs without it. @keep: its recordings are kept.
- * false: it was stopped, or cannot be started: *ret_error. */
-bool runs_make(struct runs *r, const char *table, unsigned n, bool keep, struct run_ended *ret, struct uh_error **ret_error);
+/** Has @n runs made at once, RUNS_AT_ONCE at most. @keep: its recordings are kept. false: it was stopped, or cannot be started: *ret_error. */
+bool runs_make(struct runs *r, const struct run_change *c, unsigned n, bool keep, struct run_ended *ret, struct uh_error **ret_error);
 /** Whether somebody wants it to end. */
 bool runs_stopped(struct runs *r);
 void runs_drop(const char *recordings);

@@ -1,90 +1,30 @@
-// unhang bisect: the journal of runs, and what ties runs, questions and report together.
-#include <errno.h>
+// unhang bisect: what ties runs, questions and report together.
 #include <fcntl.h>
-#include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <sys/signalfd.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/child.h"
 #include "base/door/door.h"
 #include "base/save.h"
-#include "job/trial/runs.h"
 #include "report/trial/bisect.h"
 #include "session/last/last.h"
 #include "session/look.h"
-#include "session/place.h"
+#include "session/trial/journal.h"
 
-enum { JOURNAL_MOST = 8 << 20, DEADLINE_LEAST_MS = 2000, HANG_AFTER_S = 600 };
-#define JOURNAL "journal"
+enum { LAUNCHES_MOST = 8 << 20, DEADLINE_LEAST_MS = 2000, HANG_AFTER_S = 600 };
 #define LAUNCHES "launches"
 
 struct bisection {
 	const struct uh_bisect_options *o;
-	struct arena arena;
+	struct trial_log log;
 	struct know *know;
 	struct runs runs;
-	const char *directory;
-	int journal;         // where runs are noted
-	struct str told;     // runs of before, that have not been asked for yet
 	char control[128];   // recordings of a control that is as it should be
 	bool control_passed; // it ended well, so that all of it is there
 	struct uh_error *error;
-	unsigned hung;
 	int64_t began;
 	struct str last_key;
 	FILE *say;
 };
-
-// --- the journal: a line for each run, in the order in which they count ---
-
-/** The next run of before, if it was made for this question. */
-static bool journal_next(struct bisection *b, const struct bisect_question *q, struct trial_outcome *ret)
-{
-	struct str rest = b->told, line = str_split(&rest, '\n'), values = line;
-	const struct str failed = str_word(&values), lost = str_word(&values), hung = str_word(&values), ms = str_word(&values);
-	int64_t n[4];
-	if (!line.n || !str_eq(str_trim(values), q->key) || !str_number(failed, &n[0]) || !str_number(lost, &n[1]) ||
-	    !str_number(hung, &n[2]) || !str_number(ms, &n[3])) {
-		b->told = (struct str){ 0 };
-		return false;
-	}
-	*ret = (struct trial_outcome){ .failed = n[0], .lost = n[1], .seconds = (double)n[3] / 1000 };
-	b->hung += n[2] != 0;
-	b->told = rest;
-	return true;
-}
-
-static void journal_add(struct bisection *b, const struct bisect_question *q, const struct trial_outcome *x, bool hung)
-{
-	_cleanup_arena_ struct arena a = { 0 };
-	const struct str line = arena_printf(&a, "%d %d %d %" PRId64 " " STR_FMT "\n", x->failed, x->lost, hung,
-					     (int64_t)(x->seconds * 1000), STR_ARG(q->key));
-	if (!write_all(b->journal, line) && !b->error)
-		b->error = uh_error_os(errno, "%s/" JOURNAL, b->directory);
-}
-
-/** Whole lines only: a kill may have cut the last. The file ends behind them. */
-static struct uh_error *runs_journal_open(struct bisection *b)
-{
-	const char *path = arena_printf(&b->arena, "%s/" JOURNAL, b->directory).p;
-	b->journal = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_APPEND | O_NOFOLLOW, 0600);
-	struct stat st;
-	if (b->journal < 0 || fstat(b->journal, &st))
-		return uh_error_os(errno, "%s", path);
-	const size_t n = st.st_size < JOURNAL_MOST ? (size_t)st.st_size : JOURNAL_MOST;
-	char *bytes = arena_alloc(&b->arena, n + 1);
-	const ssize_t got = pread(b->journal, bytes, n, 0);
-	size_t whole = got > 0 ? (size_t)got : 0;
-	while (whole && bytes[whole - 1] != '\n')
-		whole--;
-	b->told = (struct str){ bytes, whole };
-	if (whole != (size_t)st.st_size && ftruncate(b->journal, (off_t)whole))
-		return uh_error_os(errno, "%s", path);
-	return NULL;
-}
 
 // --- runs ---
 
@@ -118,7 +58,7 @@ static unsigned bisect_run(void *ctx, const struct bisect_question *q, unsigned 
 	struct bisection *b = ctx;
 	struct run_ended ended[RUNS_AT_ONCE];
 	unsigned done = 0;
-	while (done < n && journal_next(b, q, &ret[done]))
+	while (done < n && trial_next(&b->log, q->key, &ret[done]))
 		done++;
 	if (done)
 		return done;
@@ -128,14 +68,15 @@ static unsigned bisect_run(void *ctx, const struct bisect_question *q, unsigned 
 	n = n < b->o->jobs ? n : b->o->jobs;
 	n = n < RUNS_AT_ONCE ? n : RUNS_AT_ONCE;
 	const bool control = q->stage == STAGE_CONTROL;
-	if (!runs_make(&b->runs, q->stage == STAGE_BARE ? NULL : arena_z(&b->arena, q->table), n, control, ended, &b->error))
+	const struct run_change change = { .table = q->stage == STAGE_BARE ? NULL : arena_z(&b->log.arena, q->table) };
+	if (!runs_make(&b->runs, &change, n, control, ended, &b->error))
 		return 0;
 	for (; done < n; done++) {
 		ret[done] = (struct trial_outcome){ .failed = ended[done].failed,
 						     .lost = ended[done].waits_lost && !control,
 						     .seconds = ended[done].seconds };
-		b->hung += ended[done].hung;
-		journal_add(b, q, &ret[done], ended[done].hung);
+		struct uh_error *err = trial_add(&b->log, q->key, &ret[done], ended[done].hung);
+		b->error = b->error ? b->error : err;
 		if (control)
 			control_keep(b, &ended[done]);
 	}
@@ -187,9 +128,9 @@ static bool launches_recorded(struct bisection *b, struct bisect_launches *ret)
 static bool bisect_list(void *ctx, struct bisect_launches *ret)
 {
 	struct bisection *b = ctx;
-	const char *path = arena_printf(&b->arena, "%s/" LAUNCHES, b->directory).p;
+	const char *path = trial_file(&b->log, LAUNCHES);
 	struct str text = { 0 };
-	struct uh_error *err = named_read(&(struct named){ .path = path }, JOURNAL_MOST, &b->arena, &text, NULL);
+	struct uh_error *err = named_read(&(struct named){ .path = path }, LAUNCHES_MOST, &b->log.arena, &text, NULL);
 	uh_error_free(err);
 	if (!err && bisect_launches_read(text, ret))
 		return true;
@@ -207,35 +148,6 @@ static bool bisect_list(void *ctx, struct bisect_launches *ret)
 }
 
 // --- the whole ---
-
-/** A directory for this job and this question: a number of its words. */
-static struct uh_error *bisect_directory(struct bisection *b)
-{
-	const struct uh_bisect_options *o = b->o;
-	const char *own = state_of_user(&b->arena);
-	const char *root = o->state_dir ? absolute_path(&b->arena, o->state_dir) :
-			   own          ? arena_printf(&b->arena, "%s/bisect", own).p :
-					  "/var/lib/unhang/bisect";
-	uint64_t hash = 0xcbf29ce484222325u;
-	const char *more[] = { o->fails_if ? o->fails_if : "", NULL };
-	char *const *lists[] = { o->command, (char *const *)more };
-	for (size_t l = 0; l < ARRAY_SIZE(lists); l++)
-		for (size_t i = 0; lists[l][i]; i++)
-			for (const char *c = lists[l][i];; c++) {
-				hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
-				if (!*c)
-					break;
-			}
-	b->directory = arena_printf(&b->arena, "%s/%016" PRIx64, root, hash).p;
-	make_above(AT_FDCWD, b->directory, 0700);
-	if (mkdir(b->directory, 0700) && errno != EEXIST)
-		return uh_error_os(errno, "%s", b->directory);
-	if (o->fresh) {
-		unlink(arena_printf(&b->arena, "%s/" JOURNAL, b->directory).p);
-		unlink(arena_printf(&b->arena, "%s/" LAUNCHES, b->directory).p);
-	}
-	return NULL;
-}
 
 static const struct know_race *repair_of(const struct know *k, const struct bisect_result *r)
 {
@@ -265,49 +177,42 @@ static void write_json(const struct bisect_told *t, FILE *to) { report_bisect(t,
 static struct uh_error *bisect_tell(struct bisection *b, const struct bisect_told *t, FILE *out)
 {
 	const struct uh_bisect_options *o = b->o;
-	struct uh_error *err = save_file(AT_FDCWD, arena_printf(&b->arena, "%s/bisect.json", b->directory).p,
-					 written(t, write_json, &b->arena), 0600);
+	struct uh_error *err = save_file(AT_FDCWD, trial_file(&b->log, "bisect.json"),
+					 written(t, write_json, &b->log.arena), 0600);
 	if (!err && o->html)
-		err = save_file(AT_FDCWD, o->html, written(t, report_bisect_html, &b->arena), 0644);
+		err = save_file(AT_FDCWD, o->html, written(t, report_bisect_html, &b->log.arena), 0644);
 	report_bisect(t, o->json, out);
-	if (t->result->verdict != BISECT_UNFINISHED) {
-		unlink(arena_printf(&b->arena, "%s/" JOURNAL, b->directory).p);
-		unlink(arena_printf(&b->arena, "%s/" LAUNCHES, b->directory).p);
-	}
+	if (t->result->verdict != BISECT_UNFINISHED)
+		trial_done(&b->log);
 	return err;
 }
 
-/** Recordings of one that was killed are still there: they are large. */
-static struct uh_error *bisect_place(struct bisection *b)
-{
-	const char *path = arena_printf(&b->arena, "%s/place", b->directory).p;
-	struct str old = { 0 };
-	uh_error_free(named_read(&(struct named){ .path = path }, sizeof(b->runs.place), &b->arena, &old, NULL));
-	if (str_find(old, S("/unhang-bisect-")) > 0)
-		runs_drop(arena_z(&b->arena, old));
-	struct uh_error *err = runs_begin(&b->runs);
-	return err ? err : save_soon(AT_FDCWD, path, str_z(b->runs.place), 0600);
-}
-
+/** All options that change what is run; not those of time and of how it is told. */
 static struct uh_error *bisect_begin(struct bisection *b)
 {
 	const struct uh_bisect_options *o = b->o;
 	struct uh_error *err = fails_if_parse(str_z(o->fails_if ? o->fails_if : "status or hang"), &b->runs.fails);
-	if (!err)
-		err = bisect_directory(b);
-	if (!err)
-		err = runs_journal_open(b);
-	if (!err)
-		err = bisect_place(b);
-	return err;
+	if (err)
+		return err;
+	for (size_t i = 0; o->command[i]; i++)
+		trial_is(&b->log, "command", o->command[i]);
+	for (size_t i = 0; i < o->nenv; i++)
+		trial_is(&b->log, "env", o->env[i]);
+	trial_is(&b->log, "fails-if", o->fails_if ? o->fails_if : "");
+	trial_is_number(&b->log, "hang-after", b->runs.hang_after);
+	trial_is_number(&b->log, "repro", o->repro);
+	trial_is_number(&b->log, "low-rate", o->low_rate);
+	trial_is_number(&b->log, "spread", b->runs.spread);
+	err = trial_begin(&b->log, "bisect", o->state_dir, o->fresh);
+	return err ? err : trial_place(&b->log, &b->runs);
 }
 
 struct uh_error *uh_bisect(const struct uh_bisect_options *o, FILE *out, FILE *say, uh_problem_fn *problem, void *ctx,
 			   bool *ret_answered)
 {
 	const struct teller teller = { problem, ctx };
-	sigset_t ends, before;
-	struct bisection b = { .o = o, .journal = -1, .began = now_ms(), .say = say };
+	struct trial_signals signals;
+	struct bisection b = { .o = o, .log.journal = -1, .began = now_ms(), .say = say };
 	struct bisect_result result = { 0 };
 	b.runs = (struct runs){ .command = o->command,
 				.recorder = o->recorder,
@@ -321,32 +226,27 @@ struct uh_error *uh_bisect(const struct uh_bisect_options *o, FILE *out, FILE *s
 		return uh_error_new("libunhang-recorder.so was not found: bisect needs it");
 	struct uh_error *err = bisect_begin(&b);
 	if (!err) {
-		const bool resumed = b.told.n;
+		const bool resumed = b.log.told.n;
 		const struct bisect_options options = { .low_rate = o->low_rate ? o->low_rate / 100.0 : 0.05,
 							.error = 0.05,
 							.deadline = DEADLINE_LEAST_MS };
 		const struct bisect_hands hands = { bisect_run, bisect_list, &b };
 		b.know = look_knowledge(teller);
-		b.runs.output = arena_printf(&b.arena, "%s/output", b.directory).p;
-		sigemptyset(&ends);
-		sigaddset(&ends, SIGINT);
-		sigaddset(&ends, SIGTERM);
-		sigprocmask(SIG_BLOCK, &ends, &before);
-		b.runs.stop_fd = signalfd(-1, &ends, SFD_NONBLOCK | SFD_CLOEXEC);
+		b.runs.output = trial_file(&b.log, "output");
+		trial_signals_take(&signals, &b.runs.stop_fd);
 		if (say && !resumed)
 			report_bisect_plan(options.low_rate, options.error, o->jobs, say);
 		else if (say)
 			fprintf(say, "unhang: bisect: goes on where it was stopped\n");
 		bisect(&options, &hands, &result);
-		cleanup_close(&b.runs.stop_fd);
-		sigprocmask(SIG_SETMASK, &before, NULL);
+		trial_signals_give(&signals, &b.runs.stop_fd);
 		const struct bisect_told told = { .result = &result,
 						  .command = o->command,
-						  .directory = str_z(b.directory),
+						  .directory = str_z(b.log.directory),
 						  .error = str_z(b.error ? uh_error_message(b.error) : ""),
 						  .repair = repair_of(b.know, &result),
 						  .resumed = resumed,
-						  .hung = b.hung,
+						  .hung = b.log.hung,
 						  .seconds = (double)(now_ms() - b.began) / 1e3,
 						  .width = o->width };
 		err = bisect_tell(&b, &told, out);
@@ -357,7 +257,6 @@ struct uh_error *uh_bisect(const struct uh_bisect_options *o, FILE *out, FILE *s
 		runs_end(&b.runs);
 	}
 	uh_error_free(b.error);
-	cleanup_close(&b.journal);
-	arena_free(&b.arena);
+	trial_free(&b.log);
 	return err;
 }
