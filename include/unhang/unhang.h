@@ -348,8 +348,29 @@ struct uh_run_options {
  * it could not be started; then *@ret_status is 126 or 127, as a shell has it, or -1 where it was refused. */
 struct uh_error *uh_run(const struct uh_run_options *o, FILE *out, int *ret_status);
 
-/** Runs it twice, as it is and with what the experiment @name changes, and says what differed. *@ret_status: 0 both went well, 1 not. */
-struct uh_error *uh_try(const struct uh_run_options *o, const char *name, FILE *out, int *ret_status);
+/** What is behind a job that fails: it is run as it is, and with one thing changed, until that is told. */
+struct uh_try_options {
+	char *const *command;     // ends with NULL
+	const char *const *names; // of experiments; none: all that apply
+	size_t nnames;
+	const char *program;    // unhang itself, under which runs are studied
+	const char *recorder;   // the library of the flight recorder; NULL: the job runs without
+	bool allocator;         // the library of guard and pool is here
+	const char *state_dir;  // NULL: /var/lib/unhang/try for root, else below the user's state directory
+	const char *fails_if;   // NULL: `status or hang`
+	const char *html;       // a file to write the answer to; NULL: none
+	const char *const *env; // NAME=VALUE
+	size_t nenv;
+	unsigned hang_after, budget; // seconds; 0: as usual, none
+	unsigned jobs;               // runs at a time
+	unsigned low_rate;           // per cent; 0: 5
+	unsigned guard_align;        // 0: as usual
+	bool fresh, json;
+	unsigned width; // columns of the answer; 0: 80
+};
+/** @say: where the plan and each experiment are told; NULL: nowhere. @ret_answered: there is an answer. */
+struct uh_error *uh_try(const struct uh_try_options *o, FILE *out, FILE *say, uh_problem_fn *problem, void *ctx,
+			bool *ret_answered);
 
 /** Which two launches of a job race: it is run again and again, with launches that wait for each other or begin later. */
 struct uh_bisect_options {

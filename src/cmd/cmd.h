@@ -41,6 +41,8 @@ bool take_root(void *to, const char *path);
 const char *find_recorder(char room[static PATH_MAX]);
 /** The library of guard and pool. */
 const char *find_allocator(char room[static PATH_MAX]);
+/** As option_row.take: a power of two up to a page. */
+bool take_guard_align(void *to, const char *text);
 
 static inline void session_end(struct uh_session **s)
 {

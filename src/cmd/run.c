@@ -116,8 +116,7 @@ static bool take_guard(void *to, const char *text)
 	return true;
 }
 
-/** As option_row.take: a power of two up to a page. */
-static bool take_guard_align(void *to, const char *text)
+bool take_guard_align(void *to, const char *text)
 {
 	int64_t n;
 	if (!str_number(str_z(text), &n) || n < 1 || n > 4096 || (n & (n - 1)))
@@ -268,55 +267,6 @@ int cmd_run(int argc, char **argv)
 		return status;
 	const int refused = cannot(err);
 	return status > 0 ? status : refused;
-}
-
-static const struct help_text try_help = {
-	.name = "try",
-	.usage = "unhang try [OPTION...] EXPERIMENT -- COMMAND...",
-	.about = "Runs COMMAND twice, as unhang run does: as it is, and with one thing changed. Then it says what differed: how "
-		 "each run ended, its fault, and what that means.\n"
-		 "  guard  unmapped addresses around each GPU allocation: finds accesses beside it\n"
-		 "  pool   small GPU allocations share large ones: many of them hang some cards\n"
-		 "unhang knowledge list experiment lists all experiments.",
-	.status = "exit status: 0 both runs went well, 1 one of them did not, 2 they could not be made",
-	.operands = "guard pool",
-	.stops = true,
-};
-
-int cmd_try(int argc, char **argv)
-{
-	char recorder[PATH_MAX], python[PATH_MAX];
-	_cleanup_free_ char *allocator = mem_alloc(PATH_MAX);
-	struct setting_list env = { .option = "--env" };
-	struct uh_run_options o = { .level = 1, .cores = UH_CORES_EXPLAIN, .env = env.list };
-	const struct option_row rows[] = {
-		{ 0, "hang-after", "SECONDS", "a run hangs if its GPU work or a call into the runtime stands for so long (60)",
-		  TO_COUNT(&o.hang_after, SECONDS_MOST) },
-		{ 0, "deadline", "SECONDS", "end each run after so long", TO_COUNT(&o.deadline, SECONDS_MOST) },
-		{ 0, "guard-align", "N", "with guard: allocations begin at multiples of N bytes (256)",
-		  TO_FUNCTION(take_guard_align, &o.guard_align) },
-		{ 0, "env", "NAME=VALUE", "set a variable for both runs; may be repeated",
-		  TO_FUNCTION(take_job_setting, &env) },
-		{ 0, "state-dir", "DIR",
-		  "where runs are stored (/var/lib/unhang/runs for root, else ~/.local/state/unhang/runs)",
-		  TO_TEXT(&o.state_dir) },
-		{ 0, "json", NULL, "write the answer as JSON (docs/try.schema.json)", TO_FLAG(&o.json) },
-	};
-	options_parse(&try_help, ROWS(rows), NO_ROWS, argc, argv);
-	const char *name = argv[optind];
-	o.command = argv + optind + (name ? 1 : 0);
-	if (o.command[0] && !strcmp(o.command[0], "--"))
-		o.command++;
-	if (!name || !o.command[0])
-		return refuse("try needs an experiment and a command: unhang try guard -- COMMAND");
-	o.nenv = env.n;
-	o.recorder = find_recorder(recorder);
-	o.python = find_python(python);
-	o.allocator = find_allocator(allocator);
-	o.width = stream_width(STDERR_FILENO);
-	int status = -1;
-	struct uh_error *err = uh_try(&o, name, stderr, &status);
-	return err ? cannot(err) : status;
 }
 
 /** As option_row.take. */

@@ -1,11 +1,13 @@
-// unhang bisect: which two launches of a job race. unhang repro: a failing launch as a program of its own.
+// unhang try: what is behind a job that fails. unhang bisect: which two launches of it race. unhang repro: a failing launch as a program of its
+// own.
 #include <getopt.h>
 #include <limits.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "cmd/tell.h"
 
-enum { BISECT_JOBS_MOST = 16, BISECT_SECONDS_MOST = 10000000, BISECT_ENV_MOST = 64 };
+enum { TRIAL_JOBS_MOST = 16, TRIAL_SECONDS_MOST = 10000000, TRIAL_ENV_MOST = 64 };
 
 static const struct help_text bisect_help = {
 	.name = "bisect",
@@ -23,7 +25,7 @@ static const struct help_text bisect_help = {
 int cmd_bisect(int argc, char **argv)
 {
 	char recorder[PATH_MAX];
-	const char *env[BISECT_ENV_MOST];
+	const char *env[TRIAL_ENV_MOST];
 	struct uh_bisect_options o = { .env = env };
 	bool quiet = false, answered = false;
 	const struct option_row rows[] = {
@@ -32,15 +34,15 @@ int cmd_bisect(int argc, char **argv)
 		  "(a .npy file or a text that it writes); several with ' or ' between them",
 		  TO_TEXT(&o.fails_if) },
 		{ 0, "hang-after", "SECONDS", "end a run that takes longer; it has hung (600)",
-		  TO_COUNT(&o.hang_after, BISECT_SECONDS_MOST) },
+		  TO_COUNT(&o.hang_after, TRIAL_SECONDS_MOST) },
 		{ 0, "repro", "SECONDS", "end each run after so long; without a failure by then it has passed",
-		  TO_COUNT(&o.repro, BISECT_SECONDS_MOST) },
+		  TO_COUNT(&o.repro, TRIAL_SECONDS_MOST) },
 		{ 0, "budget", "SECONDS", "stop after so long, and tell what is known",
-		  TO_COUNT(&o.budget, BISECT_SECONDS_MOST) },
-		{ 0, "jobs", "N", "make N runs at a time, each on a GPU of its own (1)", TO_COUNT(&o.jobs, BISECT_JOBS_MOST) },
+		  TO_COUNT(&o.budget, TRIAL_SECONDS_MOST) },
+		{ 0, "jobs", "N", "make N runs at a time, each on a GPU of its own (1)", TO_COUNT(&o.jobs, TRIAL_JOBS_MOST) },
 		{ 0, "low-rate", "PERCENT", "look for failures down to this rate (5)", TO_COUNT(&o.low_rate, 99) },
 		{ 0, "env", "NAME=VALUE", "set a variable for the job; may be repeated",
-		  TO_LIST(env, &o.nenv, BISECT_ENV_MOST) },
+		  TO_LIST(env, &o.nenv, TRIAL_ENV_MOST) },
 		{ 0, "fresh", NULL, "start again from the first run, even if an earlier bisection was stopped",
 		  TO_FLAG(&o.fresh) },
 		{ 0, "state-dir", "DIR",
@@ -65,6 +67,83 @@ int cmd_bisect(int argc, char **argv)
 		return EXIT_CANNOT;
 	struct uh_error *err = uh_bisect(&o, stdout, quiet ? NULL : stderr, complain_line, NULL, &answered);
 	return err ? cannot(err) : answered ? 0 : 1;
+}
+
+static const struct help_text try_help = {
+	.name = "try",
+	.usage = "unhang try [OPTION...] [EXPERIMENT...] -- COMMAND...",
+	.about = "Finds out what is behind a job that fails, by running it again and again: as it is, and with one thing "
+		 "changed. The most telling experiment comes first; unhang says what each outcome makes of each explanation, and "
+		 "which remedy follows. With names, only these experiments are made:\n"
+		 "    unhang try -- python train.py --steps 3\n"
+		 "    unhang try guard -- ./job\n"
+		 "unhang knowledge list experiment lists them. docs/TRY.md has an example. Stopped, it tells what is known so far; "
+		 "the same command goes on from there.",
+	.status = "exit status: 0 there is an answer, 1 it is undecided or not finished, 2 it could not be done",
+	.operands = "launch-blocking serialize-kernels serialize-copies one-queue fixed-queues no-sdma xnack graphs-off another-gpu "
+		    "switches all-switches guard pool",
+	.stops = true,
+};
+
+/** The words before `--` are experiments. false: there is no `--`, or no command behind it. */
+static bool try_words(int argc, char **argv, struct uh_try_options *o)
+{
+	int at = optind;
+	const bool begun = !strcmp(argv[optind - 1], "--");
+	while (!begun && at < argc && strcmp(argv[at], "--"))
+		at++;
+	o->names = (const char *const *)argv + optind;
+	o->nnames = (size_t)(at - optind);
+	o->command = argv + at + (!begun && at < argc);
+	return at < argc && o->command[0];
+}
+
+int cmd_try(int argc, char **argv)
+{
+	char recorder[PATH_MAX], program[PATH_MAX];
+	_cleanup_free_ char *allocator = mem_alloc(PATH_MAX);
+	const char *env[TRIAL_ENV_MOST];
+	struct uh_try_options o = { .env = env };
+	bool quiet = false, answered = false;
+	const struct option_row rows[] = {
+		{ 0, "fails-if", "WHAT",
+		  "when a run counts as failed: status (not 0; the default, with hang), status=N, hang, output=TEXT, nan=FILE "
+		  "(a .npy file or a text that it writes); several with ' or ' between them",
+		  TO_TEXT(&o.fails_if) },
+		{ 0, "hang-after", "SECONDS", "end a run that takes longer; it has hung (600)",
+		  TO_COUNT(&o.hang_after, TRIAL_SECONDS_MOST) },
+		{ 0, "budget", "SECONDS", "stop after so long, and tell what is known",
+		  TO_COUNT(&o.budget, TRIAL_SECONDS_MOST) },
+		{ 0, "jobs", "N", "make N runs at a time, each on a GPU of its own (1)", TO_COUNT(&o.jobs, TRIAL_JOBS_MOST) },
+		{ 0, "low-rate", "PERCENT", "look for failures down to this rate (5)", TO_COUNT(&o.low_rate, 99) },
+		{ 0, "guard-align", "N", "with guard: allocations begin at multiples of N bytes (256)",
+		  TO_FUNCTION(take_guard_align, &o.guard_align) },
+		{ 0, "env", "NAME=VALUE", "set a variable for the job; may be repeated", TO_LIST(env, &o.nenv, TRIAL_ENV_MOST) },
+		{ 0, "fresh", NULL, "start again from the first run, even if an earlier trial was stopped", TO_FLAG(&o.fresh) },
+		{ 0, "state-dir", "DIR", "where runs are noted (/var/lib/unhang/try for root, else ~/.local/state/unhang/try)",
+		  TO_TEXT(&o.state_dir) },
+		{ 0, "html", "FILE", "write the answer to FILE as well, with the rates as a plot", TO_TEXT(&o.html) },
+		{ 0, "quiet", NULL, "say nothing while it runs", TO_FLAG(&quiet) },
+		JSON_ROW(&o.json, "try"),
+	};
+	options_parse(&try_help, ROWS(rows), NO_ROWS, argc, argv);
+	if (!try_words(argc, argv, &o))
+		return refuse("try needs a command: unhang try [OPTION...] [EXPERIMENT...] -- COMMAND");
+	const ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
+	program[n > 0 ? n : 0] = 0;
+	o.program = program;
+	o.jobs = o.jobs ? o.jobs : 1;
+	o.recorder = find_recorder(recorder);
+	o.allocator = find_allocator(allocator);
+	o.width = stream_width(STDOUT_FILENO);
+	for (size_t i = 0; i < o.nenv; i++)
+		if (!strchr(env[i], '=') || env[i][0] == '=')
+			return refuse("--env %s: not NAME=VALUE", env[i]);
+	static const struct output_kind page = { "--html", "<!DOCTYPE html>", "unhang try" };
+	if (o.html && !output_allowed(&page, o.html, o.command, 0))
+		return EXIT_CANNOT;
+	struct uh_error *err = uh_try(&o, stdout, quiet ? NULL : stderr, complain_line, NULL, &answered);
+	return err ? cannot(err) : answered ? EXIT_NOTHING_WRONG : EXIT_INCIDENT;
 }
 
 enum { BEFORE_MOST = 1024, RUNS_MOST = 1000, SECONDS_MOST = 86400, BEFORE = 8, RUNS = 24, SECONDS = 30 };

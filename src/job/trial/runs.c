@@ -67,7 +67,7 @@ static void run_variable(struct arena *a, char **list, size_t *n, struct str lin
 	list[(*n)++] = arena_z(a, line);
 }
 
-static char *const *run_environment(const struct runs *r, const struct run_change *c, struct arena *a, const char *recordings,
+static char *const *run_environment(const struct runs *r, const struct trial_change *c, struct arena *a, const char *recordings,
 				    const char *table, unsigned gpu)
 {
 	enum { OURS = 12 };
@@ -123,7 +123,7 @@ __attribute__((noreturn)) static void run_become(char *const *command, const str
 	_exit(NOT_STARTED);
 }
 
-static struct uh_error *run_start(const struct runs *r, const struct run_change *c, unsigned slot, const char *recordings,
+static struct uh_error *run_start(const struct runs *r, const struct trial_change *c, unsigned slot, const char *recordings,
 				  struct running *x)
 {
 	_cleanup_arena_ struct arena a = { 0 };
@@ -241,7 +241,7 @@ bool runs_stopped(struct runs *r)
 	return r->stop;
 }
 
-bool runs_make(struct runs *r, const struct run_change *c, unsigned n, bool keep, struct run_ended *ret, struct uh_error **ret_error)
+bool runs_make(struct runs *r, const struct trial_change *c, unsigned n, bool keep, struct run_ended *ret, struct uh_error **ret_error)
 {
 	static const struct timespec look = { .tv_nsec = 5000000 };
 	struct running list[RUNS_AT_ONCE] = { 0 };

@@ -27,7 +27,7 @@ struct run_ended {
 };
 
 /** What a run has changed. */
-struct run_change {
+struct trial_change {
 	const char *table;      // of the recorder; NULL: none
 	bool record;            // with the flight recorder as unhang run has it
 	char *const *command;   // in place of the job's, which is in it; NULL: the job's
@@ -54,7 +54,7 @@ struct runs {
 struct uh_error *runs_begin(struct runs *r);
 void runs_end(struct runs *r);
 /** Has @n runs made at once, RUNS_AT_ONCE at most. @keep: its recordings are kept. false: it was stopped, or cannot be started: *ret_error. */
-bool runs_make(struct runs *r, const struct run_change *c, unsigned n, bool keep, struct run_ended *ret, struct uh_error **ret_error);
+bool runs_make(struct runs *r, const struct trial_change *c, unsigned n, bool keep, struct run_ended *ret, struct uh_error **ret_error);
 /** Whether somebody wants it to end. */
 bool runs_stopped(struct runs *r);
 void runs_drop(const char *recordings);

@@ -1,11 +1,10 @@
 #include "report/trial/bisect.h"
 
 #include "base/print.h"
-#include "report/sheet.h"
 #include "report/text/wrap.h"
+#include "report/trial/rates.h"
 
 enum { QUESTIONS_SHOWN = 6 };
-static const double shown_confidence = 0.95;
 
 // --- the pair ---
 
@@ -84,24 +83,7 @@ static struct str next_say(const struct bisect_result *r)
 	}
 }
 
-static struct str rate_say(struct arena *a, struct tally t)
-{
-	const struct tally_interval i = tally_limits(t, shown_confidence);
-	return arena_printf(a, "%u of %u failed (%.0f to %.0f %%)", t.failed, t.runs, i.low * 100, i.high * 100);
-}
-
 // --- JSON ---
-
-static void put_tally(struct sheet *s, const char *key, struct tally t)
-{
-	const struct tally_interval i = tally_limits(t, shown_confidence);
-	if (sheet_object(s, key, t.runs > 0)) {
-		sheet_fields(s, { "runs", v_number(t.runs) }, { "failed", v_number(t.failed) },
-			     { "rate", v_decimal(tally_rate(t), 4) }, { "low", v_decimal(i.low, 4) },
-			     { "high", v_decimal(i.high, 4) });
-		sheet_close(s, '}');
-	}
-}
 
 static void put_op(struct sheet *s, const char *key, const struct bisect_op *o)
 {

@@ -68,7 +68,7 @@ static unsigned bisect_run(void *ctx, const struct bisect_question *q, unsigned 
 	n = n < b->o->jobs ? n : b->o->jobs;
 	n = n < RUNS_AT_ONCE ? n : RUNS_AT_ONCE;
 	const bool control = q->stage == STAGE_CONTROL;
-	const struct run_change change = { .table = q->stage == STAGE_BARE ? NULL : arena_z(&b->log.arena, q->table) };
+	const struct trial_change change = { .table = q->stage == STAGE_BARE ? NULL : arena_z(&b->log.arena, q->table) };
 	if (!runs_make(&b->runs, &change, n, control, ended, &b->error))
 		return 0;
 	for (; done < n; done++) {

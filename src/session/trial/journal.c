@@ -16,7 +16,7 @@
 
 enum { JOURNAL_MOST = 8 << 20 };
 #define JOURNAL "journal"
-static const char *const begun[] = { JOURNAL, "launches", "failure" }; // what a trial that has ended needs no more
+static const char *const begun[] = { JOURNAL, "launches", "failure", "found" }; // what a trial that has ended needs no more
 
 void trial_is(struct trial_log *l, const char *key, const char *text)
 {

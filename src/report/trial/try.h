@@ -1,0 +1,34 @@
+// What experiments with a job told, as text, JSON and HTML.
+#pragma once
+
+#include <stdio.h>
+
+#include "diagnose/trial/try.h"
+#include "knowledge/know.h"
+
+/** What unhang run and explain say of a run that was studied. */
+struct try_failure {
+	struct str class, title, kernel, place, words, ended, directory, allocator;
+	int64_t findings, status, ran_ms;
+	struct str remedies; // ids, with spaces between them
+};
+
+struct try_told {
+	const struct try_result *result;
+	const struct know *know;
+	char *const *command;
+	struct str directory;
+	struct str error;            // why it ended early; empty: it did not, or the budget was spent
+	struct try_failure failure;  // of the job as it is; empty: it was not studied
+	struct try_failure found;    // of the run that shows the cause by itself; empty: there is none
+	const char *const *left_out; // experiments that cannot be made here, and why
+	size_t nleft_out;
+	bool resumed;
+	unsigned hung;
+	double seconds;
+	unsigned width; // of the text; 0: 80
+};
+void report_try(const struct try_told *t, bool json, FILE *out);
+void report_try_html(const struct try_told *t, FILE *out);
+/** What may come, before anything has run. */
+void report_try_plan(const struct try_model *m, double low_rate, double error, FILE *out);

@@ -1,0 +1,432 @@
+// unhang try: what ties runs, experiments and report together. A run that is to be understood is made under `unhang run`, which looks, saves
+// and explains as it always does: the first that fails as it is, and those of guard and pool. The others are only counted.
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "base/child.h"
+#include "base/cleanup.h"
+#include "base/door/door.h"
+#include "base/save.h"
+#include "evidence/documents/document.h"
+#include "gpu/find/device.h"
+#include "report/run/run.h"
+#include "report/trial/try.h"
+#include "session/look.h"
+#include "session/trial/journal.h"
+#include "store/record.h"
+
+enum { HANG_AFTER_S = 600, STUDY_S = 120, FAILURE_MOST = 1 << 20, DIAGNOSIS_MOST = 16 << 20, WORDS_MOST = 96, CHANGE_ENV = 32 };
+
+struct trying_job {
+	const struct uh_try_options *o;
+	struct trial_log log;
+	struct know *know;
+	struct runs runs;
+	struct try_wanted wanted;
+	struct try_failure failure, found;
+	struct try_model *model; // as it is known by now
+	struct try_options options;
+	struct uh_error *error;
+	int64_t began;
+	struct str last_key;
+	FILE *say;
+};
+
+// --- what was learnt of a run ---
+
+static const struct record_key failure_keys[] = {
+	RECORD_TEXT(try_failure, class),  RECORD_TEXT(try_failure, title),    RECORD_TEXT(try_failure, kernel),
+	RECORD_TEXT(try_failure, place),  RECORD_TEXT(try_failure, words),    RECORD_TEXT(try_failure, ended),
+	RECORD_TEXT(try_failure, directory), RECORD_TEXT(try_failure, allocator), RECORD_NUMBER(try_failure, findings),
+	RECORD_NUMBER(try_failure, status), RECORD_NUMBER(try_failure, ran_ms), RECORD_TEXT(try_failure, remedies),
+	{ 0 }
+};
+
+static struct str file_read(struct trying_job *j, const char *path, size_t most)
+{
+	struct str bytes = { 0 };
+	struct uh_error *err = named_read(&(struct named){ .path = path }, most, &j->log.arena, &bytes, NULL);
+	uh_error_free(err);
+	return bytes;
+}
+
+/** The ids of what helps against it, as explain says. */
+static struct str remedies_read(struct trying_job *j, const char *path)
+{
+	const struct str bytes = file_read(j, path, DIAGNOSIS_MOST);
+	_cleanup_json_ json_t *root = bytes.n ? json_loadb(bytes.p, bytes.n, 0, NULL) : NULL;
+	const json_t *first = json_array_get(json_object_get(root, "incidents"), 0), *list = json_object_get(first, "remedies");
+	_cleanup_text_ struct text ids = { 0 };
+	for (size_t i = 0; i < json_array_size(list); i++)
+		text_printf(&ids, "%s" STR_FMT, i ? " " : "", STR_ARG(document_text(json_array_get(list, i), "id")));
+	return arena_str(&j->log.arena, text_str(&ids));
+}
+
+/** What `unhang run` wrote below @runs, which gets a name of its own. false: it did not come so far. */
+static bool study_read(struct trying_job *j, const char *runs, struct str key, struct try_failure *ret)
+{
+	struct door_names names = { 0 };
+	uh_error_free(door_names(&(struct named){ .path = runs }, false, &j->log.arena, &names));
+	if (!names.n)
+		return false;
+	const char *from = arena_printf(&j->log.arena, "%s/%s", runs, names.list[0]).p;
+	const char *to = trial_file(&j->log, arena_printf(&j->log.arena, "run-" STR_FMT, STR_ARG(key)).p);
+	runs_drop(to);
+	if (rename(from, to))
+		return false;
+	struct str text = file_read(j, arena_printf(&j->log.arena, "%s/run", to).p, FAILURE_MOST);
+	const ptrdiff_t tried = str_find(text, S("\ntry\n"));
+	*ret = (struct try_failure){ 0 };
+	record_take(tried < 0 ? text : str_from(text, (size_t)tried), &j->log.arena, ret, failure_keys);
+	ret->directory = str_z(to);
+	ret->remedies = remedies_read(j, arena_printf(&j->log.arena, "%s/1/diagnosis.json", to).p);
+	return true;
+}
+
+/** Whether a guarded run shows the cause: by itself, or by a fault beside an allocation. */
+static bool failure_shows(const struct trying_job *j, const struct try_failure *f)
+{
+	const struct know_class *c = know_class(j->know, f->class);
+	return f->findings > 0 || (f->place.n && c && c->memory_fault);
+}
+
+static bool failure_hung(const struct try_failure *f)
+{
+	static const enum run_end hangs[] = { RUN_GPU_HANG, RUN_RUNTIME_HANG, RUN_SILENT, RUN_DEADLINE };
+	for (size_t i = 0; i < ARRAY_SIZE(hangs); i++)
+		if (str_is(f->ended, run_ended_words[hangs[i]]))
+			return true;
+	return false;
+}
+
+static void failure_save(struct trying_job *j, const char *name, const struct try_failure *f)
+{
+	_cleanup_text_ struct text t = { 0 };
+	record_text(f, failure_keys, &t);
+	struct uh_error *err = save_soon(AT_FDCWD, trial_file(&j->log, name), text_str(&t), 0600);
+	j->error = j->error ? j->error : err;
+}
+
+// --- the changes of an experiment ---
+
+static void change_env(struct trying_job *j, const struct try_experiment *e, const char **env, size_t *n)
+{
+	const bool remedy = str_is(e->family, "switches");
+	const struct know_experiment *x = remedy ? NULL : e->of;
+	const struct know_remedy *r = remedy ? e->of : NULL;
+	for (const struct know_list *l = x ? x->env : NULL; l && *n < CHANGE_ENV; l = l->next)
+		env[(*n)++] = arena_z(&j->log.arena, l->text);
+	for (const struct know_pair *p = r ? r->change.envs : NULL; p && *n < CHANGE_ENV; p = p->next)
+		env[(*n)++] = arena_printf(&j->log.arena, STR_FMT "=" STR_FMT, STR_ARG(p->name), STR_ARG(p->value)).p;
+	if (x && x->another_gpu && *n < CHANGE_ENV)
+		env[(*n)++] = "ROCR_VISIBLE_DEVICES=1";
+}
+
+/** The job under `unhang run`. */
+static char *const *studied_command(struct trying_job *j, const struct know_experiment *e, const char *runs)
+{
+	const struct uh_try_options *o = j->o;
+	struct arena *a = &j->log.arena;
+	size_t n = 0, words = 0;
+	while (o->command[words])
+		words++;
+	char **list = arena_alloc(a, (words + WORDS_MOST + 2 * o->nenv) * sizeof(*list));
+	const char *ours[] = { o->program, "run", "--quiet", "--state-dir", runs, "--deadline",
+			       arena_printf(a, "%u", j->runs.hang_after).p, "--hang-after",
+			       arena_printf(a, "%u", j->runs.hang_after * 2 / 3 + 1).p };
+	for (size_t i = 0; i < ARRAY_SIZE(ours); i++)
+		list[n++] = (char *)ours[i];
+	if (e && e->guard.n)
+		list[n++] = (char *)arena_printf(a, "--guard=" STR_FMT, STR_ARG(e->guard)).p;
+	if (e && e->guard.n && o->guard_align) {
+		list[n++] = (char *)"--guard-align";
+		list[n++] = (char *)arena_printf(a, "%u", o->guard_align).p;
+	}
+	if (e && e->pool)
+		list[n++] = (char *)"--pool";
+	for (size_t i = 0; i < o->nenv; i++) { // not for unhang itself: what it preloads may be a GPU without silicon
+		list[n++] = (char *)"--env";
+		list[n++] = (char *)o->env[i];
+	}
+	list[n++] = (char *)"--";
+	for (size_t i = 0; i < words; i++)
+		list[n++] = o->command[i];
+	list[n] = NULL;
+	return list;
+}
+
+// --- runs ---
+
+static bool time_over(struct trying_job *j)
+{
+	return runs_stopped(&j->runs) || j->error || (j->o->budget && now_ms() - j->began > (int64_t)j->o->budget * 1000);
+}
+
+static void say_question(struct trying_job *j, const struct try_question *q)
+{
+	if (!j->say || str_eq(q->key, j->last_key))
+		return;
+	j->last_key = q->key;
+	if (q->stage == TRY_EXPERIMENT)
+		fprintf(j->say, "unhang: try: with " STR_FMT " (" STR_FMT ")\n", STR_ARG(j->model->experiments[q->experiment].title),
+			STR_ARG(q->key));
+	else
+		fprintf(j->say, "unhang: try: %s\n", q->stage == TRY_CONTROL ? "the job as it is" : "without the recorder");
+}
+
+/** A run under `unhang run`, with what it learnt. */
+static bool studied_run(struct trying_job *j, const struct try_question *q, const struct know_experiment *e,
+			struct trial_outcome *ret)
+{
+	struct run_ended ended = { 0 };
+	struct try_failure f = { 0 };
+	const char *runs = trial_file(&j->log, "runs");
+	const unsigned limit = j->runs.hang_after;
+	runs_drop(runs);
+	const struct trial_change change = { .command = studied_command(j, e, runs) };
+	struct runs r = j->runs;
+	r.hang_after = limit + STUDY_S;
+	r.nenv = 0;
+	const bool made = runs_make(&r, &change, 1, false, &ended, &j->error);
+	j->runs.number = r.number;
+	j->runs.stop = r.stop;
+	if (!made)
+		return false;
+	const bool read = study_read(j, runs, q->key, &f);
+	f.status = ended.status;
+	const bool hung = ended.hung || (read && failure_hung(&f));
+	*ret = (struct trial_outcome){ .failed = ended.failed || (hung && (r.fails.hang || r.fails.status)),
+				       .found = read && e && e->finds && failure_shows(j, &f),
+				       .seconds = read && f.ran_ms > 0 ? (double)f.ran_ms / 1000 : ended.seconds };
+	ret->failed |= ret->found;
+	// Before the run is noted: what follows from it must be there when it counts.
+	if (read && ret->failed && q->stage == TRY_CONTROL) {
+		j->failure = f;
+		failure_save(j, "failure", &f);
+	} else if (ret->found) {
+		j->found = f;
+		failure_save(j, "found", &f);
+	} else if (read && !ret->failed) {
+		runs_drop(arena_z(&j->log.arena, f.directory));
+	}
+	struct uh_error *err = trial_add(&j->log, q->key, ret, hung);
+	j->error = j->error ? j->error : err;
+	return true;
+}
+
+static unsigned try_run(void *ctx, const struct try_question *q, unsigned n, struct trial_outcome *ret)
+{
+	struct trying_job *j = ctx;
+	struct run_ended ended[RUNS_AT_ONCE];
+	const struct try_experiment *x = q->stage == TRY_EXPERIMENT ? &j->model->experiments[q->experiment] : NULL;
+	const struct know_experiment *e = x && !str_is(x->family, "switches") ? x->of : NULL;
+	const char *env[CHANGE_ENV];
+	unsigned done = 0;
+	while (done < n && trial_next(&j->log, q->key, &ret[done]))
+		done++;
+	if (done)
+		return done;
+	if (time_over(j))
+		return 0;
+	say_question(j, q);
+	if ((q->stage == TRY_CONTROL && !j->failure.directory.n) || (e && (e->guard.n || e->pool)))
+		return studied_run(j, q, e, &ret[0]);
+	struct trial_change change = { .env = env, .record = q->stage != TRY_BARE };
+	if (x)
+		change_env(j, x, env, &change.nenv);
+	n = n < j->o->jobs ? n : j->o->jobs;
+	n = n < RUNS_AT_ONCE ? n : RUNS_AT_ONCE;
+	if (!runs_make(&j->runs, &change, n, false, ended, &j->error))
+		return 0;
+	for (; done < n; done++) {
+		ret[done] = (struct trial_outcome){ .failed = ended[done].failed, .seconds = ended[done].seconds };
+		struct uh_error *err = trial_add(&j->log, q->key, &ret[done], ended[done].hung);
+		j->error = j->error ? j->error : err;
+	}
+	return done;
+}
+
+// --- the model ---
+
+static bool failure_get(const void *ctx, struct str name, size_t index, struct str *ret)
+{
+	const struct try_failure *f = ctx;
+	*ret = str_is(name, "class") ? f->class : str_is(name, "kernel_name") ? f->kernel : (struct str){ 0 };
+	return !index && ret->n;
+}
+
+static void try_model(void *ctx, bool failed, struct try_model *ret)
+{
+	struct trying_job *j = ctx;
+	const struct fact_view view = { .get = failure_get, .ctx = &j->failure };
+	struct str ids[TRY_EXPERIMENTS], rest = j->failure.remedies;
+	size_t n = 0;
+	for (struct str id = str_word(&rest); id.n && n < ARRAY_SIZE(ids); id = str_word(&rest))
+		ids[n++] = id;
+	if (failed)
+		try_model_failed(j->know, &j->wanted, j->failure.class, &view, ids, n, ret);
+	else
+		try_model_begin(j->know, &j->wanted, ret);
+	j->model = ret;
+}
+
+static void try_planned(void *ctx, const struct try_result *r, double expected_s)
+{
+	struct trying_job *j = ctx;
+	if (j->say)
+		fprintf(j->say, "unhang: try: it fails in %u of %u runs of %.1f s; all %zu experiments would take about %.0f s\n",
+			r->control.failed, r->control.runs, r->seconds, r->model.nexperiments, expected_s);
+}
+
+// --- the whole ---
+
+static struct uh_error *names_right(const struct trying_job *j)
+{
+	_cleanup_text_ struct text names = { 0 };
+	for (size_t i = 0; i < j->know->experiments.len; i++)
+		text_printf(&names, "%s" STR_FMT, i ? ", " : "", STR_ARG(j->know->experiments.data[i]->head.id));
+	for (size_t n = 0; n < j->o->nnames; n++) {
+		const struct know_experiment *e = NULL;
+		for (size_t i = 0; i < j->know->experiments.len && !e; i++)
+			if (str_is(j->know->experiments.data[i]->head.id, j->o->names[n]))
+				e = j->know->experiments.data[i];
+		if (!e)
+			return uh_error_new("try %s: there is no such experiment; there is " STR_FMT, j->o->names[n],
+					    STR_ARG(text_str(&names)));
+		if ((e->guard.n || e->pool) && !j->wanted.allocator)
+			return uh_error_new("libunhang-guard.so is not installed: there is no guard and no pool");
+		if (e->another_gpu && !j->wanted.another_gpu)
+			return uh_error_new("try %s: it needs a second GPU, and one run at a time", j->o->names[n]);
+	}
+	return NULL;
+}
+
+static bool another_gpu(const struct trying_job *j)
+{
+	_cleanup_devices_ struct devices found;
+	devices_find(j->know, &found);
+	return found.nkfd > 1 && !getenv("ROCR_VISIBLE_DEVICES") && j->o->jobs < 2;
+}
+
+/** All options that change what is run; not those of time and of how it is told. */
+static struct uh_error *try_begin(struct trying_job *j)
+{
+	const struct uh_try_options *o = j->o;
+	struct uh_error *err = fails_if_parse(str_z(o->fails_if ? o->fails_if : "status or hang"), &j->runs.fails);
+	if (!err)
+		err = names_right(j);
+	if (err)
+		return err;
+	for (size_t i = 0; o->command[i]; i++)
+		trial_is(&j->log, "command", o->command[i]);
+	for (size_t i = 0; i < o->nenv; i++)
+		trial_is(&j->log, "env", o->env[i]);
+	for (size_t i = 0; i < o->nnames; i++)
+		trial_is(&j->log, "experiment", o->names[i]);
+	trial_is(&j->log, "fails-if", o->fails_if ? o->fails_if : "");
+	trial_is_number(&j->log, "hang-after", j->runs.hang_after);
+	trial_is_number(&j->log, "low-rate", o->low_rate);
+	trial_is_number(&j->log, "guard-align", o->guard_align);
+	trial_is_number(&j->log, "spread", j->runs.spread);
+	trial_is_number(&j->log, "allocator", j->wanted.allocator);
+	trial_is_number(&j->log, "another-gpu", j->wanted.another_gpu);
+	err = trial_begin(&j->log, "try", o->state_dir, o->fresh);
+	return err ? err : trial_place(&j->log, &j->runs);
+}
+
+static void failures_load(struct trying_job *j)
+{
+	if (!j->log.told.n)
+		return;
+	record_take(file_read(j, trial_file(&j->log, "failure"), FAILURE_MOST), &j->log.arena, &j->failure, failure_keys);
+	record_take(file_read(j, trial_file(&j->log, "found"), FAILURE_MOST), &j->log.arena, &j->found, failure_keys);
+}
+
+static struct uh_error *try_save(const char *path, const struct try_told *t, bool html, mode_t mode)
+{
+	char *bytes = NULL;
+	size_t n = 0;
+	FILE *to = open_memstream(&bytes, &n);
+	if (!to)
+		return uh_error_os(errno, "%s", path);
+	if (html)
+		report_try_html(t, to);
+	else
+		report_try(t, true, to);
+	fclose(to);
+	struct uh_error *err = save_file(AT_FDCWD, path, (struct str){ bytes, n }, mode);
+	free(bytes);
+	return err;
+}
+
+static struct uh_error *try_made(struct trying_job *j, FILE *out, bool *ret_answered)
+{
+	const struct uh_try_options *o = j->o;
+	const struct try_hands hands = { .run = try_run, .model = try_model, .planned = try_planned, .ctx = j };
+	const bool resumed = j->log.told.n;
+	struct trial_signals signals;
+	struct try_result *result = arena_alloc(&j->log.arena, sizeof(*result));
+	failures_load(j);
+	j->runs.output = trial_file(&j->log, "output");
+	try_model(j, false, &result->model);
+	if (j->say && !resumed)
+		report_try_plan(&result->model, j->options.low_rate, j->options.error, j->say);
+	else if (j->say)
+		fprintf(j->say, "unhang: try: goes on where it was stopped\n");
+	trial_signals_take(&signals, &j->runs.stop_fd);
+	trial_try(&j->options, &hands, result);
+	trial_signals_give(&signals, &j->runs.stop_fd);
+	const struct try_told told = { .result = result,
+				       .know = j->know,
+				       .command = o->command,
+				       .directory = str_z(j->log.directory),
+				       .error = str_z(j->error ? uh_error_message(j->error) : ""),
+				       .failure = j->failure,
+				       .found = j->found,
+				       .resumed = resumed,
+				       .hung = j->log.hung,
+				       .seconds = (double)(now_ms() - j->began) / 1e3,
+				       .width = o->width };
+	struct uh_error *err = try_save(trial_file(&j->log, "try.json"), &told, false, 0600);
+	if (!err && o->html)
+		err = try_save(o->html, &told, true, 0644);
+	report_try(&told, o->json, out);
+	if (result->verdict != TRY_UNFINISHED)
+		trial_done(&j->log);
+	*ret_answered = result->verdict == TRY_EXPLAINED || result->verdict == TRY_NEVER;
+	try_result_free(result);
+	return err;
+}
+
+struct uh_error *uh_try(const struct uh_try_options *o, FILE *out, FILE *say, uh_problem_fn *problem, void *ctx,
+			bool *ret_answered)
+{
+	const struct teller teller = { problem, ctx };
+	struct trying_job j = { .o = o, .log.journal = -1, .began = now_ms(), .say = say };
+	j.know = look_knowledge(teller);
+	j.runs = (struct runs){ .command = o->command,
+				.recorder = o->recorder,
+				.env = o->env,
+				.nenv = o->nenv,
+				.hang_after = o->hang_after ? o->hang_after : HANG_AFTER_S,
+				.spread = o->jobs > 1,
+				.stop_fd = -1 };
+	j.wanted = (struct try_wanted){
+		.names = o->names, .nnames = o->nnames, .allocator = o->allocator, .another_gpu = another_gpu(&j)
+	};
+	j.options = (struct try_options){
+		.low_rate = o->low_rate ? o->low_rate / 100.0 : 0.05, .error = 0.05, .certain = 0.9, .named = o->nnames
+	};
+	struct uh_error *err = try_begin(&j);
+	if (!err) {
+		err = try_made(&j, out, ret_answered);
+		runs_end(&j.runs);
+	}
+	uh_error_free(j.error);
+	know_free(j.know);
+	trial_free(&j.log);
+	return err;
+}
