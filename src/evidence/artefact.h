@@ -66,8 +66,8 @@ struct document_reader {
 };
 
 /** All of them. */
-extern const struct document_reader container_document, flight_recorder_document, kernel_api_document, py_spy_document,
-	watch_event_document;
+extern const struct document_reader bisect_document, container_document, flight_recorder_document, kernel_api_document,
+	py_spy_document, try_document, watch_event_document;
 
 /** Whether a file that begins with @head may be a document and is worth reading as a whole. */
 bool document_begins(struct str head);

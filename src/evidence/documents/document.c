@@ -11,10 +11,12 @@
 
 static const struct document_reader *const documents[] = {
 	&container_document, &watch_event_document, &flight_recorder_document, &kernel_api_document, &py_spy_document,
+	&try_document,       &bisect_document,
 };
 
 /** Keys that one of our documents has near its beginning. */
-static const char *const keys[] = { "\"unhang/watch-event/", "\"State\"",     "\"Id\"",
+static const char *const keys[] = { "\"unhang/try/",         "\"unhang/bisect/",
+				    "\"unhang/watch-event/", "\"State\"",     "\"Id\"",
 				    "\"containerStatuses\"", "\"kind\"",      "\"apiVersion\"",
 				    "\"entries\"",           "\"pg_config\"", "\"comm_lib_version\"",
 				    "\"function_name\"",     "\"pg_status\"", "\"nccl_version\"",

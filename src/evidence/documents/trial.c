@@ -1,0 +1,90 @@
+// The answers of `unhang try` and `unhang bisect`: what experiments showed is evidence like any other. What is said of it is knowledge's, so of
+// the document only ids, numbers and names are taken.
+#include <jansson.h>
+
+#include "evidence/artefact.h"
+#include "evidence/documents/document.h"
+
+#define TRY_SCHEMA "unhang/try/2"
+#define BISECT_SCHEMA "unhang/bisect/1"
+
+static const struct know_suspect *suspect_named(const struct know *k, struct str id)
+{
+	for (size_t i = 0; i < k->suspects.len; i++)
+		if (str_eq(k->suspects.data[i]->head.id, id))
+			return k->suspects.data[i];
+	return NULL;
+}
+
+static void add_number(struct event *e, struct arena *a, const char *name, const json_t *value)
+{
+	if (json_is_integer(value) && json_integer_value(value) >= 0)
+		event_add_number(e, a, name, json_integer_value(value));
+}
+
+static void add_rate(struct event *e, struct arena *a, const json_t *rate)
+{
+	add_number(e, a, "trial_runs", json_object_get(rate, "runs"));
+	add_number(e, a, "trial_failed", json_object_get(rate, "failed"));
+}
+
+static bool trial_event(const struct artefact_output *out, const char *signature, struct event *ret)
+{
+	return artefact_event(out, signature, (struct place){ out->source, out->line ? out->line : 1 }, ret);
+}
+
+static bool try_read(const struct artefact_output *out, const json_t *root)
+{
+	const json_t *confidence = json_object_get(root, "confidence"), *failure = json_object_get(root, "failure");
+	const struct know_suspect *s = suspect_named(out->know, document_text(root, "explanation"));
+	_cleanup_arena_ struct arena a = { 0 };
+	struct event e;
+	if (!str_is(document_text(root, "schema"), TRY_SCHEMA))
+		return false;
+	if (!s || !str_is(document_text(root, "verdict"), "explained") || !trial_event(out, "trial-explained", &e))
+		return true; // it explains nothing
+	event_add_text(&e, &a, "suspect", s->head.id);
+	event_add_text(&e, &a, "suspect_title", s->title);
+	event_add_text(&e, &a, "suspect_explain", s->explain);
+	event_add_text(&e, &a, "suspect_next", s->next);
+	event_add_text(&e, &a, "failure_class", document_text(failure, "class"));
+	event_add_text(&e, &a, "kernel_name", document_text(failure, "kernel"));
+	if (json_is_number(confidence) && json_number_value(confidence) >= 0 && json_number_value(confidence) <= 1)
+		event_add_number(&e, &a, "suspect_percent", (int64_t)(json_number_value(confidence) * 100 + 0.5));
+	add_rate(&e, &a, json_object_get(root, "as_it_is"));
+	e.text = S("unhang try: explained");
+	artefact_tell(out, &e);
+	return true;
+}
+
+/** `copy<2>`, `copies` or `the host`. */
+static struct str party_say(const json_t *op)
+{
+	const struct str what = document_text(op, "what");
+	return str_is(what, "kernel") ? document_text(op, "name") : str_is(what, "copy") ? S("a copy") : S("the host");
+}
+
+static bool bisect_read(const struct artefact_output *out, const json_t *root)
+{
+	const json_t *racer = json_object_get(root, "racer"), *victim = json_object_get(root, "victim");
+	_cleanup_arena_ struct arena a = { 0 };
+	struct event e;
+	if (!str_is(document_text(root, "schema"), BISECT_SCHEMA))
+		return false;
+	const bool pair = str_is(document_text(root, "verdict"), "race") && json_is_object(racer) && json_is_object(victim);
+	if (!pair || !trial_event(out, "trial-race", &e))
+		return true;
+	event_add_text(&e, &a, "racer", party_say(racer));
+	event_add_text(&e, &a, "victim", party_say(victim));
+	event_add_text(&e, &a, "race_pattern", document_text(root, "pattern"));
+	for (size_t i = 0; i < out->know->races.len; i++)
+		if (str_eq(out->know->races.data[i]->head.id, document_text(root, "pattern")))
+			event_add_text(&e, &a, "race_fix", out->know->races.data[i]->fix);
+	add_rate(&e, &a, json_object_get(root, "as_it_is"));
+	e.text = S("unhang bisect: a race");
+	artefact_tell(out, &e);
+	return true;
+}
+
+const struct document_reader try_document = { "try", try_read };
+const struct document_reader bisect_document = { "bisect", bisect_read };

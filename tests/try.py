@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""unhang try: jobs whose cause is known, on the emulated KFD with ROCm's own runtime; and what needs no GPU. UNHANG_TEST_ALL=1: also those that take longer."""
+import json
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import jsonschema
+import kfd
+import races
+import tap
+
+SCHEMA = jsonschema.Draft202012Validator(json.loads((tap.HERE / ".." / "docs" / "try.schema.json").read_text()))
+SEED = "allocations 48 7340032 , allocations 5000 3584".split()
+# Fails unless a variable is set that an experiment sets.
+SWITCH = ["sh", "-c", 'test "$HSA_ENABLE_SDMA" = 0']
+
+
+class Try:
+    def __init__(self, unhang):
+        self.unhang = unhang
+        self.library = pathlib.Path(unhang.binary).parent / "libunhang-kfd.so"
+        self.states = pathlib.Path(tempfile.mkdtemp(prefix="unhang-test-try-"))
+
+    def start(self, *words, plan="gpu gfx90a", **more):
+        return subprocess.Popen([self.unhang.binary, "try", "--state-dir", self.states, *map(str, words)], env={**self.unhang.environment, "UNHANG_KFD": plan},
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+
+    def run(self, *words, **more):
+        job = self.start(*words, **more)
+        job.out, job.err = job.communicate(timeout=1200)
+        return job
+
+    def answer(self, t, options, command, what, plan="gpu gfx90a"):
+        done = self.run("--json", "--quiet", *options, "--", *command, plan=plan)
+        answer = json.loads(done.out) if done.out else {"verdict": done.err, "explanation": None, "experiments": [], "explanations": []}
+        t.no_complaints([e.message for e in SCHEMA.iter_errors(answer)], f"{what}: JSON as the schema has it")
+        return done, answer
+
+    def gpu(self, options=()):
+        return ["--env", f"LD_PRELOAD={self.library}", *options]
+
+
+def first(answer):
+    return max(answer["explanations"], key=lambda e: e["weight"])["id"] if answer["explanations"] else None
+
+
+def ends(answer):
+    return {e["id"]: e["answer"] for e in answer["experiments"]}
+
+
+# --- without a GPU ---
+
+def test_plain(t, y):
+    done, answer = y.answer(t, ["--low-rate", "60"], ["true"], "a job that never fails")
+    t.same((done.returncode, answer["verdict"], answer["runs"], answer["explanation"]), (0, "no-failure", 8, None), "a job that never fails is told so")
+    done, answer = y.answer(t, [], ["false"], "a job that always fails")
+    t.same((first(answer), answer["as_it_is"]["failed"], set(ends(answer).values())), ("whatever", 4, {"fails"}), "a job that always fails, whatever is changed")
+    done, answer = y.answer(t, [], SWITCH, "a switch")
+    t.same((answer["verdict"], answer["explanation"], ends(answer)["no-sdma"]), ("explained", "copy-engine", "gone"), "a job that one switch cures")
+    t.ok(answer["remedies"] == ["sdma-off"] and next(e for e in answer["experiments"] if e["id"] == "no-sdma")["error"] <= 0.05, "with its remedy, and the error that was promised",
+         answer)
+    done = y.run("--", *SWITCH)
+    t.ok(len(done.out.splitlines()) <= 24 and max(map(len, done.out.splitlines())) <= 80 and "The copy engines (SDMA)" in done.out, "the same on one screen", done.out)
+    t.ok("the plan" in done.err and "would take about" in done.err, "behind a plan with times", done.err)
+    for options, why in ((["none-such", "--", "true"], "there is launch-blocking,"), (["guard"], "needs a command"), (["--env", "x", "--", "true"], "not NAME=VALUE"),
+                         (["--fails-if", "nonsense", "--", "true"], "is none of status")):
+        done = y.run(*options)
+        t.ok(done.returncode == 2 and why in done.err, f"{' '.join(options)} is refused", done.err)
+    done = y.run("--quiet", "--", "/nowhere/program")
+    t.ok(done.returncode == 1 and "could not be started" in done.out, "a command that is none", done.out + done.err)
+
+
+def test_explained(t, y):
+    """The answer is evidence: explain says the same cause."""
+    for name, command, title in (("copy-engine", SWITCH, "The copy engines (SDMA) or the path of copies through them fail"),):
+        _, answer = y.answer(t, [], command, name)
+        told = json.loads(y.unhang.run("explain", "--json", f"{answer['directory']}/try.json").stdout)
+        t.ok(told["sources"][0]["kind"] == "try" and told["incidents"][0]["cause"]["title"] == title, f"explain reads the answer: {name}", json.dumps(told)[:1500])
+    race = {"schema": "unhang/bisect/1", "verdict": "race", "pattern": "late-read", "as_it_is": {"runs": 16, "failed": 7}, "racer": {"what": "kernel", "name": "fill<4>"},
+            "victim": {"what": "host"}}
+    place = y.states / "bisect.json"
+    for verdict, wanted in (("race", ["gpu-work-race"]), ("no-race", [])):
+        place.write_text(json.dumps({**race, "verdict": verdict}))
+        told = json.loads(y.unhang.run("explain", "--json", str(place)).stdout)
+        t.same([i["cause"]["class"] for i in told["incidents"]], wanted, f"explain reads an answer of bisect: {verdict}")
+    line = ("[rocjitsu-dbi-hooks] ConSan conflict reader=99126045842144 first_index=2 second_index=13 first_kind=2 second_kind=1 first_owner=0 second_owner=1 epoch=0 "
+            "generation=2\n")
+    place.write_text(line)
+    told = json.loads(y.unhang.run("explain", "--json", str(place)).stdout)
+    t.same([i["cause"]["class"] for i in told["incidents"]], ["gpu-work-race"], "explain reads a line of ConSan")
+
+
+def test_identity(t, y):
+    """One that was stopped is resumed only by the same options."""
+    def resumed(*options):
+        return json.loads(y.run("--json", "--quiet", "--budget", "1", "--hang-after", "1", *options, "--", "sleep", "60").out)["resumed"]
+    t.same([resumed(), resumed(), resumed("--env", "A=1"), resumed("--low-rate", "9"), resumed("--fails-if", "hang")], [False, True, False, False, False],
+           "other options begin another trial")
+
+
+def test_stopped(t, y):
+    """Killed at random with what it runs: the answer is that of one that was not."""
+    place = y.states / "counted"
+    # A failure by number: the same runs come again in every round.
+    job = ["sh", "-c", f'n=$(cat {place} 2>/dev/null || echo 0); sleep 0.02; test "$HSA_ENABLE_SDMA" = 0 && exit 0; echo $((n + 1)) > {place}; exit 1']
+    _, whole = y.answer(t, ["--fresh"], job, "not stopped")
+    chance, kills = random.Random(7), 0
+    for _ in range(6):
+        running = y.start("--quiet", "--", *job)
+        try:
+            running.communicate(timeout=0.1 + chance.random() * 0.5)
+            break
+        except subprocess.TimeoutExpired:
+            running.kill()
+            running.communicate()
+            kills += 1
+    _, again = y.answer(t, [], job, "killed")
+    keys = ("verdict", "explanation", "confidence", "runs", "as_it_is", "experiments", "explanations")
+    t.same({k: again[k] for k in keys}, {k: whole[k] for k in keys}, f"killed {kills} times: the same answer")
+
+
+# --- with one ---
+
+def test_gpu(t, y, programs, races_program):
+    done, answer = y.answer(t, y.gpu(["guard"]), [programs.program, "read-beyond", 1], "guard")
+    t.ok((answer["explanation"], answer["runs"]) == ("memory-misuse", 5) and "past the end of hipMalloc" in answer["found"]["title"], "the guard finds an access beside an allocation",
+         answer)
+    done, answer = y.answer(t, y.gpu(), [programs.program, "index-beyond"], "an assertion")
+    t.same((first(answer), answer["failure"]["class"]), ("whatever", "hsa-queue-exception"), "an assertion of a kernel fails whatever is changed")
+    if not os.environ.get("UNHANG_TEST_ALL"):
+        return
+    done, answer = y.answer(t, y.gpu(), [races_program, 36], "a race", plan=races.PLAN)
+    t.ok(first(answer) in ("race-launches", "queues") and ends(answer).get("serialize-kernels", "gone") == "gone", "a race between two kernels", answer)
+    done, answer = y.answer(t, y.gpu(["--env", "HSA_DISABLE_FRAGMENT_ALLOCATOR=1", "--hang-after", "10", "pool"]), [programs.program, *SEED], "seed 004",
+                            plan="gpu gfx90a; hang allocation 3170")
+    t.same((answer["explanation"], answer["remedies"], answer["failure"]["class"]), ("allocator", ["pool-small-allocations"], "silent-hang"), "the pool cures seed 004")
+
+
+def main():
+    t = tap.Tap()
+    unhang = tap.Unhang(sys.argv[1])
+    y = Try(unhang)
+    try:
+        test_plain(t, y)
+        test_explained(t, y)
+        test_identity(t, y)
+        test_stopped(t, y)
+        programs = kfd.Programs(unhang)
+        wrong = programs.compile() if shutil.which("hipcc") else "there is no hipcc"
+        if wrong:
+            t.skip("jobs on the emulated KFD", wrong.splitlines()[0])
+        else:
+            test_gpu(t, y, programs, races.compile_races(pathlib.Path(unhang.binary).parent)[0])
+    finally:
+        shutil.rmtree(y.states, ignore_errors=True)
+    t.end()
+
+
+if __name__ == "__main__":
+    main()
