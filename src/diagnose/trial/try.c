@@ -17,7 +17,7 @@ enum {
 /** How likely another explanation has to lead afterwards. */
 #define LEAST_CHANGE 0.03
 /** What a run has to tell at least, in bits: where failures are rare, certainty costs more than it is worth. */
-#define LEAST_BITS_OF_RUN 0.012
+#define LEAST_BITS_OF_RUN 0.008
 /** The weight of an explanation that holds where nothing more is worth a run. */
 #define HOLDS 0.7
 /** Of jobs that do not fail always, those whose control looks so. */
