@@ -323,6 +323,8 @@ static const struct emu_statement statements[] = {
 	{ "debugfs", emu_debugfs_read },
 	{ "file", emu_file_read },
 	{ "devcoredump", emu_devcoredump_read },
+	{ "metrics", emu_metrics_read },
+	{ "metric", emu_metric_read },
 	{ "mqd", read_mqd },
 	{ "hqd", read_hqd },
 	{ 0 },
@@ -459,6 +461,7 @@ void emu_gpu_free(struct emu_gpu *g)
 	vec_free(&g->files[EMU_DEBUGFS]);
 	vec_free(&g->rules);
 	vec_free(&g->queue_words);
+	vec_free(&g->metrics.values);
 	vec_free(&g->vram.list);
 	vec_free(&g->iomem.list);
 	vec_free(&g->maps);

@@ -23,16 +23,25 @@ static bool read_path(struct cursor *c, struct str *ret)
 	       emu_wrong(c, "'" STR_FMT "' is no path inside of the GPU's directory", STR_ARG(str_cut(*ret, 80)));
 }
 
-/** \n and \t are what they are in C. */
+/** \n, \t and \xNN are what they are in C. A text with bytes gets no newline. */
 static struct str unescape(struct arena *a, struct str text)
 {
 	struct text out = { 0 };
+	bool bytes = false;
 	for (size_t i = 0; i < text.n; i++) {
+		uint64_t byte;
+		if (str_starts(str_from(text, i), S("\\x")) && text.n - i >= 4 && str_hex(str_cut(str_from(text, i + 2), 2), &byte)) {
+			text_add(&out, (struct str){ &(char){ (char)byte }, 1 });
+			bytes = true;
+			i += 3;
+			continue;
+		}
 		bool escaped = text.p[i] == '\\' && i + 1 < text.n && (text.p[i + 1] == 'n' || text.p[i + 1] == 't');
 		char ch = escaped ? (text.p[++i] == 'n' ? '\n' : '\t') : text.p[i];
 		text_add(&out, (struct str){ &ch, 1 });
 	}
-	text_add(&out, S("\n"));
+	if (!bytes)
+		text_add(&out, S("\n"));
 	struct str kept = arena_str(a, text_str(&out));
 	text_free(&out);
 	return kept;

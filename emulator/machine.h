@@ -197,8 +197,21 @@ struct emu_map {
 	bool system;
 };
 
+/** A value in the table gpu_metrics. */
+struct emu_metric {
+	unsigned at, width;        // bytes
+	int number;                // which of the GPU's numbers it is; -1: @value
+	const struct value *value;
+};
+
+struct emu_metrics {
+	unsigned format, content, size; // size: 0: there is no such table
+	VEC(struct emu_metric) values;
+};
+
 struct emu_gpu {
 	struct emu_facts facts;
+	struct emu_metrics metrics;
 	struct emu_machine *machine;
 	VEC(struct ip) ips;
 	unsigned external_revision;
@@ -249,6 +262,8 @@ bool emu_sysfs_read(struct cursor *c, void *gpu);
 bool emu_debugfs_read(struct cursor *c, void *gpu);
 bool emu_file_read(struct cursor *c, void *gpu);
 bool emu_devcoredump_read(struct cursor *c, void *gpu);
+bool emu_metrics_read(struct cursor *c, void *gpu);
+bool emu_metric_read(struct cursor *c, void *gpu);
 bool emu_harvested_read(struct cursor *c, void *gpu);
 bool emu_waves_read(struct cursor *c, void *gpu);
 /** Gives waves their slots. */

@@ -94,6 +94,9 @@ enum emu_number {
 };
 uint64_t emu_number(const struct emu_gpu *g, enum emu_number n, double t);
 
+/** The table gpu_metrics; nothing: it has none. */
+void emu_metrics(const struct emu_gpu *g, double t, struct text *ret);
+
 struct emu_firmware {
 	struct str name;
 	uint32_t version, feature;

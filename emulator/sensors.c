@@ -76,42 +76,12 @@ static int fill_memory_clock(struct server *s, const struct node *n, struct text
 
 // --- gpu_metrics ---
 
-static void put16(unsigned char *p, unsigned v) { p[0] = v & 0xff, p[1] = v >> 8 & 0xff; }
-
-static void put64(unsigned char *p, uint64_t v)
-{
-	for (size_t i = 0; i < 8; i++)
-		p[i] = v >> 8 * i & 0xff;
-}
-
-/** struct gpu_metrics_v1_3; what is not known reads all ones there. */
 static int metrics_read(struct server *s, struct open_file *f, uint64_t at, size_t size, struct text *ret)
 {
-	enum {
-		BYTES = 120,
-		EDGE = 4,
-		HOTSPOT = 6,
-		ACTIVITY = 16,
-		MEMORY = 18,
-		POWER = 22,
-		CLOCKS = 24,
-		CLOCK = 54,
-		THROTTLE = 68
-	};
-	unsigned char m[BYTES];
-	memset(m, 0xff, sizeof(m));
-	put16(m, BYTES);
-	m[2] = 1, m[3] = 3; // format and content
-	put16(m + EDGE, (unsigned)number(s, f->node, EMU_TEMPERATURE));
-	put16(m + HOTSPOT, (unsigned)number(s, f->node, EMU_TEMPERATURE));
-	put16(m + ACTIVITY, (unsigned)number(s, f->node, EMU_BUSY));
-	put16(m + MEMORY, (unsigned)number(s, f->node, EMU_MEMORY_BUSY));
-	put16(m + POWER, (unsigned)number(s, f->node, EMU_POWER));
-	put64(m + CLOCKS + 8, (uint64_t)(server_time(s) * 1e9));
-	put16(m + CLOCK, (unsigned)number(s, f->node, EMU_CLOCK));
-	memset(m + THROTTLE, 0, 4);
-	if (at < sizeof(m))
-		text_add(ret, str_cut(str_from((struct str){ (char *)m, sizeof(m) }, (size_t)at), size));
+	_cleanup_text_ struct text table = { 0 };
+	emu_metrics(f->node->seat->gpu, server_time(s), &table);
+	if (at < table.n)
+		text_add(ret, str_cut(str_from(text_str(&table), (size_t)at), size));
 	return 0;
 }
 

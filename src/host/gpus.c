@@ -286,6 +286,7 @@ static void second_round(struct gpu_looks *l)
 		if (g->stuck.is)
 			continue;
 		links_ask(l, g);
+		metrics_ask(l, g);
 		errors_ask(l, g); // the list of bad pages waits for a recovery
 	}
 	run_asks(l);
@@ -298,6 +299,7 @@ static void second_round(struct gpu_looks *l)
 		displays_note(l, g);
 		errors_note(l, g);
 		links_note(l, g);
+		metrics_note(l, g);
 		// Notes the file that does not answer, and the kernel function in which its reader waits.
 		struct str stack = g->stuck.stack, inner = str_split(&stack, '\n');
 		host_note_said(l->h, g->item, "stuck", g->stuck.at, g->stuck.at);
@@ -351,6 +353,7 @@ void host_read_gpus(struct host *h)
 				.doubt = h->items.data[n]->gpu->stuck.is || h->items.data[n]->gpu->unread.n,
 				.connected = -1,
 				.ras_ask = SIZE_MAX,
+				.metrics_ask = SIZE_MAX,
 			};
 	size_t connectors = ask(&l.machine, PROBE_LIST, S("/sys/class/drm"), 1 << 16);
 	size_t programs = ask(&l.machine, PROBE_LIST, S("/usr/bin"), 4096);

@@ -29,7 +29,7 @@ struct gpu_look {
 	struct str links;      // names of KFD's links from its first node
 	// of the second: where files of a part begin, and how many there are
 	struct way_stop way[WAY_MOST];
-	size_t nway, displays, ndisplays, ras_ask, nras, xgmi_ask, nxgmi;
+	size_t nway, displays, ndisplays, ras_ask, nras, xgmi_ask, nxgmi, metrics_ask;
 	// facts that others need
 	int64_t connected; // displays; -1: not known
 	struct str iommu, iommu_place;
@@ -70,6 +70,9 @@ void xgmi_note(struct gpu_looks *l);
 
 void errors_ask(struct gpu_looks *l, struct gpu_look *g);
 void errors_note(struct gpu_looks *l, struct gpu_look *g);
+
+void metrics_ask(struct gpu_looks *l, struct gpu_look *g);
+void metrics_note(struct gpu_looks *l, struct gpu_look *g);
 
 void iommu_note(struct gpu_looks *l, struct gpu_look *g, struct str type, struct str where);
 void iommu_note_machine(struct gpu_looks *l);

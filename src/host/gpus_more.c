@@ -1,21 +1,20 @@
 // More facts of each GPU: memory that failed and errors that were counted, where displays are connected, and who has it open.
 #include "base/cleanup.h"
+#include "gpu/bad_pages.h"
 #include "host/gpus.h"
 #include "host/host.h"
 
-/** The driver writes whole lines of 28 characters, as many as end before what it was asked for. */
-enum { PAGE_LINE = 28, PAGE_LINES = 145, PAGES_READS = 8, RAS_MOST = 64 };
+enum { RAS_MOST = 64 };
 
 void errors_ask(struct gpu_looks *l, struct gpu_look *g)
 {
 	struct arena *a = &l->h->arena;
 	struct str names = g->ras;
 	g->ras_ask = g->asks.probes.len;
-	for (size_t n = 0; n < PAGES_READS; n++) {
-		ask_gpu(l, g, PROBE_READ, "ras/gpu_vram_bad_pages", PAGE_LINES * PAGE_LINE + 1);
-		struct probe *p = &g->asks.probes.data[g->asks.probes.len - 1];
-		p->offset = n * PAGE_LINES * PAGE_LINE;
-	}
+	struct probe pages[BAD_PAGES_READS];
+	bad_pages_ask(arena_printf(a, STR_FMT "/ras/gpu_vram_bad_pages", STR_ARG(g->d->sysfs)).p, pages);
+	for (size_t n = 0; n < BAD_PAGES_READS; n++)
+		vec_push(&g->asks.probes, pages[n]);
 	while (names.n && g->nras < RAS_MOST) {
 		struct str name = str_split(&names, '\n');
 		if (!str_ends(name, S("_err_count")))
@@ -23,39 +22,24 @@ void errors_ask(struct gpu_looks *l, struct gpu_look *g)
 		ask_gpu(l, g, PROBE_FILE, arena_printf(a, "ras/" STR_FMT, STR_ARG(name)).p, 256);
 		g->nras++;
 	}
-	ask_gpu(l, g, PROBE_FILE, "ras/event_state", 512);
 }
 
-enum { RETIRED, PENDING, FAILED, FLAGS };
-
-/** Pages that were retired, wait to be, or could not be: the driver writes a letter for each. */
+/** Pages that were retired, wait to be, or could not be. */
 static void note_pages(struct gpu_looks *l, struct gpu_look *g)
 {
-	static const char *const names[FLAGS] = { "bad_pages_retired", "bad_pages_pending", "bad_pages_failed" };
-	int64_t counts[FLAGS] = { 0 }, all = 0;
 	struct str where = answer_place(&g->asks, g->ras_ask);
-	if (g->asks.probes.data[g->ras_ask].end != PROBE_GOOD)
+	struct bad_pages pages;
+	if (!bad_pages_count(&g->asks.probes.data[g->ras_ask], &pages))
 		return;
-	for (size_t n = 0; n < PAGES_READS; n++) {
-		const struct probe *p = &g->asks.probes.data[g->ras_ask + n];
-		// `0x00000001 : 0x00001000 : R`.
-		struct str text = (struct str){ p->data, p->end == PROBE_GOOD ? p->n : 0 };
-		static const char flags[] = "RPF";
-		text = str_cut(text, PAGE_LINES * PAGE_LINE);
-		while (text.n) {
-			struct str line = str_trim(str_split(&text, '\n'));
-			const char *flag = line.n ? strchr(flags, line.p[line.n - 1]) : NULL;
-			if (flag && *flag && (line.n == 1 || char_space(line.p[line.n - 2])))
-				counts[flag - flags]++;
-		}
-	}
-	for (size_t n = 0; n < FLAGS; n++) {
-		all += counts[n];
-		if (counts[n])
-			host_note_number(l->h, g->item, names[n], counts[n], where);
-	}
-	host_note_number(l->h, g->item, "bad_pages", all, where);
-	if (g->asks.probes.data[g->ras_ask + PAGES_READS - 1].n > PAGE_LINES * PAGE_LINE)
+	const struct {
+		const char *name;
+		int64_t count;
+	} rows[] = { { "bad_pages_retired", pages.retired }, { "bad_pages_pending", pages.pending }, { "bad_pages_failed", pages.failed } };
+	for (size_t n = 0; n < ARRAY_SIZE(rows); n++)
+		if (rows[n].count)
+			host_note_number(l->h, g->item, rows[n].name, rows[n].count, where);
+	host_note_number(l->h, g->item, "bad_pages", pages.retired + pages.pending + pages.failed, where);
+	if (pages.more)
 		host_note(l->h, g->item, "bad_pages_bound", S("at least"), where);
 }
 
@@ -78,7 +62,7 @@ static void note_counts(struct gpu_looks *l, struct gpu_look *g, struct str key,
 	struct str where = { 0 };
 	_cleanup_text_ struct text names = { 0 };
 	for (size_t n = 0; n < g->nras; n++) {
-		size_t at = g->ras_ask + PAGES_READS + n;
+		size_t at = g->ras_ask + BAD_PAGES_READS + n;
 		struct str place = answer_place(&g->asks, at), block = str_from(place, (size_t)str_find(place, S("/ras/")) + 5);
 		int64_t count = count_of(answer_text(&g->asks, at), key);
 		if (count < 0)
@@ -95,27 +79,22 @@ static void note_counts(struct gpu_looks *l, struct gpu_look *g, struct str key,
 	host_note(l->h, g->item, blocks, text_str(&names), where);
 }
 
-/** `Fatal Error: count:1, last_seqno:7`, which the driver counts since it was loaded; older ones write a blank before the colon. */
+/** What the driver has counted since it was loaded. Those of a hive are counted together, so they are told of its first GPU. */
 static void note_events(struct gpu_looks *l, struct gpu_look *g)
 {
-	static const struct {
-		const char *begins, *fact;
-	} events[] = {
-		{ "Fatal Error", "ras_fatal_events" },
-		{ "Poison Creation", "ras_poison_created" },
-		{ "Poison Consumption", "ras_poison_consumed" },
-	};
-	const size_t at = g->ras_ask + PAGES_READS + g->nras;
-	str_each (line, answer_text(&g->asks, at), '\n') {
-		for (size_t n = 0; n < ARRAY_SIZE(events); n++) {
-			struct str rest;
-			int64_t count;
-			if (!str_starts(line, str_z(events[n].begins)) || !str_after(line, S("count:"), &rest))
-				continue;
-			if (str_number(str_split(&rest, ','), &count) && count >= 0)
-				host_note_number(l->h, g->item, events[n].fact, count, answer_place(&g->asks, at));
-		}
-	}
+	const struct ras_events *r = &g->d->ras;
+	const struct {
+		const char *fact;
+		int64_t count;
+	} rows[] = { { "ras_fatal_events", r->fatal },
+		     { "ras_poison_created", r->poison_created },
+		     { "ras_poison_consumed", r->poison_consumed } };
+	struct str where = arena_printf(&l->h->arena, STR_FMT "/ras/event_state", STR_ARG(g->d->sysfs));
+	for (size_t n = 0; n < ARRAY_SIZE(rows) && r->first; n++)
+		if (rows[n].count >= 0)
+			host_note_number(l->h, g->item, rows[n].fact, rows[n].count, where);
+	if (r->first && r->gpus > 1 && r->fatal >= 0)
+		host_note_number(l->h, g->item, "ras_events_gpus", (int64_t)r->gpus, where);
 }
 
 void errors_note(struct gpu_looks *l, struct gpu_look *g)
@@ -135,12 +114,12 @@ void errors_note(struct gpu_looks *l, struct gpu_look *g)
 			host_note_said(l->h, g->item, counts[n].fact,
 				       arena_printf(&l->h->arena, "%lld", (long long)counts[n].value),
 				       arena_printf(&l->h->arena, STR_FMT "/%s", STR_ARG(g->d->sysfs), counts[n].file));
+	note_events(l, g);
 	if (g->ras_ask == SIZE_MAX)
 		return;
 	note_pages(l, g);
 	note_counts(l, g, S("ue:"), "ras_ue", "ras_ue_blocks");
 	note_counts(l, g, S("ce:"), "ras_ce", "ras_ce_blocks");
-	note_events(l, g);
 }
 
 // Where displays are connected.

@@ -196,14 +196,7 @@ static int64_t links_width_of(const struct gpu_look *g, const struct way_stop *s
 
 static int64_t speed_at(const struct gpu_look *g, const struct way_stop *s, size_t file)
 {
-	// `16.0 GT/s PCIe` is 160.
-	struct str text = answer_text(&g->asks, s->ask + file);
-	int64_t whole, tenth = 0;
-	struct str number = str_word(&text);
-	if (!str_starts(str_trim(text), S("GT/s")) || !str_number(str_split(&number, '.'), &whole) ||
-	    (number.n && !str_number(str_cut(number, 1), &tenth)) || whole < 1 || whole > 1000)
-		return -1;
-	return 10 * whole + tenth;
+	return link_speed(answer_text(&g->asks, s->ask + file));
 }
 
 static int64_t least(int64_t x, int64_t y) { return x < 0 ? y : y < 0 ? x : x < y ? x : y; }

@@ -344,6 +344,7 @@ struct know {
 	VEC(struct know_bank *) banks;
 	VEC(struct know_error_severity *) error_severities; // in the order in which they are tried
 	VEC(struct know_afid *) afids;                      // as those
+	VEC(struct know_metrics *) metrics;
 	VEC(struct know_sequence *) sequences;
 	VEC(struct know_save_area *) save_areas;
 	VEC(struct know_watch *) watches;

@@ -116,6 +116,15 @@ struct know_afid {
 	struct condition *when;
 };
 
+/** A layout of the driver's table gpu_metrics; the head of knowledge/metrics.know says what its keys are. */
+struct know_metrics {
+	struct know_head head;
+	struct know_list *version, *fields;
+	struct str names, cycles, status;
+	struct know_pair *residencies;
+	int format, content; // of version
+};
+
 struct know_sequence {
 	struct know_head head;
 	struct know_list *order; // signature ids
@@ -152,6 +161,7 @@ struct know_verdict {
 	struct condition *when;
 	struct str event, health, unit, hint;
 	bool each_xcc, go_on, well;
+	bool aside; // it is told beside the answer, and is of the whole GPU
 };
 
 /** What a sign of progress says. */

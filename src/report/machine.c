@@ -155,7 +155,7 @@ static void walk_unread(struct sheet *s, const struct unread *u)
 /** Whether it needs no line of its own: of many GPUs those matter that are not well. */
 static bool shares_line(const struct machine_observation *m, const struct gpu_observation *g, const struct uh_report_options *o)
 {
-	return o && m->n > 2 && !o->verbose && gpu_verdict(g) == UH_HEALTHY && !g->device->devcoredump.n;
+	return o && m->n > 2 && !o->verbose && gpu_verdict(g) == UH_HEALTHY && !g->device->devcoredump.n && !g->hardware.n;
 }
 
 static bool report_machine_same_kind(const struct gpu_observation *a, const struct gpu_observation *b)

@@ -92,7 +92,7 @@ static const struct probe_row list[] = {
 	// GPUs and the buses above them. The kernel has all of these in memory, except the level of the clocks: reading that resumes a
 	// sleeping GPU and waits for the power controller's lock, so only a GPU that is awake is asked.
 	{ PCI, "boot_vga resource power/control available_compute_partition link/l1_aspm ras/gpu_vram_bad_pages", READ },
-	{ PCI, "ras/event_state", READ },
+	{ PCI, "ras/event_state xgmi_physical_id gpu_metrics", READ },
 	{ PCI, "power_dpm_force_performance_level", READ },
 	{ PCI, "iommu_group/type drm/card*/card*/status", READ },
 	{ PCI, "drm/card*", LIST },

@@ -29,6 +29,8 @@ static void code(struct verdict_facts *f, const char *name, uint64_t value)
 	facts_add(f, name, arena_str(f->arena, code_text(value, room)), FACT_CODE, true);
 }
 
+void verdict_fact_add(struct verdict_facts *f, const char *name, struct str value) { note(f, name, value); }
+
 static bool facts_get(const void *ctx, struct str name, size_t index, struct str *ret)
 {
 	const struct verdict_facts *f = ctx;
@@ -65,13 +67,26 @@ size_t verdicts_of(const struct know *k, const struct verdict_facts *f, const st
 	for (size_t i = 0; i < k->verdicts.len && n < VERDICTS_MOST; i++) {
 		const struct know_verdict *v = k->verdicts.data[i];
 		// After a verdict that something is wrong, others count only if they say so too.
-		if ((n && !v->event.n) || condition_eval(v->when, &view) != TRUTH_YES)
+		if (v->aside || (n && !v->event.n) || condition_eval(v->when, &view) != TRUTH_YES)
 			continue;
 		ret[n++] = v;
 		if (!v->go_on)
 			break;
 	}
 	return n;
+}
+
+void verdict_asides(const struct know *k, const struct verdict_facts *f, struct text *to)
+{
+	const struct fact_view view = { facts_get, f };
+	for (size_t i = 0; i < k->verdicts.len; i++) {
+		const struct know_verdict *v = k->verdicts.data[i];
+		if (!v->aside || condition_eval(v->when, &view) != TRUTH_YES)
+			continue;
+		if (to->n)
+			text_add(to, S("\n"));
+		phrase_fill(to, v->hint, &view);
+	}
 }
 
 /** A fact of the unit; it is told of the one that the verdict is about. */

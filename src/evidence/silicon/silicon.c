@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "evidence/silicon/facts.h"
+#include "evidence/silicon/hardware.h"
 #include "evidence/waves/tell.h"
 #include "gpu/target_code.h"
 #include "source/source.h"
@@ -403,6 +404,23 @@ static void judge_gpu(struct look_round *r, struct silicon_looked *g)
 	g->view->known = seen && !r->lacks.n;
 }
 
+// --- the hardware beside its work ---
+
+static void tell_hardware(struct look_round *r)
+{
+	struct hardware_seen *seen = arena_alloc(&r->view->arena, (r->n + 1) * sizeof(*seen));
+	for (size_t i = 0; i < r->n; i++)
+		seen[i].device = r->gpus[i].device;
+	hardware_look(r->out->know, &r->view->devices, seen, r->n);
+	for (size_t i = 0; i < r->n; i++) {
+		struct gpu_observation *v = r->gpus[i].view;
+		const struct str hints = hardware_hints(r->out->know, &seen[i], &r->view->devices, &r->view->arena);
+		v->hardware = hints;
+		v->hint = arena_printf(&r->view->arena, STR_FMT "%s" STR_FMT, STR_ARG(v->hint), v->hint.n && hints.n ? "\n" : "",
+				       STR_ARG(hints));
+	}
+}
+
 // --- all of it ---
 
 void silicon_read(const struct artefact_output *out, const struct silicon_options *o, struct machine_observation *v)
@@ -422,6 +440,7 @@ void silicon_read(const struct artefact_output *out, const struct silicon_option
 		watch_contents(&r.gpus[i].watch);
 		judge_gpu(&r, &r.gpus[i]);
 	}
+	tell_hardware(&r);
 	for (size_t i = 0; i < r.n; i++) {
 		watch_end(&r.gpus[i].watch);
 		target_close(r.gpus[i].target);

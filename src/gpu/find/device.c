@@ -24,6 +24,7 @@ enum { LIST_SIZE = 1 << 17 };
 #define NUMBER(file, member) FACT(file, member, DEVICE_NUMBER, PROBE_FILE, 0)
 #define SCALED(file, member, by) FACT(file, member, DEVICE_NUMBER, PROBE_FILE, by)
 #define SENSOR(file, member, by) FACT(file, member, DEVICE_SENSOR, PROBE_FILE, by)
+#define BYTES(file, member) FACT(file, member, DEVICE_RAW, PROBE_FILE, 0)
 #define UNSIGNED(file, member) FACT(file, member, DEVICE_UNSIGNED, PROBE_FILE, 0)
 #define NAMES(file, member) FACT(file, member, DEVICE_TEXT, PROBE_LIST, 0)
 #define LINK(file, member) FACT(file, member, DEVICE_TEXT, PROBE_LINK, 0)
@@ -56,6 +57,8 @@ static const struct device_fact cached[] = {
 	TEXT("aer_dev_correctable", correctable),
 	TEXT("aer_dev_nonfatal", nonfatal),
 	TEXT("aer_dev_fatal", fatal),
+	TEXT("ras/event_state", ras_events),
+	NUMBER("xgmi_physical_id", d.oam),
 };
 
 /** Of the configuration space, whose reading resumes a device that is in D3cold. */
@@ -85,6 +88,7 @@ static const struct device_fact asked[] = {
 	SENSOR("hwmon/$/freq1_input", d.clock, 1000000),
 	TEXT("current_compute_partition", d.compute_partition),
 	TEXT("current_memory_partition", d.memory_partition),
+	BYTES("gpu_metrics", d.metrics),
 };
 
 static bool config_safe(const struct found *f)
@@ -112,6 +116,41 @@ static int64_t total_of(struct str counters)
 		if (str_starts(str_word(&line), S("TOTAL_")) && !str_number(str_trim(line), &number))
 			number = -1;
 	return number;
+}
+
+/** `Fatal Error: count:1, last_seqno:7`; older drivers write `Fault Error : count:1`. */
+struct ras_events ras_events_parse(struct str text)
+{
+	struct ras_events r = { -1, -1, -1, 1, true };
+	const struct {
+		const char *begins;
+		int64_t *to;
+	} rows[] = { { "Fatal Error", &r.fatal },
+		     { "Fault Error", &r.fatal },
+		     { "Poison Creation", &r.poison_created },
+		     { "Poison Consumption", &r.poison_consumed } };
+	str_each (line, text, '\n')
+		for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+			struct str rest;
+			int64_t count;
+			if (str_starts(line, str_z(rows[i].begins)) && str_after(line, S("count:"), &rest) &&
+			    str_number(str_trim(str_split(&rest, ',')), &count) && count >= 0)
+				*rows[i].to = count;
+		}
+	return r;
+}
+
+/** The driver counts for all GPUs of a hive together. */
+static void judge_hives(struct search *s)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		struct device *d = &s->found[i].d;
+		for (size_t j = 0; j < s->n && d->hive.n; j++) {
+			const bool same = i != j && str_eq(s->found[j].d.hive, d->hive);
+			d->ras.gpus += same;
+			d->ras.first &= !same || i < j;
+		}
+	}
 }
 
 /** A tree may have lost the link to the driver; then other files tell about amdgpu. That no driver is bound is known only if the tree has
@@ -145,6 +184,7 @@ static void judge_cached(struct search *s, struct found *f)
 	d->link.correctable = total_of(f->correctable);
 	d->link.nonfatal = total_of(f->nonfatal);
 	d->link.fatal = total_of(f->fatal);
+	d->ras = ras_events_parse(f->ras_events);
 	if (has_line(f->dump, S("data")))
 		d->devcoredump = arena_printf(&s->to->arena, STR_FMT "/devcoredump/data", STR_ARG(d->sysfs));
 	if (str_is(d->hive, "0"))
@@ -322,6 +362,7 @@ static void read_kernel_files(struct search *s)
 		find_cards(s, s->cards);
 	for (size_t i = 0; i < s->n; i++)
 		judge_cached(s, &s->found[i]);
+	judge_hives(s);
 	if (!s->to->tree)
 		facts_read(s, configuration, ARRAY_SIZE(configuration), config_safe, LOOK_ASK_MS);
 	for (size_t i = 0; i < s->n; i++) {
@@ -435,6 +476,16 @@ struct str gfx_of_target(struct arena *a, uint32_t version)
 	if (!major || major > 99 || minor > 15 || stepping > 15)
 		return (struct str){ 0 };
 	return arena_printf(a, "gfx%u%x%x", major, minor, stepping);
+}
+
+int64_t link_speed(struct str text)
+{
+	int64_t whole, tenth = 0;
+	struct str number = str_word(&text);
+	if (!str_starts(str_trim(text), S("GT/s")) || !str_number(str_split(&number, '.'), &whole) ||
+	    (number.n && !str_number(str_cut(number, 1), &tenth)) || whole < 1 || whole > 1000)
+		return -1;
+	return 10 * whole + tenth;
 }
 
 struct str link_text(const struct device *d, struct arena *a)

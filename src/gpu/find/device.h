@@ -38,6 +38,14 @@ struct link {
 	int64_t correctable, nonfatal, fatal;
 };
 
+/** Hardware errors that the driver has counted since it was loaded; -1: not known. */
+struct ras_events {
+	int64_t fatal;
+	int64_t poison_created, poison_consumed; // broken data that memory marked, and that somebody used
+	size_t gpus;                             // that are counted together: all of an XGMI hive
+	bool first;                              // it is the first of these
+};
+
 /** What the driver says of the shader array. 0: not known. */
 struct shader_array {
 	unsigned xccs; // that exist
@@ -69,6 +77,9 @@ struct device {
 	struct str power_state;    // D0, D3cold
 	struct link link;
 	struct str serial, unique_id, slot, product, hive, compute_partition, memory_partition, vbios;
+	struct ras_events ras;
+	struct str metrics; // its table gpu_metrics, for metrics_of(); empty
+	int64_t oam;        // the module's position, as XGMI numbers it; -1: not known
 	unsigned sensors, sensors_silent; // that the power controller (SMU) serves, and how many of them it did not answer
 	int64_t busy, memory_busy;        // per cent
 	int64_t power_mw, temperature;    // temperature: millidegrees
@@ -141,6 +152,10 @@ void devices_interrupts(const struct devices *d, int64_t *ret);
 bool device_awake(const struct device *d);
 /** `0000:03:00.0`: domain, and bus, device and function as KFD numbers them. false: it is no such address, and nothing is set. */
 bool pci_numbers(struct str pci, unsigned *ret_domain, unsigned *ret_location);
+/** What ras/event_state says. */
+struct ras_events ras_events_parse(struct str text);
+/** `16.0 GT/s PCIe` is 160; -1: it is no speed. */
+int64_t link_speed(struct str text);
 /** `16.0 GT/s x16`; empty: not known, as for a card that is off the bus. */
 struct str link_text(const struct device *d, struct arena *a);
 /** The device that a user means: a PCI address with or without its domain, card1, renderD128, or a place in the list. NULL: none. */

@@ -20,6 +20,8 @@ static void set_fact(struct found *f, const struct device_fact *fact, const stru
 		return;
 	if (fact->as == DEVICE_TEXT)
 		*(struct str *)at = text;
+	else if (fact->as == DEVICE_RAW)
+		*(struct str *)at = (struct str){ p->data, p->n };
 	else if (!str_number(str_trim(text), &number))
 		return;
 	else if (fact->as == DEVICE_UNSIGNED)

@@ -25,7 +25,7 @@ struct found {
 	int card, render; // the numbers in drm's class; -1: none
 	struct str uevent, override;
 	struct str monitor; // the directory in hwmon/
-	struct str correctable, nonfatal, fatal;
+	struct str correctable, nonfatal, fatal, ras_events;
 	int64_t power_input, junction; // MI300 has neither the average power nor the edge's temperature
 	unsigned domain, location;     // bus, device and function as KFD numbers them
 	int64_t gfx_version;           // of KFD: 110000
@@ -54,7 +54,7 @@ struct search {
 	int64_t for_processes; // milliseconds of the patience that processes which do not answer may use up
 };
 
-enum device_as { DEVICE_TEXT, DEVICE_UNSIGNED, DEVICE_NUMBER, DEVICE_SENSOR };
+enum device_as { DEVICE_TEXT, DEVICE_RAW, DEVICE_UNSIGNED, DEVICE_NUMBER, DEVICE_SENSOR };
 struct device_fact {
 	const char *file; // in the directory of the PCI device; $ is the directory of its sensors
 	enum device_as as;

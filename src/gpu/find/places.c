@@ -30,7 +30,8 @@ static struct found *find_places_add_found(struct search *s, struct str pci, str
 	struct device *d = &f->d;
 	d->power_mw = d->power_cap_mw = d->memory_busy = d->temperature = d->vram_total = d->vram_used = d->gtt_total =
 		d->gtt_used = -1;
-	d->clock = d->interrupts = d->kfd_node = d->gpu_id = -1;
+	d->clock = d->interrupts = d->kfd_node = d->gpu_id = d->oam = -1;
+	d->ras = ras_events_parse((struct str){ 0 });
 	d->link = (struct link){ .width = -1, .max_width = -1, .correctable = -1, .nonfatal = -1, .fatal = -1 };
 	f->power_input = f->junction = -1;
 	f->card = f->render = -1;

@@ -1,4 +1,4 @@
-// Error banks of the hardware: what their blocks hold.
+// Error banks of the hardware, and what its power controller counts: what their blocks hold.
 #include "knowledge/kinds/kinds.h"
 
 const struct kind_key bank_keys[] = {
@@ -23,6 +23,16 @@ const struct kind_key afid_keys[] = {
 	{ 0 },
 };
 
+const struct kind_key metrics_keys[] = {
+	{ "version", KEY_WORDS, offsetof(struct know_metrics, version), .required = true },
+	{ "fields", KEY_WORDS, offsetof(struct know_metrics, fields) },
+	{ "names", KEY_TEXT, offsetof(struct know_metrics, names), .refers = "names" },
+	{ "residency", KEY_SET, offsetof(struct know_metrics, residencies) },
+	{ "cycles", KEY_TEXT, offsetof(struct know_metrics, cycles) },
+	{ "status", KEY_TEXT, offsetof(struct know_metrics, status) },
+	{ 0 },
+};
+
 bool check_bank(struct loader *l, struct know_head *object)
 {
 	struct know_bank *b = (struct know_bank *)object;
@@ -30,4 +40,33 @@ bool check_bank(struct loader *l, struct know_head *object)
 		return true;
 	know_problem(l->problems, object->file, object->line, "a bank's 'ip' is: HARDWARE TYPE, in hexadecimal");
 	return false;
+}
+
+/** Whether a word of `fields` is a width, or a name of one or several. */
+static bool metrics_word_right(struct str word)
+{
+	enum { MOST = 1024 };
+	struct str times = word, name = str_split(&times, '*');
+	int64_t number;
+	return str_among(word, STR_EQUALS, "u8|u16|u32|u64").n ||
+	       (name.n && (name.n == word.n || (str_number(times, &number) && number > 0 && number <= MOST)));
+}
+
+bool check_metrics(struct loader *l, struct know_head *object)
+{
+	enum { BYTE = 255 };
+	struct know_metrics *m = (struct know_metrics *)object;
+	int64_t format = -1, content = -1;
+	bool right = str_number(m->version->text, &format) && m->version->next && str_number(m->version->next->text, &content) &&
+		     format >= 0 && format <= BYTE && content >= 0 && content <= BYTE && !m->fields == !!m->names.n;
+	// Before the first width nothing can lie anywhere.
+	right = right && (!m->fields || str_among(m->fields->text, STR_EQUALS, "u8|u16|u32|u64").n);
+	for (const struct know_list *f = m->fields; f && right; f = f->next)
+		right = metrics_word_right(f->text);
+	m->format = (int)format;
+	m->content = (int)content;
+	if (!right)
+		know_problem(l->problems, object->file, object->line,
+			     "metrics are: version FORMAT CONTENT, and fields WIDTH NAME[*N]... or names ID");
+	return right;
 }

@@ -70,8 +70,8 @@ struct know_kind {
 extern const struct know_kind know_kinds[];
 extern const char know_subsystems[], know_levels[];
 extern const struct kind_key work_kind_keys[], blame_keys[], question_keys[], explanation_keys[];
-extern const struct kind_key bank_keys[], error_severity_keys[], afid_keys[], escalation_keys[], experiment_keys[], race_keys[];
-extern const struct kind_key suspect_keys[];
+extern const struct kind_key bank_keys[], error_severity_keys[], afid_keys[], metrics_keys[], escalation_keys[], experiment_keys[];
+extern const struct kind_key race_keys[], suspect_keys[];
 extern const struct kind_key way_keys[], sign_keys[], package_keys[];
 extern const struct kind_key defect_keys[], case_keys[], source_keys[];
 const struct know_kind *kind_named(struct str name);
@@ -97,7 +97,7 @@ kind_load_fn load_pair, load_rows, load_words, load_anchor, load_class, load_mes
 kind_load_fn load_part, load_register, load_case;
 kind_check_fn check_bad, check_calibration, check_context, check_fact, check_opening, check_frame, check_instruction;
 kind_check_fn check_parameter, check_question, check_remedy, check_ring, check_signature, check_sign, check_way, check_vendor;
-kind_check_fn check_bank, check_defect, check_suspect;
+kind_check_fn check_bank, check_metrics, check_defect, check_suspect;
 
 // --- the vectors of struct know ---
 /** The first block of a vector that is called so; NULL: there is none. */

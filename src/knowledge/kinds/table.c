@@ -329,6 +329,7 @@ static const struct kind_key verdict_keys[] = {
 	{ "hint", KEY_TEXT, AT(know_verdict, hint) },
 	{ "each-xcc", KEY_FLAG, AT(know_verdict, each_xcc) },
 	{ "go-on", KEY_FLAG, AT(know_verdict, go_on) },
+	{ "aside", KEY_FLAG, AT(know_verdict, aside) },
 	{ "well", KEY_FLAG, AT(know_verdict, well) },
 	{ 0 },
 };
@@ -461,6 +462,8 @@ const struct know_kind know_kinds[] = {
 	{ "error-severity", OF(know_error_severity, error_severities), .keys = error_severity_keys,
 	  LABEL(KEY_TEXT, AT(know_error_severity, is)) },
 	{ "afid", OF(know_afid, afids), .keys = afid_keys, LABEL(KEY_TEXT, AT(know_afid, title)) },
+	{ "metrics", OF(know_metrics, metrics), .keys = metrics_keys, LABEL(KEY_WORDS, AT(know_metrics, version)),
+	  .check = check_metrics },
 	{ "anchor", ROWS(anchors), .load = load_anchor },
 	{ "bridge", ROWS(bridges), .load = load_pair },
 	{ "desktop", ROWS(desktop), .load = load_words },
