@@ -55,6 +55,7 @@ struct diag_gpu {
 	struct str device; // PCI address, or what the log calls it
 	struct str name, gfx;
 	struct str serial, unique_id, slot; // of the module; empty: not known
+	int64_t oam;                        // its position, as XGMI numbers it, and 1; 0: not known
 	bool apu;
 };
 

@@ -5,7 +5,7 @@
 enum { HEAD = 4, FORMAT = 2, CONTENT = 3, BITS_64 = 64 };
 
 /** A value of @width bytes. false: all its bits are set. */
-static bool metrics_number(const char *p, size_t width, uint64_t *ret)
+static bool metrics_get(const char *p, size_t width, uint64_t *ret)
 {
 	*ret = 0;
 	memcpy(ret, p, width);
@@ -46,7 +46,7 @@ static struct metrics_place metrics_find(const struct know_metrics *layout, stru
 static bool metrics_field(const struct metrics *m, struct str field, size_t index, uint64_t *ret)
 {
 	const struct metrics_place p = metrics_find(m->layout, field);
-	return index < p.count && metrics_number(m->bytes.p + p.at + index * p.width, p.width, ret);
+	return index < p.count && metrics_get(m->bytes.p + p.at + index * p.width, p.width, ret);
 }
 
 // --- tables that are a list of attributes ---
@@ -67,7 +67,7 @@ static bool metrics_attribute(const struct metrics *m, struct str field, size_t 
 		if (type >= TYPES || n > (b.n - at) / widths[type])
 			return false;
 		if (str_eq(know_name(m->know, m->layout->names, (int64_t)(what >> NUMBER_AT & TEN_BITS)), field))
-			return index < n && metrics_number(b.p + at + index * widths[type], widths[type], ret);
+			return index < n && metrics_get(b.p + at + index * widths[type], widths[type], ret);
 		at += n * widths[type];
 	}
 	return false;

@@ -74,6 +74,8 @@ static void write_hardware(struct sheet *s, const struct incident *i)
 		{ "record", "cper_id" },
 		{ "record_time", "cper_time" },
 		{ "record_age", "record_age" },
+		{ "earlier", "module_before", true },
+		{ "earlier_incident", "module_before_id" },
 	};
 	if (!i->action->service.n) {
 		sheet_put(s, "hardware", v_null());
@@ -81,7 +83,7 @@ static void write_hardware(struct sheet *s, const struct incident *i)
 	}
 	sheet_open(s, "hardware", '{');
 	sheet_fields(s, { "serial", v_known(i->gpu.serial) }, { "unique_id", v_known(i->gpu.unique_id) },
-		     { "slot", v_known(i->gpu.slot) }, { "host", v_known(i->host) });
+		     { "slot", v_known(i->gpu.slot) }, { "xgmi_position", v_count(i->gpu.oam - 1) }, { "host", v_known(i->host) });
 	for (size_t n = 0; n < ARRAY_SIZE(fields); n++) {
 		struct str value = { 0 };
 		int64_t number;

@@ -125,6 +125,7 @@ static void report_machine_walk_gpu(struct sheet *s, const struct gpu_observatio
 		     { "interrupts", v_count(d->interrupts) }, { "waves", v_if(g->waves_known, v_int((int64_t)g->waves)) },
 		     { "runtime_status", v_known(d->runtime_status) }, { "serial", v_known(d->serial) },
 		     { "unique_id", v_known(d->unique_id) }, { "slot", v_known(d->slot) }, { "xgmi_hive", v_known(d->hive) },
+		     { "xgmi_position", v_count(d->oam) },
 		     { "compute_partition", v_known(d->compute_partition) },
 		     { "memory_partition", v_known(d->memory_partition) }, { "vbios", v_known(d->vbios) },
 		     { "xccs", v_if(d->shaders.xccs, v_number(d->shaders.xccs)) }, { "guest", v_bool(d->guest) });
@@ -132,6 +133,9 @@ static void report_machine_walk_gpu(struct sheet *s, const struct gpu_observatio
 		     { "max_speed", v_known(d->link.max_speed) }, { "max_width", v_count(d->link.max_width) },
 		     { "correctable", v_count(d->link.correctable) }, { "nonfatal", v_count(d->link.nonfatal) },
 		     { "fatal", v_count(d->link.fatal) });
+	sheet_record(s, "errors", { "fatal", v_count(d->ras.fatal) }, { "poison_created", v_count(d->ras.poison_created) },
+		     { "poison_used", v_count(d->ras.poison_consumed) }, { "gpus", v_int((int64_t)d->ras.gpus) },
+		     { "pages_pending", v_if(g->pages_known, v_int(g->pages_pending)) }, { "throttle", v_known(g->throttle) });
 	sheet_each (i, s, "firmware", d->nfirmware) {
 		sheet_fields(s, { "name", v_text(d->firmware[i].name) }, { "version", v_hex(d->firmware[i].version) });
 	}
@@ -210,6 +214,7 @@ static void walk_gpus(struct sheet *s, const struct machine_observation *m, cons
 							      { "compute_partition", ", partition " },
 							      { "memory_partition", ", memory " },
 							      { "xgmi_hive", ", XGMI hive " },
+							      { "xgmi_position", ", position " },
 							      { "xccs", ", ", .after = " XCCs", .least = 2 },
 							      { "guest", ", guest of SR-IOV" },
 							      { "connected", ", link " },

@@ -5,7 +5,10 @@
 #include "base/cleanup.h"
 #include "diagnose/ask/question.h"
 #include "host/host.h"
+#include "session/module.h"
 #include "session/session.h"
+#include "store/store.h"
+#include "watch/watch.h"
 
 /** Who has the GPU open through KFD uses ROCm, whatever it is called. */
 static void take_stack(struct incident *i, const struct device *d)
@@ -33,6 +36,7 @@ static void take_state(const struct uh_session *s, struct incident *i)
 		well = gpu_verdict(g) == UH_HEALTHY;
 		i->gpu.serial = g->device->serial;
 		i->gpu.slot = g->device->slot;
+		i->gpu.oam = g->device->oam + 1;
 		i->gpu.unique_id = g->device->unique_id;
 		take_stack(i, g->device);
 	}
@@ -42,6 +46,30 @@ static void take_state(const struct uh_session *s, struct incident *i)
 	i->history = well && !i->now && !str_is(i->fault, "node");
 	if (i->history)
 		incident_add_machine(i, (struct fact){ S("gpu_now"), S("healthy"), FACT_TEXT, i->events.data[0]->at });
+}
+
+/** Whether this module had the same fault before, and again after it had been without power. */
+static void take_module(const struct uh_session *s, struct incident *i)
+{
+	_cleanup_arena_ struct arena a = { 0 };
+	struct module_past past = { 0 };
+	const struct stored now = { .id = i->id,
+				    .serial = i->gpu.serial,
+				    .boot_id = i->boot_id,
+				    .class = i->cause ? i->cause->head.id : (struct str){ 0 } };
+	if (!str_is(i->fault, "node"))
+		return;
+	if (s->module && str_eq(s->module->serial, now.serial) && str_eq(s->module->class, now.class))
+		past = *s->module;
+	else if (!s->module)
+		module_past_find(STATE_DIR, &now, &a, &past);
+	if (!past.n)
+		return;
+	const struct place at = i->events.data[0]->at;
+	incident_add_machine(i, (struct fact){ S("module_before"), arena_printf(&a, "%zu", past.n), FACT_NUMBER, at });
+	incident_add_machine(i, (struct fact){ S("module_before_id"), past.id, FACT_TEXT, at });
+	if (past.powered)
+		incident_add_machine(i, (struct fact){ S("module_returned"), S("yes"), FACT_TEXT, at });
 }
 
 /** Whether every process that it names ran on this machine since it was started, and is gone. */
@@ -77,6 +105,7 @@ void session_advise(struct uh_session *s)
 		double when;
 		if (s->seen)
 			take_state(s, i);
+		take_module(s, i);
 		// What of the evidence is out of danger, and what is out of reach.
 		i->saved = s->asked;
 		i->ended = s->job_ended || processes_gone(s, i);

@@ -22,6 +22,7 @@
 #include "session/bundle/bundle.h"
 #include "session/look.h"
 #include "session/machine.h"
+#include "session/module.h"
 #include "session/session.h"
 #include "source/privileged/privileged.h"
 #include "store/store.h"
@@ -67,6 +68,7 @@ struct to_explain {
 	int bundle; // open
 	const struct stored *of;
 	bool since; // with what the kernel wrote since
+	struct module_past module;
 };
 
 static void write_answer(const void *ctx, FILE *to)
@@ -84,6 +86,7 @@ static void explain_child(int fd, const void *ctx)
 	const struct to_explain *given = ctx;
 	struct uh_session *s = apart_begin(fd, given->bundle);
 	const int log = given->since ? open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
+	s->module = &given->module;
 	session_add_bundle(s, apart_open(given->bundle, STORE_BUNDLE));
 	if (log >= 0) {
 		const struct source_visitor v = session_visitor(s);
@@ -112,7 +115,9 @@ static void session_watch_explain(const char *directory, const struct stored *of
 	_cleanup_arena_ struct arena a = { 0 };
 	struct told_texts texts;
 	_cleanup_close_ int bundle = open(arena_printf(&a, "%s/" STORE_BUNDLE, directory).p, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	const struct to_explain given = { bundle, of, since };
+	struct to_explain given = { bundle, of, since, { 0 } };
+	// DIRECTORY/incidents/ID: the others are beside it.
+	module_past_find(arena_printf(&a, "%s/../..", directory).p, of, &a, &given.module);
 	const struct child_task task = { .name = CHILD_EXPLAIN, .deadline = now_ms() + EXPLAIN_MS, .most = EXPLAINED_MOST };
 	const enum child_end end = bundle < 0 ? CHILD_REFUSED : child_collect(&task, explain_child, &given, &all);
 	if (end == CHILD_REFUSED) {

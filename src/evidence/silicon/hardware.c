@@ -107,7 +107,7 @@ void hardware_look(const struct know *k, struct devices *all, struct hardware_se
 
 // --- telling ---
 
-static void add_number(struct verdict_facts *f, const char *name, int64_t value)
+static void hardware_add_number(struct verdict_facts *f, const char *name, int64_t value)
 {
 	if (value >= 0)
 		verdict_fact_add(f, name, arena_printf(f->arena, "%lld", (long long)value));
@@ -116,7 +116,7 @@ static void add_number(struct verdict_facts *f, const char *name, int64_t value)
 static int64_t least_known(int64_t x, int64_t y) { return x < 0 ? y : y < 0 || x < y ? x : y; }
 
 /** A GPU that does little slows its link down, and at the lowest speed may give lanes up too. */
-static void add_link(struct verdict_facts *f, const struct hardware_seen *h)
+static void hardware_add_link(struct verdict_facts *f, const struct hardware_seen *h)
 {
 	enum { BUSY = 50, LOWEST = 25 };
 	const struct device *d = h->device;
@@ -136,7 +136,7 @@ static void add_link(struct verdict_facts *f, const struct hardware_seen *h)
 }
 
 /** Links between modules that are up, where the table tells. */
-static void add_xgmi(struct verdict_facts *f, const struct hardware_seen *h, const struct devices *all)
+static void hardware_add_xgmi(struct verdict_facts *f, const struct hardware_seen *h, const struct devices *all)
 {
 	enum { LINKS = 8 };
 	int64_t up = 0, known = 0, others = 0;
@@ -151,12 +151,12 @@ static void add_xgmi(struct verdict_facts *f, const struct hardware_seen *h, con
 		others += &all->list[i] != h->device && str_eq(all->list[i].hive, h->device->hive);
 	if (!known || !others)
 		return;
-	add_number(f, "xgmi_up", up);
-	add_number(f, "xgmi_missing", others > up ? others - up : 0);
-	add_number(f, "xgmi_others", others);
+	hardware_add_number(f, "xgmi_up", up);
+	hardware_add_number(f, "xgmi_missing", others > up ? others - up : 0);
+	hardware_add_number(f, "xgmi_others", others);
 }
 
-struct str hardware_hints(const struct know *k, const struct hardware_seen *h, const struct devices *all, struct arena *a)
+struct str hardware_hints(const struct know *k, struct hardware_seen *h, const struct devices *all, struct arena *a)
 {
 	struct verdict_facts f = { .arena = a };
 	struct metrics_cause causes[METRICS_CAUSES];
@@ -164,21 +164,22 @@ struct str hardware_hints(const struct know *k, const struct hardware_seen *h, c
 	const size_t n = metrics_throttle(&h->first, &h->now, causes);
 	_cleanup_text_ struct text hints = { 0 };
 	if (r->first) {
-		add_number(&f, "ras_fatal", r->fatal);
-		add_number(&f, "ras_poison_created", r->poison_created);
-		add_number(&f, "ras_poison_consumed", r->poison_consumed);
+		hardware_add_number(&f, "ras_fatal", r->fatal);
+		hardware_add_number(&f, "ras_poison_created", r->poison_created);
+		hardware_add_number(&f, "ras_poison_consumed", r->poison_consumed);
 		if (r->gpus > 1)
-			add_number(&f, "ras_gpus", (int64_t)r->gpus);
+			hardware_add_number(&f, "ras_gpus", (int64_t)r->gpus);
 	}
 	if (h->pages_known) {
-		add_number(&f, "pages_pending", h->pages.pending);
-		add_number(&f, "pages_failed", h->pages.failed);
+		hardware_add_number(&f, "pages_pending", h->pages.pending);
+		hardware_add_number(&f, "pages_failed", h->pages.failed);
 	}
 	for (size_t i = 0; i < n; i++)
 		verdict_fact_add(&f, "throttle", causes[i].cause);
-	verdict_fact_add(&f, "throttle_says", metrics_throttle_text(a, causes, n));
-	add_link(&f, h);
-	add_xgmi(&f, h, all);
+	h->throttle = metrics_throttle_text(a, causes, n);
+	verdict_fact_add(&f, "throttle_says", h->throttle);
+	hardware_add_link(&f, h);
+	hardware_add_xgmi(&f, h, all);
 	verdict_asides(k, &f, &hints);
 	return arena_str(a, text_str(&hints));
 }

@@ -12,6 +12,7 @@ struct hardware_seen {
 	struct metrics first, now;
 	bool pages_known;
 	struct bad_pages pages;
+	struct str throttle;            // what slows it down; hardware_hints() finds it
 	int64_t port_width, port_speed; // what the bridge above it can do; -1: not known
 };
 
@@ -19,4 +20,4 @@ struct hardware_seen {
  * alone. */
 void hardware_look(const struct know *k, struct devices *all, struct hardware_seen *seen, size_t n);
 /** What is worth knowing of it, by the verdicts that stand aside: a line each. */
-struct str hardware_hints(const struct know *k, const struct hardware_seen *h, const struct devices *all, struct arena *a);
+struct str hardware_hints(const struct know *k, struct hardware_seen *h, const struct devices *all, struct arena *a);

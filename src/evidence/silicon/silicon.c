@@ -416,6 +416,9 @@ static void tell_hardware(struct look_round *r)
 		struct gpu_observation *v = r->gpus[i].view;
 		const struct str hints = hardware_hints(r->out->know, &seen[i], &r->view->devices, &r->view->arena);
 		v->hardware = hints;
+		v->throttle = seen[i].throttle;
+		v->pages_known = seen[i].pages_known;
+		v->pages_pending = seen[i].pages.pending;
 		v->hint = arena_printf(&r->view->arena, STR_FMT "%s" STR_FMT, STR_ARG(v->hint), v->hint.n && hints.n ? "\n" : "",
 				       STR_ARG(hints));
 	}

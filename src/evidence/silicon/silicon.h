@@ -12,6 +12,9 @@ struct gpu_observation {
 	struct str says;   // why it is not healthy; empty
 	struct str hint;   // what is worth knowing though nothing is called wrong, one line each; empty
 	struct str hardware; // the part of these that is of its hardware: errors that were counted, its link, what slows it down
+	struct str throttle; // what slows it down; empty
+	int64_t pages_pending; // bad pages that wait to be retired
+	bool pages_known;
 	struct str unseen; // what could not be looked at, and why; empty
 	struct str unit;   // the unit that is stuck; empty
 	bool unwell;

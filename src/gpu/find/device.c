@@ -118,35 +118,16 @@ static int64_t total_of(struct str counters)
 	return number;
 }
 
-/** `Fatal Error: count:1, last_seqno:7`; older drivers write `Fault Error : count:1`. */
-struct ras_events ras_events_parse(struct str text)
-{
-	struct ras_events r = { -1, -1, -1, 1, true };
-	const struct {
-		const char *begins;
-		int64_t *to;
-	} rows[] = { { "Fatal Error", &r.fatal },
-		     { "Fault Error", &r.fatal },
-		     { "Poison Creation", &r.poison_created },
-		     { "Poison Consumption", &r.poison_consumed } };
-	str_each (line, text, '\n')
-		for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-			struct str rest;
-			int64_t count;
-			if (str_starts(line, str_z(rows[i].begins)) && str_after(line, S("count:"), &rest) &&
-			    str_number(str_trim(str_split(&rest, ',')), &count) && count >= 0)
-				*rows[i].to = count;
-		}
-	return r;
-}
-
-/** The driver counts for all GPUs of a hive together. */
+/** The driver counts for all GPUs of a hive together, so that all of them say the same. */
 static void judge_hives(struct search *s)
 {
 	for (size_t i = 0; i < s->n; i++) {
 		struct device *d = &s->found[i].d;
 		for (size_t j = 0; j < s->n && d->hive.n; j++) {
-			const bool same = i != j && str_eq(s->found[j].d.hive, d->hive);
+			const struct device *o = &s->found[j].d;
+			const bool same = i != j && str_eq(o->hive, d->hive) && o->ras.fatal == d->ras.fatal &&
+					  o->ras.poison_created == d->ras.poison_created &&
+					  o->ras.poison_consumed == d->ras.poison_consumed;
 			d->ras.gpus += same;
 			d->ras.first &= !same || i < j;
 		}
@@ -476,25 +457,4 @@ struct str gfx_of_target(struct arena *a, uint32_t version)
 	if (!major || major > 99 || minor > 15 || stepping > 15)
 		return (struct str){ 0 };
 	return arena_printf(a, "gfx%u%x%x", major, minor, stepping);
-}
-
-int64_t link_speed(struct str text)
-{
-	int64_t whole, tenth = 0;
-	struct str number = str_word(&text);
-	if (!str_starts(str_trim(text), S("GT/s")) || !str_number(str_split(&number, '.'), &whole) ||
-	    (number.n && !str_number(str_cut(number, 1), &tenth)) || whole < 1 || whole > 1000)
-		return -1;
-	return 10 * whole + tenth;
-}
-
-struct str link_text(const struct device *d, struct arena *a)
-{
-	enum { WIDTH_ONES = 63 }; // what the width reads as where nobody answers
-	struct str speed = d->link.speed;
-	if (!speed.n || str_starts(speed, S("Unknown")) || d->link.width <= 0 || d->link.width >= WIDTH_ONES)
-		return (struct str){ 0 };
-	if (str_ends(speed, S(" PCIe")))
-		speed.n -= 5;
-	return arena_printf(a, STR_FMT " x%lld", STR_ARG(speed), (long long)d->link.width);
 }

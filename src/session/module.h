@@ -1,0 +1,16 @@
+// What was stored of a module before: whether its error came back after the machine had been without power.
+#pragma once
+
+#include "base/arena.h"
+
+struct stored;
+
+struct module_past {
+	struct str serial, class; // whose, and of what
+	size_t n;                 // earlier incidents of this class, of other boots; 0: there is none, or nobody knows
+	struct str id;            // of the newest of them
+	bool powered;             // one of them asked for the power to be switched off, and an operator closed it: so that was done
+};
+
+/** Of the module and class of @now, by what is stored below @state_dir. Texts are copied to @a. */
+void module_past_find(const char *state_dir, const struct stored *now, struct arena *a, struct module_past *ret);
