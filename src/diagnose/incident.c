@@ -49,6 +49,14 @@ void incident_add_machine(struct incident *i, struct fact fact)
 	vec_push(&i->machine, fact);
 }
 
+bool incident_has_kind(const struct incident *i, const struct know_event *kind)
+{
+	for (size_t n = 0; n < i->events.len; n++)
+		if (i->events.data[n]->kind == kind)
+			return true;
+	return false;
+}
+
 void diag_conclude(struct incident *i, struct diag_event *e, const char *name, struct str value)
 {
 	if (value.n && !diag_fact(e, name))

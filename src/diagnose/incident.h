@@ -240,6 +240,8 @@ struct host;
 void incident_advise(struct incident *i, const struct know *k, const struct host *host);
 struct evidence_reader;
 /** Finds out of which time its records of hardware errors are: before it is advised. */
+/** Whether it has an event of this kind. */
+bool incident_has_kind(const struct incident *i, const struct know_event *kind);
 void incident_weigh_records(struct incident *i, const struct evidence_reader *r);
 /** A copy to be advised with another reply. It shares what a reply does not change, and its texts stay in the original when it ends. */
 void incident_trial_begin(struct incident *trial, const struct incident *of);

@@ -13,6 +13,7 @@
 #define STORE_CLOSE "close"  // an operator asks a watch that runs to close it; the text is why
 
 #define STORE_ORIGIN_KFD "kfd"        // KFD told of it, and no line of the log
+#define STORE_ORIGIN_COUNTED "counters" // the driver counted it (ras/event_state), and no line of the log told
 #define STORE_ORIGIN_HOLD "recording" // a recorder told of a fault, before any line of the log did
 
 #define STORE_ORIGIN_CORE "core" // the runtime of a program that failed piped its GPU core to unhang core

@@ -101,13 +101,14 @@ struct keeper_job {
 static struct str note_of(struct arena *a, const struct stored *i)
 {
 	enum { US = 1000000 };
-	const bool kfd = str_is(i->origin, STORE_ORIGIN_KFD);
+	const bool counted = str_is(i->origin, STORE_ORIGIN_COUNTED), kfd = counted || str_is(i->origin, STORE_ORIGIN_KFD);
 	if (!kfd && !i->votes.n)
 		return (struct str){ 0 };
 	const int64_t stood = i->stood > 0 && i->stood < i->last_us / US ? i->stood : 0;
-	const struct watch_event e = { .signature = !kfd   ? S("watch-votes") :
-						    i->pid ? S("kfd-page-fault") :
-							     S("kfd-reset-begin"),
+	const struct watch_event e = { .signature = counted ? S("watch-ras-counted") :
+						    !kfd    ? S("watch-votes") :
+						    i->pid  ? S("kfd-page-fault") :
+							      S("kfd-reset-begin"),
 				       .incident = i->id,
 				       .boot_id = i->boot_id,
 				       .gpu = i->gpu,

@@ -22,6 +22,7 @@ enum notice_kind {
 	NOTICE_KFD,    // an event of KFD (source/kfd/events.h)
 	NOTICE_LIVES,  // nothing happened, and it looks
 	NOTICE_SAMPLE, // from the pulse: load, power, temperature and memory of a GPU (diary.c)
+	NOTICE_ERRORS, // from the pulse: hardware errors that the driver counted (pulse/errors.h)
 	NOTICE_ASTRAY, // the place that was kept is none of this log's
 	NOTICE_KINDS
 };

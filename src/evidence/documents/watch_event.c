@@ -56,7 +56,7 @@ static bool is_name(struct str s)
 
 static bool watch_event_read(const struct artefact_output *out, const json_t *root)
 {
-	static const char *const signatures[] = { "watch-votes", "kfd-page-fault", "kfd-reset-begin" };
+	static const char *const signatures[] = { "watch-votes", "kfd-page-fault", "kfd-reset-begin", "watch-ras-counted" };
 	const json_t *time = json_object_get(root, "time_us"), *pid = json_object_get(root, "pid"),
 		     *stood = json_object_get(root, "stood_seconds");
 	const struct str told = document_text(root, "event"), name = document_text(root, "incident");

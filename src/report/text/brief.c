@@ -198,6 +198,10 @@ void brief_incident(void *ctx, const struct incident *i)
 	text_clear(&line);
 	prose_summary(t, i, &line);
 	screen_text(&t->screen, add_label(t, "GPU", 2, 2), text_str(&line));
+	text_clear(&line);
+	prose_module(i, &line);
+	if (line.n)
+		screen_text(&t->screen, add_label(t, "Module", 1, 2), text_str(&line));
 	screen_text(&t->screen, add_label(t, "Now", 2, 3), i->action_text);
 	text_clear(&line);
 	prose_fault(i, true, &line);

@@ -102,6 +102,8 @@ void prose_place(const struct text_report *t, struct text *line, struct place at
 int by_place(const void *a, const void *b);
 
 // --- what both the first screen and the long report say of an incident ---
+/** Which module has a hardware error: what is on its label, and where it is. Nothing where it is none. */
+void prose_module(const struct incident *i, struct text *to);
 void prose_title(const struct incident *i, struct text *to);
 /** Which GPU of which host, which kernel, when, how long, and how it ended. */
 void prose_summary(const struct text_report *t, const struct incident *i, struct text *to);

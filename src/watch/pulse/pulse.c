@@ -15,6 +15,7 @@
 #include "base/print.h"
 #include "source/privileged/privileged.h"
 #include "watch/kernel_log.h"
+#include "watch/pulse/errors.h"
 #include "watch/progress.h"
 
 enum { INTERRUPTS_ROOM = 256 << 10, BEAT_MS = 1000, NOBODY_MS = 2000, SAMPLE_MS = 10000, TEXT_ROOM = 512 };
@@ -95,6 +96,17 @@ static void send_sample(int to, const struct pulse_paths *p, const struct pulse_
 	notice_send(to, NOTICE_SAMPLE, text_str(&t));
 }
 
+static void send_errors(int to, struct error_count *c, struct str pci)
+{
+	struct errors_told told;
+	_cleanup_text_ struct text t = { 0 };
+	if (!error_count_take(c, &told))
+		return;
+	told.pci = pci;
+	errors_told_text(&told, &t);
+	notice_send(to, NOTICE_ERRORS, text_str(&t));
+}
+
 static void pulse_work(int to, const void *ctx)
 {
 	const struct know *k = ctx;
@@ -109,6 +121,7 @@ static void pulse_work(int to, const void *ctx)
 	size_t n = devices.n < SIGNS_GPUS ? devices.n : SIGNS_GPUS;
 	struct pulse_paths *paths = mem_alloc((n + 1) * sizeof(*paths));
 	struct pulse_gpu *gpus = mem_alloc((n + 1) * sizeof(*gpus));
+	struct error_count *errors = mem_alloc((n + 1) * sizeof(*errors));
 	struct text *sent = mem_alloc((n + 1) * sizeof(*sent)), text = { 0 };
 	struct signs *signs = mem_alloc(sizeof(*signs));
 	char *room = mem_alloc(INTERRUPTS_ROOM);
@@ -117,6 +130,7 @@ static void pulse_work(int to, const void *ctx)
 	signs->told = to;
 	for (size_t i = 0; i < n; i++) {
 		find_paths(&devices.list[i], &paths[i]);
+		error_count_begin(&errors[i], &devices.list[i]);
 		gpus[i].interrupts = -1;
 	}
 	door_end();
@@ -125,6 +139,8 @@ static void pulse_work(int to, const void *ctx)
 		if (now_ms() - told >= PULSE_BEAT_MS) {
 			notice_send(to, NOTICE_BEAT, (struct str){ 0 });
 			told = now_ms();
+			for (size_t i = 0; i < n; i++)
+				send_errors(to, &errors[i], devices.list[i].pci);
 		}
 		struct str interrupts = works ? small_file("/proc/interrupts", room, INTERRUPTS_ROOM) : (struct str){ 0 };
 		for (size_t i = 0; i < n; i++) {
