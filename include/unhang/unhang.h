@@ -172,6 +172,30 @@ struct uh_error *uh_list_regs(const struct uh_look_options *o, const char *part,
 struct uh_error *uh_look_rings(const struct uh_look_options *o, const char *const *names, size_t n, FILE *out,
 			       uh_problem_fn *problem, void *ctx);
 
+/** Memory that a GPU sees. */
+struct uh_memory_query {
+	const char *address; // a number
+	int vmid;            // whose address it is; -1: that of the process, or of the only one that computes
+	long long pid;       // 0: none was named
+	int xcc;             // -1: the one that has it, where that is clear
+	unsigned long long length; // bytes; 0: some
+	bool walk;                 // through which entries of the page tables the GPU gets there, and what is mapped around it
+	bool code;                 // the bytes as instructions
+};
+/** Bytes, page tables and instructions behind an address. The error says what is ambiguous, or why nothing can be read. */
+struct uh_error *uh_look_memory(const struct uh_look_options *o, const struct uh_memory_query *q, FILE *out,
+				uh_problem_fn *problem, void *ctx);
+/** Commands for a GPU, from its memory or from words that somebody has. */
+struct uh_packets_query {
+	const char *part;     // whose packets they are: gfx1100; NULL: of the GPU that is looked at
+	const char *language; // pm4, sdma, mes or aql; NULL: pm4
+	const char *path;     // a file of words; `-`: standard input; NULL: the buffer at @address
+	bool text;            // its words are written as hexadecimal numbers; false: they are, where the file looks like it
+	struct uh_memory_query at;
+};
+struct uh_error *uh_look_packets(const struct uh_look_options *o, const struct uh_packets_query *q, FILE *out,
+				 uh_problem_fn *problem, void *ctx);
+
 /** What the flight recorder of a job saw last. */
 struct uh_last_options {
 	const char *const

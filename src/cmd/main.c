@@ -102,6 +102,7 @@ static const struct subcommand {
 	{ NULL, "queues", cmd_queues, "show the compute queues of programs, or in a GPU core" },
 	{ NULL, "rings", cmd_rings, "show the driver's rings, and the packet where each is" },
 	{ NULL, "regs", cmd_regs, "show registers of a GPU, and what their values mean" },
+	{ NULL, "memory", cmd_memory, "show bytes, page tables and code behind a GPU's address" },
 	{ NULL, "where", cmd_where, "find kernel, instruction and source line of an address" },
 	{ NULL, "emulate", cmd_emulate, "run a command on a machine with emulated GPUs" },
 	{ "A fleet", "check", cmd_check, "say whether the next job can run here, for schedulers" },

@@ -9,6 +9,8 @@
 #include "knowledge/know.h"
 
 struct reg;
+struct vm_tables;
+struct vm_walk;
 
 enum answer { ANSWER_GIVEN, ANSWER_ABSENT, ANSWER_REFUSED, ANSWER_TIMED_OUT };
 
@@ -106,8 +108,8 @@ struct bank {
 #define BANK_NONE                                                                                                              \
 	((struct bank){ .xcc = -1, .se = -1, .sh = -1, .instance = -1, .me = -1, .pipe = -1, .queue = -1, .vmid = -1 })
 
-/** Which part of a GPU translates an address. */
-enum hub { HUB_GFX, HUB_MM };
+/** Which part of a GPU translates an address. HUB_VRAM: none, it is an offset in VRAM. */
+enum hub { HUB_GFX, HUB_MM, HUB_VRAM };
 
 enum request_kind {
 	REQUEST_AGENTS,
@@ -159,6 +161,10 @@ struct request {
 			unsigned hub_instance; // an XCC of HUB_GFX
 			const char *why_not;   // as a phrase, where a live GPU's memory could not be read; else NULL
 			bool contents;         // what a program works on, which a bundle may have to leave out
+			// Of a live GPU: page tables of their own instead of those that a VMID has now; NULL. And where the walk to
+			// the first page goes; NULL: it is not wanted.
+			const struct vm_tables *tables;
+			struct vm_walk *walk;
 		};
 	};
 	void *to; // of the two last: where @size bytes go

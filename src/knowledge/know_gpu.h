@@ -204,6 +204,8 @@ struct know_page_table {
 	struct know_head head;
 	struct know_list *parts;
 	struct know_pair *bits;
+	struct know_pair *page; // what else an entry says that is a page
+	struct str pasid;       // the register with the PASID of VMID *; empty
 	struct know_list *mmhub,
 		*second_mmhub; // patterns of rings whose addresses they translate; those of the others: the gfxhub
 	bool guests_from_zero; // where the GPU is lent, VRAM begins at 0 in them

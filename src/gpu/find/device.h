@@ -21,6 +21,8 @@ struct firmware {
 	uint32_t version;
 };
 
+enum { HOLDER_PASIDS = 8 };
+
 /** A process that has the GPU open. */
 struct holder {
 	int64_t pid;
@@ -29,6 +31,8 @@ struct holder {
 	bool compute;   // through KFD
 	bool stopped;   // by a signal or a debugger
 	int64_t vram;   // bytes
+	size_t npasids; // numbers of its address spaces on this GPU
+	uint32_t pasids[HOLDER_PASIDS];
 };
 
 /** Errors of the PCIe link that the kernel counted. */

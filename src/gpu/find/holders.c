@@ -225,7 +225,10 @@ static void hold_client(struct search *s, const struct paths *p, size_t index, i
 	while (gpu < s->n && !(pci.n && str_eq(s->found[gpu].d.pci, pci)))
 		gpu++;
 	struct holder *h = gpu < s->n ? holders_holder_of(s, &s->found[gpu], p->pids.data[index]) : NULL;
-	int64_t memory;
+	int64_t memory, pasid;
+	if (h && str_number(line_behind(text, S("pasid:")), &pasid) && pasid > 0 && pasid <= UINT32_MAX &&
+	    h->npasids < HOLDER_PASIDS && !list_find(h->pasids, h->npasids, it, *it == pasid))
+		h->pasids[h->npasids++] = (uint32_t)pasid;
 	if (!h || seen_client(p, index, line_behind(text, S("drm-client-id:")), pci) ||
 	    !str_number(str_word(&value), &memory) || memory < 0 || memory > COUNT_MOST >> 20)
 		return;

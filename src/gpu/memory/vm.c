@@ -4,6 +4,7 @@
 // and so that the emulator and the fuzzer can walk tables of their own.
 #include "gpu/memory/vm.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum {
@@ -53,6 +54,24 @@ bool vm_format_of(const struct know *k, struct str gfx, struct vm_format *ret)
 	return ret->valid.n && ret->system.n && ret->leaf.n && ret->block.n && ret->block.n <= 6;
 }
 
+size_t vm_page_bits(const struct know *k, struct str gfx, struct vm_named_bits *ret, size_t most)
+{
+	const struct know_page_table *block = vm_page_table_of_part(k, gfx);
+	size_t n = 0;
+	for (const struct know_pair *p = block ? block->page : NULL; p && n < most; p = p->next)
+		if (read_bits(p->value, &ret[n].bits))
+			ret[n++].name = p->name;
+	return n;
+}
+
+bool vm_pasid_register(const struct know *k, struct str gfx, unsigned vmid, char *ret, size_t size)
+{
+	const struct know_page_table *block = vm_page_table_of_part(k, gfx);
+	struct str rest = block ? block->pasid : (struct str){ 0 }, before = str_split(&rest, '*');
+	snprintf(ret, size, STR_FMT "%u" STR_FMT, STR_ARG(before), vmid, STR_ARG(rest));
+	return before.n;
+}
+
 /** How many numbers are in `comp_1.0.0`, and the first of them. */
 static unsigned numbers_of(struct str ring, unsigned *ret_first)
 {
@@ -95,9 +114,11 @@ static void vm_go_to(struct vm_walk *w, enum vm_state state, bool system, uint64
 	const struct vm_space *s = w->space;
 	w->state = state;
 	w->at = (struct vm_place){ system, physical };
+	w->physical = physical;
 	if (system)
 		return;
 	if (physical < s->vram || physical - s->vram >= s->vram_size) {
+		w->elsewhere = state == VM_FOUND;
 		give_up(w, "it is in the memory of another GPU, or nowhere");
 		return;
 	}
@@ -151,7 +172,7 @@ void vm_walk_begin(struct vm_walk *w, const struct vm_space *s, uint64_t address
 void vm_walk_on(struct vm_walk *w, uint64_t entry)
 {
 	const struct vm_format *f = &w->space->format;
-	w->read++;
+	w->steps[w->read++] = (struct vm_step){ w->at, entry, w->level, w->shift };
 	if (!vm_bits_get(f->valid, entry) || vm_bits_get(f->unbacked, entry)) {
 		give_up(w, "nothing is mapped there");
 		return;

@@ -24,6 +24,14 @@ struct vm_format {
 bool vm_format_of(const struct know *k, struct str gfx, struct vm_format *ret);
 uint64_t vm_bits_get(struct vm_bits b, uint64_t entry);
 uint64_t vm_bits_put(struct vm_bits b, uint64_t number);
+/** What an entry that is a page says besides: names, and where their bits are. Returns how many, at most @most. */
+struct vm_named_bits {
+	struct str name;
+	struct vm_bits bits;
+};
+size_t vm_page_bits(const struct know *k, struct str gfx, struct vm_named_bits *ret, size_t most);
+/** The name of the register with the PASID of @vmid; false: there is none that can be read. */
+bool vm_pasid_register(const struct know *k, struct str gfx, unsigned vmid, char *ret, size_t size);
 /** Which hub translates the addresses in a ring of this name. */
 void vm_hub_of(const struct know *k, struct str gfx, struct str ring, enum hub *ret, unsigned *ret_instance);
 
@@ -47,17 +55,35 @@ struct vm_space {
 	uint64_t agp_first, agp_last, agp_base;
 };
 
+/** Page tables that something else than the registers of a VMID names. */
+struct vm_tables {
+	uint64_t root, last; // as in vm_space
+	unsigned depth, block;
+};
+
+/** An entry that a walk went through. */
+struct vm_step {
+	struct vm_place at;
+	uint64_t entry;
+	unsigned level; // directories between here and the last table: 0 is the last
+	unsigned shift; // log2 of the bytes that the entry stands for
+};
+
 enum vm_state { VM_WANTS_ENTRY, VM_FOUND, VM_NONE };
 
 struct vm_walk {
 	enum vm_state state;
 	struct vm_place at;  // VM_WANTS_ENTRY: of that entry; VM_FOUND: of what was looked for
 	const char *why_not; // VM_NONE: as a phrase
+	bool elsewhere;      // VM_NONE: at @physical, in the memory of another GPU of the hive, if anywhere
+	uint64_t physical;   // as the last entry has it
+	unsigned read;       // how many entries were read
+	struct vm_step steps[VM_LEVELS];
 	// Only for the walk itself:
 	const struct vm_space *space;
-	uint64_t address;     // counted from the first address of the space
-	unsigned level;       // directories between here and the last table
-	unsigned shift, read; // log2 of what an entry of this table covers; how many entries were read
+	uint64_t address; // counted from the first address of the space
+	unsigned level;   // directories between here and the last table
+	unsigned shift;   // log2 of what an entry of this table covers
 };
 
 void vm_walk_begin(struct vm_walk *w, const struct vm_space *s, uint64_t address);

@@ -48,6 +48,7 @@ static const char *const hubs[] = { [HUB_GFX] = "gc", [HUB_MM] = "mmhub" };
 struct space {
 	enum hub hub;
 	unsigned instance, vmid;
+	const struct vm_tables *tables; // instead of the VMID's; NULL
 	enum answer answer;
 	const char *why_not;
 	struct vm_space vm;
@@ -103,6 +104,8 @@ static struct request silicon_memory_find_register(struct memory_reading *r, enu
 	return q;
 }
 
+static bool by_vmid(const struct space *s) { return !s->tables && s->hub != HUB_VRAM; }
+
 static void ask_registers(struct memory_reading *r)
 {
 	const size_t most = GPU_REGISTERS + SPACES_MOST * CONTEXT_REGISTERS;
@@ -117,7 +120,7 @@ static void ask_registers(struct memory_reading *r)
 		from[n++] = &r->gpu[i];
 	}
 	for (size_t i = 0; i < r->nspaces; i++)
-		for (size_t k = 0; k < CONTEXT_REGISTERS; k++) {
+		for (size_t k = 0; k < CONTEXT_REGISTERS && by_vmid(&r->spaces[i]); k++) {
 			char name[64];
 			snprintf(name, sizeof(name), "VM_CONTEXT%u_%s", r->spaces[i].vmid, context_names[k]);
 			r->spaces[i].registers[k] =
@@ -142,14 +145,30 @@ static uint64_t both(const struct request *low, const struct request *high) { re
 static uint64_t units(const struct request *q) { return (uint64_t)(q->value & 0xffffff) << UNIT; }
 static uint64_t last_of(const struct request *q) { return units(q) | ((UINT64_C(1) << UNIT) - 1); }
 
+/** Memory of the hive that is of other GPUs, before this one's. */
+static uint64_t hive_before(const struct memory_reading *r)
+{
+	const struct request *g = r->gpu;
+	return field(&g[HIVE], "PF_MAX_REGION") ?
+		       (uint64_t)field(&g[HIVE], "PF_LFB_REGION") * ((uint64_t)field(&g[HIVE_SIZE], "PF_LFB_SIZE") << UNIT) :
+		       0;
+}
+
+/** Where entries of page tables count its VRAM from, and its size. */
+static uint64_t vram_first(const struct memory_reading *r)
+{
+	return (r->t->device->guest && r->format.guests_from_zero ? 0 : units(&r->gpu[FB_OFFSET])) + hive_before(r);
+}
+static uint64_t vram_bytes(const struct memory_reading *r)
+{
+	const int64_t total = r->t->device->vram_total;
+	return total > 0 ? (uint64_t)total : UINT64_C(1) << ADDRESS_BITS;
+}
+
 /** The space as the registers have it. */
 static void make_space(const struct memory_reading *r, struct space *s)
 {
 	const struct request *q = s->registers, *g = r->gpu;
-	const struct device *d = r->t->device;
-	uint64_t before = field(&g[HIVE], "PF_MAX_REGION") ? (uint64_t)field(&g[HIVE], "PF_LFB_REGION") *
-								     ((uint64_t)field(&g[HIVE_SIZE], "PF_LFB_SIZE") << UNIT) :
-							     0; // memory of the hive that is of other GPUs
 	s->vm = (struct vm_space){
 		.format = r->format,
 		.kernel = !s->vmid,
@@ -159,15 +178,24 @@ static void make_space(const struct memory_reading *r, struct space *s)
 		.root = both(&q[BASE_LO], &q[BASE_HI]),
 		.first = both(&q[FIRST_LO], &q[FIRST_HI]) * VM_PAGE,
 		.last = both(&q[LAST_LO], &q[LAST_HI]) * VM_PAGE + VM_PAGE - 1,
-		.vram = (d->guest && r->format.guests_from_zero ? 0 : units(&g[FB_OFFSET])) + before,
-		.vram_size = d->vram_total > 0 ? (uint64_t)d->vram_total : UINT64_C(1) << ADDRESS_BITS,
+		.vram = vram_first(r),
+		.vram_size = vram_bytes(r),
 		.fb_first = units(&g[FB_BASE]),
 		.fb_last = last_of(&g[FB_TOP]),
-		.fb_vram = units(&g[FB_BASE]) + before,
+		.fb_vram = units(&g[FB_BASE]) + hive_before(r),
 		.agp_first = units(&g[AGP_BOT]),
 		.agp_last = last_of(&g[AGP_TOP]),
 		.agp_base = units(&g[AGP_BASE]),
 	};
+	if (s->tables) {
+		s->vm.kernel = false;
+		s->vm.enabled = true;
+		s->vm.depth = s->tables->depth;
+		s->vm.block = s->tables->block;
+		s->vm.root = s->tables->root;
+		s->vm.first = 0;
+		s->vm.last = s->tables->last;
+	}
 	if (s->vm.root == UINT64_MAX) {
 		s->answer = ANSWER_REFUSED;
 		s->why_not = "the registers that describe its page tables read all ones";
@@ -177,7 +205,7 @@ static void make_space(const struct memory_reading *r, struct space *s)
 static void judge_registers(const struct memory_reading *r, struct space *s)
 {
 	const struct request *bad = list_find(r->gpu, HIVE_REQUIRED, it, it->answer != ANSWER_GIVEN);
-	bad = bad ? bad : list_find(s->registers, CONTEXT_REGISTERS, it, it->answer != ANSWER_GIVEN);
+	bad = bad || !by_vmid(s) ? bad : list_find(s->registers, CONTEXT_REGISTERS, it, it->answer != ANSWER_GIVEN);
 	s->answer = bad ? bad->answer : ANSWER_GIVEN;
 	if (!bad)
 		make_space(r, s);
@@ -248,7 +276,7 @@ static void read_round(struct memory_reading *r, enum vm_state state)
 	for (size_t i = 0; i < r->nchunks; i++) {
 		struct chunk *c = &r->chunks[i];
 		uint64_t size = state == VM_FOUND ? c->n : VM_ENTRY;
-		if (c->walk.state != state)
+		if (c->walk.state != state || !size)
 			continue;
 		if (r->t->debugfs_dead)
 			chunk_fail(c, ANSWER_TIMED_OUT, no_return);
@@ -288,11 +316,14 @@ static void read_round(struct memory_reading *r, enum vm_state state)
 static struct space *space_of(struct memory_reading *r, const struct request *q)
 {
 	struct space *s = list_find(r->spaces, r->nspaces, it,
-				    it->hub == q->hub && it->instance == q->hub_instance && it->vmid == q->vmid);
-	if (s || r->nspaces == SPACES_MOST || q->vmid >= VM_IDS || q->hub > HUB_MM)
+				    it->hub == q->hub && it->instance == q->hub_instance && it->vmid == q->vmid &&
+					    it->tables == q->tables);
+	if (s || r->nspaces == SPACES_MOST || q->vmid >= VM_IDS || q->hub > HUB_VRAM)
 		return s;
 	s = &r->spaces[r->nspaces++];
-	*s = (struct space){ .hub = q->hub, .instance = q->hub_instance, .vmid = q->vmid };
+	*s = (struct space){ .hub = q->hub, .instance = q->hub_instance, .vmid = q->vmid, .tables = q->tables };
+	for (size_t i = 0; i < CONTEXT_REGISTERS; i++)
+		s->registers[i].answer = ANSWER_ABSENT;
 	return s;
 }
 
@@ -304,20 +335,23 @@ static void add_chunks(struct memory_reading *r, struct request *q)
 	q->why_not = s->why_not;
 	if (s->answer != ANSWER_GIVEN)
 		return;
-	if (pages > CHUNKS_MOST - r->nchunks) {
+	if (pages + !pages > CHUNKS_MOST - r->nchunks) {
 		q->answer = ANSWER_ABSENT;
 		q->why_not = "it is more than is read at once";
 		return;
 	}
-	for (size_t at = 0; at < q->size;) {
+	for (size_t at = 0; at < q->size || (!at && q->walk && !q->size);) {
 		struct chunk *c = &r->chunks[r->nchunks++];
 		const size_t left = VM_PAGE - (q->address + at) % VM_PAGE;
 		*c = (struct chunk){ .request = q, .address = q->address + at, .to = (char *)q->to + at };
 		c->n = left < q->size - at ? left : q->size - at;
-		vm_walk_begin(&c->walk, &s->vm, c->address);
+		if (s->hub == HUB_VRAM)
+			c->walk = (struct vm_walk){ .state = VM_FOUND, .space = &s->vm, .at = { false, c->address } };
+		else
+			vm_walk_begin(&c->walk, &s->vm, c->address);
 		if (c->walk.state == VM_NONE)
 			chunk_fail(c, ANSWER_ABSENT, c->walk.why_not);
-		at += c->n;
+		at += c->n ? c->n : 1;
 	}
 }
 
@@ -357,4 +391,23 @@ void memory_answer(struct silicon *t, struct request *requests, size_t n)
 	for (size_t i = 0; i < VM_LEVELS; i++)
 		read_round(r, VM_WANTS_ENTRY);
 	read_round(r, VM_FOUND);
+	for (size_t i = r->nchunks; i-- > 0;) // the first page of a request is the last to tell its walk
+		if (r->chunks[i].request->walk) {
+			*r->chunks[i].request->walk = r->chunks[i].walk;
+			r->chunks[i].request->walk->space = NULL;
+		}
+}
+
+bool target_vram(struct target *target, uint64_t *ret_first, uint64_t *ret_bytes)
+{
+	_cleanup_(memory_reading_free) struct memory_reading *r = mem_alloc(sizeof(*r));
+	r->t = (struct silicon *)target;
+	if (!vm_format_of(r->t->know, r->t->device->gfx, &r->format))
+		return false;
+	ask_registers(r);
+	if (list_find(r->gpu, HIVE_REQUIRED, it, it->answer != ANSWER_GIVEN))
+		return false;
+	*ret_first = vram_first(r);
+	*ret_bytes = vram_bytes(r);
+	return true;
 }

@@ -32,6 +32,20 @@ const struct device *target_device_of(const struct target *t);
  * engines do. */
 uint64_t ring_engine(struct target *t, struct str ring);
 
+/** Where page tables of a hive have this GPU's VRAM. false: its registers do not tell now. */
+bool target_vram(struct target *t, uint64_t *ret_first, uint64_t *ret_bytes);
+/** What the registers say of an address space, now. */
+struct address_space {
+	enum answer answer;
+	uint64_t root, end; // 0: it has no page tables; the last address
+	bool pasid_known;
+	uint32_t pasid;
+};
+/** The spaces of @vmid, one for each XCC that there is, at most @most; how many. A VMID may be another space on each XCC. */
+size_t target_spaces(struct target *t, unsigned vmid, struct address_space *ret, size_t most);
+/** A bit for each VMID but 0 that has one of these PASIDs now; 0: none, or the registers do not tell. */
+uint32_t target_vmids_of(struct target *t, const uint32_t *pasids, size_t n);
+
 /** Registers of a device by name (`GRBM_STATUS`, `gc.GRBM_STATUS`, `sdma0.SDMA0_STATUS_REG`, `mmhub1.MC_VM_FB_OFFSET`) or by a pattern
  * with * and ?, in upper or lower case, in all IP blocks. Returns how many there are; @ret gets at most @most of them. */
 struct device_register {

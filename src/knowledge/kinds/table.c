@@ -370,6 +370,8 @@ static const struct kind_key mqd_keys[] = {
 static const struct kind_key page_table_keys[] = {
 	{ "parts", KEY_WORDS, AT(know_page_table, parts), .required = true },
 	{ "bits", KEY_SET, AT(know_page_table, bits), .required = true },
+	{ "page", KEY_SET, AT(know_page_table, page) },
+	{ "pasid", KEY_TEXT, AT(know_page_table, pasid) },
 	{ "mmhub", KEY_WORDS, AT(know_page_table, mmhub), .required = true },
 	{ "second-mmhub", KEY_WORDS, AT(know_page_table, second_mmhub) },
 	{ "guests-from-zero", KEY_FLAG, AT(know_page_table, guests_from_zero) },
