@@ -127,7 +127,7 @@ static void walk_steps(struct sheet *s, const struct memory_seen *m, const struc
 	}
 }
 
-static void walk_end(struct sheet *s, const struct memory_seen *m, const struct vm_walk *w)
+static void memory_walk_end(struct sheet *s, const struct memory_seen *m, const struct vm_walk *w)
 {
 	const bool there = w->state == VM_FOUND || w->elsewhere || (w->at.system && w->physical);
 	sheet_fields(s, { "mapped", v_bool(there) },
@@ -172,7 +172,7 @@ static void walk_tables(struct sheet *s, const struct memory_seen *m)
 	if (!sheet_object(s, "walk", m->walk))
 		return;
 	sheet_say(s, "page tables\n");
-	walk_end(s, m, m->walk);
+	memory_walk_end(s, m, m->walk);
 	walk_steps(s, m, m->walk);
 	walk_neighbours(s, m);
 	sheet_close(s, '}');
@@ -180,7 +180,7 @@ static void walk_tables(struct sheet *s, const struct memory_seen *m)
 
 // --- instructions ---
 
-static void walk_instructions(struct sheet *s, const struct memory_seen *m)
+static void memory_walk_instructions(struct sheet *s, const struct memory_seen *m)
 {
 	const struct disassembly *d = m->disassembly;
 	sheet_fields(s, { "disassembler", v_if(d, v_word(d ? d->by : NULL)) }, { "no_code", v_known(m->no_code) });
@@ -226,6 +226,6 @@ void report_memory(const struct memory_seen *m, const struct uh_look_options *o,
 	sheet_say(&s, "\n");
 	walk_tables(&s, m);
 	walk_pieces(&s, m, o->all);
-	walk_instructions(&s, m);
+	memory_walk_instructions(&s, m);
 	sheet_end(&s);
 }

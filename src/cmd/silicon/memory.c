@@ -17,7 +17,7 @@ static bool take_small(void *to, const char *text, const char *option, int64_t m
 static bool take_vmid(void *to, const char *text) { return take_small(to, text, "--vmid", VMIDS); }
 static bool take_memory_xcc(void *to, const char *text) { return take_small(to, text, "--xcc", XCCS); }
 
-static bool take_pid(void *to, const char *text)
+static bool take_memory_pid(void *to, const char *text)
 {
 	int64_t n;
 	if (!str_number(str_z(text), &n) || n <= 0)
@@ -50,7 +50,7 @@ int cmd_memory(int argc, char **argv)
 	struct uh_memory_query q = { .vmid = -1, .xcc = -1 };
 	const struct option_row rows[] = {
 		{ 0, "vmid", "N", "the address is one of this VMID; 0: of the driver", TO_FUNCTION(take_vmid, &q.vmid) },
-		{ 0, "pid", "PID", "the address is one of this process", TO_FUNCTION(take_pid, &q.pid) },
+		{ 0, "pid", "PID", "the address is one of this process", TO_FUNCTION(take_memory_pid, &q.pid) },
 		{ 0, "gpu", "GPU", "the GPU: its PCI address or number; needed if several come into question",
 		  TO_TEXT(&o.gpu) },
 		{ 0, "xcc", "N", "on this XCC (compute die): elsewhere the same VMID may be another program's",

@@ -1,5 +1,5 @@
 // Whose address space a VMID is, and which VMID a process has. KFD's queues tell it by their places on the GPU, other clients by their PASID.
-#include "session/space.h"
+#include "session/live/space.h"
 
 #include "gpu/process/target.h"
 

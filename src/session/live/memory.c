@@ -1,5 +1,5 @@
 // Memory behind an address of a GPU: its bytes, the way through its page tables, its instructions.
-#include "session/space.h"
+#include "session/live/space.h"
 
 enum {
 	LENGTH = 64,
@@ -97,7 +97,7 @@ static void plan_pieces(struct memory_look *l, uint64_t address, size_t length)
 	}
 }
 
-static void take_piece(struct memory_look *l, const struct request *r, const struct vm_walk *w, struct memory_piece *p)
+static void memory_take_piece(struct memory_look *l, const struct request *r, const struct vm_walk *w, struct memory_piece *p)
 {
 	if (r->answer == ANSWER_GIVEN) {
 		p->source = w->at.system ? FROM_SYSTEM : FROM_VRAM;
@@ -120,7 +120,7 @@ static size_t read_pieces(struct memory_look *l)
 		requests[i] = request_at(l, l->pieces[i].address, l->pieces[i].n, (void *)l->pieces[i].bytes, &l->walks[i]);
 	l->space.target->ask(l->space.target, requests, n);
 	for (size_t i = 0; i < n; i++) {
-		take_piece(l, &requests[i], &l->walks[i], &l->pieces[i]);
+		memory_take_piece(l, &requests[i], &l->walks[i], &l->pieces[i]);
 		there += l->pieces[i].source != FROM_NOWHERE;
 	}
 	l->seen.pieces = l->pieces;
