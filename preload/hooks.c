@@ -152,7 +152,7 @@ static hip_error serve_free(void *p, enum alloc_call call, hip_stream stream, co
 
 hip_error hipFree(void *p)
 {
-	if (!p || !guard_on() || !inside_begin(ALLOC_CALL_FREE, (uintptr_t)p, 0))
+	if (!guard_on() || !p || !inside_begin(ALLOC_CALL_FREE, (uintptr_t)p, 0))
 		return PLAIN(hipFree, p);
 	const hip_error e = serve_free(p, ALLOC_CALL_FREE, NULL, CALLER);
 	inside_end();
@@ -161,7 +161,7 @@ hip_error hipFree(void *p)
 
 hip_error hipFreeAsync(void *p, hip_stream stream)
 {
-	if (!p || !guard_on() || !inside_begin(ALLOC_CALL_FREE_ASYNC, (uintptr_t)p, (uintptr_t)stream))
+	if (!guard_on() || !p || !inside_begin(ALLOC_CALL_FREE_ASYNC, (uintptr_t)p, (uintptr_t)stream))
 		return PLAIN(hipFreeAsync, p, stream);
 	const hip_error e = serve_free(p, ALLOC_CALL_FREE_ASYNC, stream, CALLER);
 	inside_end();

@@ -95,9 +95,10 @@ hip_error hipDrvPointerGetAttributes(unsigned n, int *attributes, void **data, v
 hip_error hipMemGetHandleForAddressRange(void *handle, void *p, size_t size, int type, unsigned long long flags)
 {
 	struct bounds b;
+	const bool on = guard_on();
 	if (!hip.hipMemGetHandleForAddressRange)
 		return HIP_NOT_SUPPORTED;
-	if (!guard_on() || !inside_begin(ALLOC_CALL_EXPORT, (uintptr_t)p, size))
+	if (!on || !inside_begin(ALLOC_CALL_EXPORT, (uintptr_t)p, size))
 		return hip.hipMemGetHandleForAddressRange(handle, p, size, type, flags);
 	const bool refused = bounds_of(p, &b) && b.begin != b.map;
 	if (refused) {

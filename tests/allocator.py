@@ -129,7 +129,7 @@ def test_guard(t, r, jobs):
     facts = {f["name"]: f["value"] for f in json.loads(r.said("explain", "--json", where))["incidents"][0]["facts"]}
     t.same((facts.get("guard"), facts.get("allocation_bytes")), ("past", 4194304), "as facts")
     t.ok(re.match(r"programs \(\d+\)", facts.get("allocated_by", "")) and "main" in facts.get("allocated_in", ""), "who allocated it, in which function", facts)
-    done, report, again = r.report("gpu gfx90a", ["--guard"], [jobs.program, jobs.code, "operator"])
+    done, report, again = r.report("gpu gfx90a", ["--guard"], jobs.command("operator"))
     told = flat((again / "1" / "diagnosis.txt").read_text())
     of = {f["name"]: f["value"] for f in json.loads(r.said("explain", "--json", again))["incidents"][0]["facts"]}
     t.ok("for aten::index_put_" in told and (of.get("allocated_for"), of.get("freed_for")) == ("aten::embedding", "aten::index_put_"), "the operations in which it was made and freed", told)
@@ -150,7 +150,7 @@ def test_findings(t, r, jobs):
         return t.skip("double frees and overwritten bytes", "no compiler, or no HIP")
     for mode, findings, wanted in (("misuses", 3, ("which was freed", "freed an address that is no allocation")),
                                    ("slack", 3, ("bytes 0 to 7 past the end of hipMalloc of 500 bytes",))):
-        done, report, where = r.report("gpu gfx90a", ["--guard"], [jobs.program, jobs.code, mode])
+        done, report, where = r.report("gpu gfx90a", ["--guard"], jobs.command(mode))
         told = flat(r.said("explain", "-v", "--all", where))
         t.same(report["tries"][-1]["findings"], findings, f"{mode}: the report counts what the guard found")
         for text in wanted:

@@ -249,7 +249,7 @@ def test_slack(t, j):
 def test_model(t, j):
     """Allocations of all sizes in threads and streams against a model: nothing is reported, nothing is wrong."""
     many = ALL and not kfd.ROOT
-    for mode, n, settings in (("guard", 100000 if many else 1000, {}), ("sampled guard", 1000000 if many else 2000, {"UNHANG_GUARD": "sample:10"}),
+    for mode, n, settings in (("guard", 1000000 if many else 3000, {}), ("sampled guard", 100000 if many else 2000, {"UNHANG_GUARD": "sample:10"}),
                               ("pool", 1000000 if many else 5000, {"UNHANG_POOL": "1"})):
         job = j.run("random", n, 8, 4, timeout=7200 if many else 300, **settings)
         t.same((job.returncode, job.out, job.err), (0, "random wrong 0\n", ""), f"{mode}: {n} operations of 8 threads on 4 streams")
@@ -278,6 +278,8 @@ def test_asked(t, j):
         t.same(job.out, "".join(f"ask 1 {n} 1 0 1 {n} 1\n" for n in (1000, 5000, 123456)), f"{mode}: bounds and attributes of an allocation")
         job = j.run("share", **more)
         t.same((job.returncode, job.out), (0, "share 1 2 3\n"), f"{mode}: two allocations in another process")
+        job = j.run("first", **more)
+        t.same((job.returncode, job.out, job.err), (0, "first 0\n", ""), f"{mode}: hipFree(NULL) before all else")
         job = j.run("peers", **{"plan": f"{GPU}; {GPU}", **more})
         t.same((job.returncode, job.out), (0, "peers 7 7\n"), f"{mode}: copies between GPUs")
         job = j.run("others", **more)

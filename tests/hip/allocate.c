@@ -611,6 +611,8 @@ int main(int argc, char **argv)
 	code = argv[1];
 	if (!strcmp(mode, "share"))
 		return share(), 0;
+	if (!strcmp(mode, "first")) // as libraries do that want HIP to start
+		return printf("first %d\n", hipFree(NULL)), 0;
 	if (strcmp(mode, "seed")) // which has no kernels, and runs on any GPU
 		load(0);
 	if (!strcmp(mode, "past") || !strcmp(mode, "before"))
