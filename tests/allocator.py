@@ -113,6 +113,9 @@ def test_hang_on_a_machine(t, r):
     look, watched = flat((r.top / "look").read_text()), (r.top / "watched").read_text()
     t.ok((r.top / "status").read_text() == "1\n" and "hipMalloc of 3584 bytes has not returned for" in look, "a look at the machine finds it", look)
     t.ok(ASKED in look and BEFORE.search(look) and "[pool-small-allocations]" in look, "with call, allocations and remedy", look)
+    t.ok("In the kernel it waits in " in look, "and where in the kernel it waits", look)
+    kept = "".join(p.read_text(errors="replace") for p in (r.top / "state").rglob("*") if p.is_file() and p.suffix != ".zst")
+    t.ok("kernel it waits in" in kept or "kernel_waits_in" in kept, "the watch keeps it, too", kept[-1500:])
     t.ok(re.search(r"suspected: programs \(pid \d+\) is inside hsa_amd_memory_pool_allocate of 3584 bytes, which does not return", watched), "the watch suspects it", watched)
     t.ok(re.search(r"hung: .*which does not return; nothing moved for", watched) and "explained: hipMalloc of 3584 bytes has not returned for" in watched, "and explains it", watched)
 

@@ -415,6 +415,23 @@ def test_hang(t, j):
     t.ok([h for h in seen.threads if (h.call, h.tid) == (1, job.pid)] and seen.torn == 0 and seen.header.state == 1, "after a kill: the same", seen.torn)
 
 
+def test_setting(t, j):
+    """The card of seed 004, which ROCm 5 does not know: beside the pool for the job there is a setting for the machine."""
+    if int(re.search(r"\d$", j.hip[0])[0]) < 6:
+        return t.skip("a setting for the machine", "this HIP does not know gfx1100")
+    job = j.start("seed", 5000, plan="gpu gfx1100; hang allocation 3170", plain=True, HSA_DISABLE_FRAGMENT_ALLOCATOR="1", **j.recorded())
+    recording = j.where / f"{job.pid}.recording"
+
+    def diagnosed():
+        done = j.unhang.run("last", "--json", recording) if recording.exists() else None
+        return json.loads(done.stdout)["diagnosis"] if done and done.returncode == 0 else None
+    told = tap.wait_for(diagnosed) or {}
+    job.kill()
+    job.communicate()
+    t.same([r["id"] for r in told.get("remedies", [])][:2], ["pool-small-allocations", "cwsr-off-allocations"], "what helps: the pool for the job, and a setting for the machine")
+    return None
+
+
 HIP_STUB = "int hipMalloc(void **p, unsigned long n) { static char room[4096]; *p = room; return 0; } int hipFree(void *p) { return 0; }\n"
 STUB_USER = "#include <stdio.h>\nint hipMalloc(void **, unsigned long), hipFree(void *);\nint main(void) { void *p; int e = hipMalloc(&p, 10); printf(\"stub %d %d\\n\", e, hipFree(p)); }\n"
 
@@ -480,7 +497,7 @@ def test_kills(t, j):
         t.ok(good and len(seen.rows) > 10 and seen.torn <= 8 and not seen.findings, f"{'pool' if i % 2 else 'guard'}, killed: its file is read", (len(seen.rows), seen.torn))
 
 
-TESTS = (test_aside, test_outside, test_freed, test_wild, test_misuses, test_slack, test_model, test_races, test_asked, test_exported, test_captured, test_python, test_pool, test_available, test_budget, test_tiers, test_hang, test_recorder, test_operation, test_kills)
+TESTS = (test_aside, test_outside, test_freed, test_wild, test_misuses, test_slack, test_model, test_races, test_asked, test_exported, test_captured, test_python, test_pool, test_available, test_budget, test_tiers, test_hang, test_setting, test_recorder, test_operation, test_kills)
 
 
 def main():

@@ -47,6 +47,7 @@ static void tell_gpus(struct recording_telling *t)
 		if (!g->gpu || !artefact_event(t->out, "recording-gpu", (struct place){ t->out->source, 0 }, &e))
 			continue;
 		e.device = g->pci;
+		e.driver = S("amdgpu"); // no other driver's GPU has this runtime
 		event_add_text(&e, &t->arena, "pci", g->pci);
 		event_add_text(&e, &t->arena, "gfx", g->name);
 		event_add_number(&e, &t->arena, "gpu_node", g->node);
@@ -202,8 +203,7 @@ static void add_allocated(struct recording_telling *t, struct event *e, const st
 	const struct recorded_agent *gpu = thread_asks_gpu(t->r, h);
 	if (gpu) {
 		e->device = gpu->pci;
-		e->driver = S("amdgpu"); // no other driver's GPU has this runtime
-		event_add_text(e, &t->arena, "gfx", gpu->name);
+		e->driver = S("amdgpu");
 	}
 	event_add_text(e, &t->arena, "allocated_before", allocations_say(&t->arena, t->r, &small));
 	event_add_number(e, &t->arena, "allocation_bytes", (int64_t)h->raw.a[1]);
