@@ -428,7 +428,8 @@ def test_setting(t, j):
     told = tap.wait_for(diagnosed) or {}
     job.kill()
     job.communicate()
-    t.same([r["id"] for r in told.get("remedies", [])][:2], ["pool-small-allocations", "cwsr-off-allocations"], "what helps: the pool for the job, and a setting for the machine")
+    ids = [r["id"] for r in told.get("remedies", [])]
+    t.ok(ids[:1] == ["pool-small-allocations"] and "cwsr-off-allocations" in ids, "what helps: the pool for the job, and a setting for the machine", ids)
     return None
 
 

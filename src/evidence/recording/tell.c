@@ -48,6 +48,7 @@ static void tell_gpus(struct recording_telling *t)
 			continue;
 		e.device = g->pci;
 		e.driver = S("amdgpu"); // no other driver's GPU has this runtime
+		e.boot_id = t->r->boot_id; // else what follows begins another boot, of which nothing is known
 		event_add_text(&e, &t->arena, "pci", g->pci);
 		event_add_text(&e, &t->arena, "gfx", g->name);
 		event_add_number(&e, &t->arena, "gpu_node", g->node);

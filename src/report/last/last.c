@@ -461,7 +461,7 @@ static void walk_diagnosis(struct sheet *s, const struct incident *i)
 	bool any = false;
 	for (size_t n = 0; n < i->remedies.len; n++) {
 		const struct diag_remedy *r = &i->remedies.data[n];
-		if (!r->shown || r->verdict.state != REMEDY_TRY)
+		if ((!r->shown && !r->certain) || r->verdict.state != REMEDY_TRY)
 			continue;
 		sheet_open(s, NULL, '{');
 		sheet_fields(s, { "id", v_text(r->remedy->head.id) }, { "title", v_text(r->remedy->title) });
