@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Guard, pool and hangs inside of an allocation, as people meet them: `run`, `try`, `explain`, `last`, a look at the machine and `watch`, around HIP programs
+"""Guard, pool and hangs inside of an allocation, as people meet them: `run`, `explain`, `last`, a look at the machine and `watch`, around HIP programs
 on ROCm's own runtime over the KFD without silicon."""
 import json
 import pathlib
@@ -26,7 +26,7 @@ class Runs:
         self.programs, self.top, self.unhang = programs, pathlib.Path(top), programs.unhang
 
     def go(self, plan, options, command, verb="run", **more):
-        """`unhang run` or `unhang try`: what it wrote to standard error, and the report as it says it in JSON."""
+        """`unhang run`: what it wrote to standard error, and the report as it says it in JSON."""
         done = subprocess.run([self.unhang.binary, verb, "--state-dir", self.top / "runs", *map(str, options), "--", *map(str, command)], capture_output=True, text=True,
                               timeout=300, env={**self.programs.environment(plan), **more})
         return done
@@ -160,18 +160,6 @@ def test_findings(t, r, jobs):
             t.ok(text in told, f"{mode}: {text}", told)
 
 
-def test_try(t, r):
-    done = r.go("gpu gfx90a", ["--json", "guard"], [r.programs.program, "read-beyond", 1], "try")
-    answer = json.loads(done.stderr[done.stderr.index('{\n'):] if '{\n' in done.stderr else done.stderr)
-    t.same((done.returncode, answer["whole"], [a["arm"] for a in answer["runs"]]), (1, True, ["without", "with"]), "two runs, with and without")
-    t.ok(answer["outcome"] in ("fails", "exposes") and answer["means"], "what differed is a word and a sentence", answer)
-    done = r.go(f"gpu gfx90a; {HANGS}", ["--hang-after", 7, "pool"], [r.programs.program, *SEED], "try", **EACH)
-    text = done.stderr[done.stderr.rindex("Experiment:"):]
-    t.ok("The pool works around it" in flat(text) and len(text.splitlines()) <= 24, "the pool cures seed 004, in 24 lines", text)
-    done = r.go("gpu gfx90a", ["none-such"], ["true"], "try")
-    t.ok(done.returncode == 2 and "there is guard, pool" in done.stderr, "an experiment that there is not", done.stderr)
-
-
 def test_refused(t, r):
     for options, word in ((["--guard", "--pool"], "exclude each other"), (["--guard=sideways"], "none of above, below"), (["--guard-align", 8], "needs --guard"),
                           (["--guard", "--guard-align", 3], "power of two")):
@@ -200,7 +188,6 @@ def main():
         test_hang_on_a_machine(t, r)
         test_guard(t, r, jobs)
         test_findings(t, r, jobs)
-        test_try(t, r)
     t.end()
 
 

@@ -96,7 +96,7 @@ struct uh_error *trial_add(struct trial_log *l, struct str key, const struct tri
 {
 	_cleanup_arena_ struct arena a = { 0 };
 	const struct str line = arena_printf(&a, "%d %d %d %" PRId64 " %d " STR_FMT "\n", x->failed, x->lost, hung,
-					     (int64_t)(x->seconds * 1000), x->found, STR_ARG(key));
+					     (int64_t)(x->seconds * 1000 + 0.5), x->found, STR_ARG(key));
 	l->hung += hung;
 	return write_all(l->journal, line) ? NULL : uh_error_os(errno, "%s/" JOURNAL, l->directory);
 }
