@@ -56,7 +56,7 @@ static void job_model(void *ctx, bool failed, struct try_model *ret)
 	struct job *j = ctx;
 	const struct fact_view view = { .get = class_get, .ctx = &j->class };
 	if (failed)
-		try_model_failed(j->know, &j->wanted, j->class, &view, &j->remedy, 1, ret);
+		try_model_failed(j->know, &j->wanted, j->class, &view, j->remedy, ret);
 	else
 		try_model_begin(j->know, &j->wanted, ret);
 }

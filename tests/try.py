@@ -98,11 +98,12 @@ def test_explained(t, y):
 def test_example(t, y):
     """The example of docs/TRY.md and of the man page."""
     done = y.run("--quiet", "--", *SWITCH)
-    lines = [line for line in done.out.splitlines() if not line.startswith(("  Runs ", "  Stored "))]
-    page = (tap.HERE / ".." / "docs" / "TRY.md").read_text()
-    t.same([line for line in lines if line not in page], [], "the example of docs/TRY.md")
-    manual = (tap.HERE / ".." / "man" / "unhang.1").read_text()
-    t.ok(lines[0] in manual and "  no-sdma           0 of 3 failed (0 to 71 %): gone" in manual, "the example of the man page", lines[0])
+    lines = done.out.splitlines()
+    # Which experiments lead there, and with it the confidence, depends on how long runs take.
+    wanted = [lines[0].split(":")[0], *(line for line in lines if line.startswith(("  As it is ", "  no-sdma ", "  Remedy ")))]
+    for name in ("docs/TRY.md", "man/unhang.1"):
+        page = (tap.HERE / ".." / name).read_text()
+        t.same((len(wanted), [line for line in wanted if line not in page and name == "docs/TRY.md" or wanted[0] not in page]), (4, []), f"the example of {name}")
 
 
 def test_identity(t, y):

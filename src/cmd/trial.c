@@ -86,7 +86,7 @@ static const struct help_text try_help = {
 };
 
 /** The words before `--` are experiments. false: there is no `--`, or no command behind it. */
-static bool try_words(int argc, char **argv, struct uh_try_options *o)
+static bool try_operands(int argc, char **argv, struct uh_try_options *o)
 {
 	int at = optind;
 	const bool begun = !strcmp(argv[optind - 1], "--");
@@ -127,7 +127,7 @@ int cmd_try(int argc, char **argv)
 		JSON_ROW(&o.json, "try"),
 	};
 	options_parse(&try_help, ROWS(rows), NO_ROWS, argc, argv);
-	if (!try_words(argc, argv, &o))
+	if (!try_operands(argc, argv, &o))
 		return refuse("try needs a command: unhang try [OPTION...] [EXPERIMENT...] -- COMMAND");
 	const ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
 	program[n > 0 ? n : 0] = 0;

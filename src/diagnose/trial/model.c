@@ -78,26 +78,25 @@ static bool is_set(const struct try_model *m, struct str name)
 	return false;
 }
 
-static void model_switches(const struct know *k, const struct know_experiment *e, const struct str *remedies, size_t n,
-			   struct try_model *m)
+static void model_switches(const struct know *k, const struct know_experiment *e, struct str remedies, struct try_model *m)
 {
-	for (size_t i = 0; i < n; i++)
+	for (struct str id = str_word(&remedies); id.n; id = str_word(&remedies))
 		for (size_t r = 0; r < k->remedies.len; r++) {
 			const struct know_remedy *remedy = k->remedies.data[r];
-			if (str_eq(remedy->head.id, remedies[i]) && remedy->change.envs && !is_set(m, remedy->change.envs->name))
+			if (str_eq(remedy->head.id, id) && remedy->change.envs && !is_set(m, remedy->change.envs->name))
 				model_add(m, e, remedy->head.id, remedy->title, remedy);
 		}
 }
 
 void try_model_failed(const struct know *k, const struct try_wanted *w, struct str class, const struct fact_view *facts,
-		      const struct str *remedies, size_t nremedies, struct try_model *m)
+		      struct str remedies, struct try_model *m)
 {
 	for (size_t i = 0; i < k->experiments.len; i++) {
 		const struct know_experiment *e = k->experiments.data[i];
 		if (!is_wanted(w, e->head.id) || !is_here(w, e))
 			continue;
 		if (e->remedies)
-			model_switches(k, e, remedies, nremedies, m);
+			model_switches(k, e, remedies, m);
 		else if (e->when && condition_eval(e->when, facts) == TRUTH_YES)
 			model_add(m, e, e->head.id, e->title, e);
 	}

@@ -54,7 +54,7 @@ static double likely(const struct try_suspect *s, size_t experiment, enum try_an
 	return a == TRY_FINDS ? found : a == TRY_FAILS ? fails : gone + fails * lucky;
 }
 
-static void weights_share(double *w, size_t n)
+static void shares_of_one(double *w, size_t n)
 {
 	double sum = 0;
 	for (size_t i = 0; i < n; i++)
@@ -77,10 +77,10 @@ void try_weigh(const struct try_model *m, struct tally control, const struct try
 				w *= likely(s, questions[k].experiment, questions[k].answer, tally_fewer(control, questions[k].tally));
 		ret_weights[i] = w;
 	}
-	weights_share(ret_weights, m->nsuspects);
+	shares_of_one(ret_weights, m->nsuspects);
 }
 
-static void weigh(struct trying *t)
+static void suspects_weigh(struct trying *t)
 {
 	struct try_result *r = t->r;
 	try_weigh(&r->model, r->control, r->questions.data, r->questions.len, r->weights);
@@ -101,7 +101,7 @@ static double bits_of(const double *w, size_t n)
 }
 
 /** An experiment that could be made, or made longer: what it is expected to tell, and to take. */
-struct step {
+struct try_step {
 	size_t experiment, question; // SIZE_MAX: it was not asked yet
 	double error;                // until `gone` has no more
 	double bits, seconds;
@@ -109,7 +109,7 @@ struct step {
 };
 
 /** How much less is unknown afterwards, on average, and how likely each end is. What a question has told already is in the weights. */
-static void bits_expect(const struct try_result *r, struct step *x, double was, double ret_ends[4])
+static void bits_expect(const struct try_result *r, struct try_step *x, double was, double ret_ends[4])
 {
 	const struct try_model *m = &r->model;
 	double told = bits_of(r->weights, m->nsuspects);
@@ -127,7 +127,7 @@ static void bits_expect(const struct try_result *r, struct step *x, double was, 
 							    s->found[x->experiment];
 			sum += w[i] = r->weights[i] * now / before;
 		}
-		weights_share(w, m->nsuspects);
+		shares_of_one(w, m->nsuspects);
 		for (size_t i = 0; i < m->nsuspects; i++)
 			leads = w[i] > w[leads] ? i : leads;
 		x->changes += leads == r->leads ? 0 : sum;
@@ -138,7 +138,7 @@ static void bits_expect(const struct try_result *r, struct step *x, double was, 
 }
 
 /** `gone` takes all clean runs; at a failure it ends. */
-static double seconds_expected(const struct try_result *r, const struct step *x, const double ends[4], double failed_s,
+static double seconds_expected(const struct try_result *r, const struct try_step *x, const double ends[4], double failed_s,
 			       double passed_s)
 {
 	const unsigned needed = clean_needed_after(r->control, x->error);
@@ -149,7 +149,7 @@ static double seconds_expected(const struct try_result *r, const struct step *x,
 	return r->model.experiments[x->experiment].slower * (ends[TRY_GONE] * gone + (ends[TRY_FAILS] + ends[TRY_FINDS]) * fails);
 }
 
-static void step_weigh(const struct try_result *r, double failed_s, double passed_s, struct step *x)
+static void step_weigh(const struct try_result *r, double failed_s, double passed_s, struct try_step *x)
 {
 	double ends[4];
 	const double was = x->question == SIZE_MAX ? 1 : tally_fewer(r->control, r->questions.data[x->question].tally);
@@ -174,24 +174,24 @@ static bool is_implied(const struct trying *t, size_t experiment)
 static const double levels[] = { 0.25, 0.05 };
 
 /** An experiment made so long. false: it cannot be. */
-static bool step_of(const struct trying *t, size_t experiment, double error, struct step *ret)
+static bool try_step_of(const struct trying *t, size_t experiment, double error, struct try_step *ret)
 {
 	const size_t at = t->asked[experiment];
 	const struct try_question *q = at == SIZE_MAX ? NULL : &t->r->questions.data[at];
-	*ret = (struct step){ .experiment = experiment, .question = at, .error = error };
+	*ret = (struct try_step){ .experiment = experiment, .question = at, .error = error };
 	if (q && (q->answer == TRY_FAILS || q->answer == TRY_FINDS))
 		return false;
 	return q ? tally_fewer(t->r->control, q->tally) > error : !is_implied(t, experiment);
 }
 
 /** The step that tells most for its time. false: none is worth it. */
-static bool step_find(const struct trying *t, struct step *ret)
+static bool step_find(const struct trying *t, struct try_step *ret)
 {
 	const struct try_result *r = t->r;
 	double score = 0;
 	for (size_t i = 0; i < r->model.nexperiments * ARRAY_SIZE(levels); i++) {
-		struct step x;
-		if (!step_of(t, i / ARRAY_SIZE(levels), levels[i % ARRAY_SIZE(levels)], &x))
+		struct try_step x;
+		if (!try_step_of(t, i / ARRAY_SIZE(levels), levels[i % ARRAY_SIZE(levels)], &x))
 			continue;
 		step_weigh(r, t->failed_s, t->passed_s, &x);
 		const bool worth = x.bits >= LEAST_BITS && x.changes >= LEAST_CHANGE &&
@@ -205,7 +205,7 @@ static bool step_find(const struct trying *t, struct step *ret)
 }
 
 /** The experiment that speaks most for who leads, if it only seems to be gone there. */
-static bool step_show(const struct trying *t, struct step *ret)
+static bool step_show(const struct trying *t, struct try_step *ret)
 {
 	const struct try_result *r = t->r;
 	const struct try_suspect *leads = &r->model.suspects[r->leads];
@@ -214,7 +214,7 @@ static bool step_show(const struct trying *t, struct step *ret)
 		if (t->asked[i] == SIZE_MAX || r->questions.data[t->asked[i]].answer != TRY_GONE || leads->gone[i] <= most)
 			continue;
 		most = leads->gone[i];
-		*ret = (struct step){ .experiment = i, .question = t->asked[i], .error = t->o->error };
+		*ret = (struct try_step){ .experiment = i, .question = t->asked[i], .error = t->o->error };
 	}
 	return most > 0.5 && r->questions.data[ret->question].error > t->o->error;
 }
@@ -223,7 +223,7 @@ double try_expected(const struct try_result *r, const struct try_options *o)
 {
 	double sum = 0;
 	for (size_t i = 0; i < r->model.nexperiments; i++) {
-		struct step x = { .experiment = i, .question = SIZE_MAX, .error = o->error };
+		struct try_step x = { .experiment = i, .question = SIZE_MAX, .error = o->error };
 		step_weigh(r, r->seconds, r->seconds, &x);
 		sum += x.seconds;
 	}
@@ -245,7 +245,7 @@ static void took(struct trying *t, const struct trial_outcome *x, double slower)
 }
 
 /** Makes up to @n runs. false: there is no more time, or none of them counts. *@ret_found: one of them shows the cause. */
-static bool question_ask(struct trying *t, size_t at, unsigned n, bool *ret_found)
+static bool runs_ask(struct trying *t, size_t at, unsigned n, bool *ret_found)
 {
 	struct trial_outcome out[AT_ONCE];
 	for (unsigned empty = 0; empty < VOID_MOST; empty++) {
@@ -270,7 +270,7 @@ static bool question_ask(struct trying *t, size_t at, unsigned n, bool *ret_foun
 	return false;
 }
 
-static size_t question_new(struct trying *t, enum try_stage stage, struct str key)
+static size_t try_ask_new(struct trying *t, enum try_stage stage, struct str key)
 {
 	const struct try_question q = { .stage = stage, .key = key, .control = t->r->control, .error = t->o->error };
 	vec_push(&t->r->questions, q);
@@ -278,14 +278,14 @@ static size_t question_new(struct trying *t, enum try_stage stage, struct str ke
 }
 
 /** Has the runs of a step made, @most at most; 0: as many as it takes. */
-static void step_ask(struct trying *t, const struct step *x, unsigned most)
+static void step_ask(struct trying *t, const struct try_step *x, unsigned most)
 {
 	const struct try_experiment *e = &t->r->model.experiments[x->experiment];
 	const unsigned needed = most ? most : clean_needed_after(t->r->control, x->error);
 	size_t at = x->question;
 	bool found = false;
 	if (at == SIZE_MAX) {
-		at = question_new(t, TRY_EXPERIMENT, e->id);
+		at = try_ask_new(t, TRY_EXPERIMENT, e->id);
 		t->r->questions.data[at].experiment = x->experiment;
 		t->r->questions.data[at].bits = x->bits;
 		t->asked[x->experiment] = at;
@@ -299,7 +299,7 @@ static void step_ask(struct trying *t, const struct step *x, unsigned most)
 		q->answer = found ? TRY_FINDS : gone == TRIAL_YES ? TRY_GONE : gone == TRIAL_NO ? TRY_FAILS : TRY_OPEN;
 		if (q->answer != TRY_OPEN || (most && q->tally.runs >= most))
 			return;
-		if (!question_ask(t, at, e->finds || needed <= q->tally.runs ? 1 : needed - q->tally.runs, &found))
+		if (!runs_ask(t, at, e->finds || needed <= q->tally.runs ? 1 : needed - q->tally.runs, &found))
 			return;
 	}
 }
@@ -322,7 +322,7 @@ static bool finds_first(struct trying *t)
 		passed &= m->experiments[i].finds;
 		if (!m->experiments[i].finds)
 			continue;
-		step_ask(t, &(struct step){ .experiment = i, .question = SIZE_MAX, .error = levels[0] }, 1);
+		step_ask(t, &(struct try_step){ .experiment = i, .question = SIZE_MAX, .error = levels[0] }, 1);
 		const struct try_question *q = &t->r->questions.data[t->r->questions.len - 1];
 		if (q->answer == TRY_FINDS)
 			return true;
@@ -331,10 +331,10 @@ static bool finds_first(struct trying *t)
 	return passed;
 }
 
-static bool control_run(struct trying *t)
+static bool try_control(struct trying *t)
 {
 	struct try_result *r = t->r;
-	const size_t at = question_new(t, TRY_CONTROL, S("control"));
+	const size_t at = try_ask_new(t, TRY_CONTROL, S("control"));
 	const unsigned clean = clean_needed(t->o->low_rate, t->o->error);
 	bool found = false;
 	while (!try_control_done(r->control, t->o->low_rate, t->o->error)) {
@@ -343,7 +343,7 @@ static bool control_run(struct trying *t)
 		const unsigned n = first      ? 1 :
 				   !c.failed  ? clean - c.runs :
 				   c.failed >= FAILURES_WANTED ? CONTROL_LEAST - c.runs : FAILURES_WANTED - c.failed;
-		if (!question_ask(t, at, c.failed ? n : first ? 1 : n < CONTROL_LEAST ? n : CONTROL_LEAST, &found))
+		if (!runs_ask(t, at, c.failed ? n : first ? 1 : n < CONTROL_LEAST ? n : CONTROL_LEAST, &found))
 			return false;
 		r->control = r->questions.data[at].tally;
 		if (first && !r->control.failed && finds_first(t))
@@ -353,16 +353,16 @@ static bool control_run(struct trying *t)
 }
 
 /** It did not fail: does it without the recorder? */
-static enum try_verdict bare_run(struct trying *t)
+static enum try_verdict try_bare(struct trying *t)
 {
-	const size_t at = question_new(t, TRY_BARE, S("bare"));
+	const size_t at = try_ask_new(t, TRY_BARE, S("bare"));
 	const unsigned clean = clean_needed(t->o->low_rate, t->o->error);
 	bool found = false;
 	for (;;) {
 		const struct tally c = t->r->questions.data[at].tally;
 		if (c.failed || c.runs >= clean)
 			return c.failed ? TRY_HIDES : TRY_NEVER;
-		if (!question_ask(t, at, clean - c.runs, &found))
+		if (!runs_ask(t, at, clean - c.runs, &found))
 			return TRY_UNFINISHED;
 	}
 }
@@ -379,8 +379,8 @@ static void experiments_run(struct trying *t)
 {
 	struct try_result *r = t->r;
 	for (;;) {
-		struct step next = { 0 };
-		weigh(t);
+		struct try_step next = { 0 };
+		suspects_weigh(t);
 		const bool certain = r->weights[r->leads] >= t->o->certain && r->questions.len > 1;
 		if ((certain || !step_find(t, &next)) && !step_show(t, &next)) {
 			r->verdict = r->weights[r->leads] >= HOLDS ? TRY_EXPLAINED : TRY_UNDECIDED;
@@ -388,7 +388,7 @@ static void experiments_run(struct trying *t)
 		}
 		step_ask(t, &next, 0);
 		if (t->over) {
-			weigh(t);
+			suspects_weigh(t);
 			return;
 		}
 	}
@@ -401,24 +401,24 @@ void trial_try(const struct try_options *o, const struct try_hands *hands, struc
 	for (size_t i = 0; i < TRY_EXPERIMENTS; i++)
 		t.asked[i] = SIZE_MAX;
 	hands->model(hands->ctx, false, &ret->model);
-	if (!control_run(&t))
+	if (!try_control(&t))
 		return;
 	ret->seconds = ret->control.failed ? t.failed_s : t.passed_s;
 	if (found_any(ret)) {
-		weigh(&t);
+		suspects_weigh(&t);
 		ret->modelled = true;
 		ret->verdict = TRY_EXPLAINED;
 		return;
 	}
 	if (!ret->control.failed) {
 		const bool told = ret->questions.len > 1; // by those that were named
-		ret->verdict = told && ret->control.runs < clean_needed(o->low_rate, o->error) ? TRY_NEVER : bare_run(&t);
+		ret->verdict = told && ret->control.runs < clean_needed(o->low_rate, o->error) ? TRY_NEVER : try_bare(&t);
 		return;
 	}
 	hands->model(hands->ctx, true, &ret->model);
 	ret->modelled = true;
 	try_weigh(&ret->model, ret->control, NULL, 0, ret->before);
-	weigh(&t);
+	suspects_weigh(&t);
 	if (hands->planned)
 		hands->planned(hands->ctx, ret, try_expected(ret, o));
 	experiments_run(&t);

@@ -107,9 +107,10 @@ struct try_wanted {
 };
 /** The experiments that fit any job, with what each suspect says of them; for a failure of which nothing is known. */
 void try_model_begin(const struct know *k, const struct try_wanted *w, struct try_model *m);
-/** The failure is known: the experiments for it come behind, and suspects weigh as its class says. @remedies: ids of what helps against it. */
+/** The failure is known: the experiments for it come behind, and suspects weigh as its class says. @remedies: ids of what helps
+ * against it, with spaces between them. */
 void try_model_failed(const struct know *k, const struct try_wanted *w, struct str class, const struct fact_view *facts,
-		      const struct str *remedies, size_t nremedies, struct try_model *m);
+		      struct str remedies, struct try_model *m);
 
 /** What the control and the answers make of each suspect. */
 void try_weigh(const struct try_model *m, struct tally control, const struct try_question *questions, size_t n,

@@ -14,13 +14,13 @@ static void question_row(struct html *p, const struct bisect_question *q)
 	page_put(p, "</tr>\n");
 }
 
-static void write_text(const void *ctx, FILE *to) { report_bisect(ctx, false, to); }
+static void write_bisect_text(const void *ctx, FILE *to) { report_bisect(ctx, false, to); }
 
 void report_bisect_html(const struct bisect_told *t, FILE *out)
 {
 	struct html p = { .out = out };
 	const struct bisect_result *r = t->result;
-	rates_page_begin(&p, S("unhang bisect"), write_text, t);
+	rates_page_begin(&p, S("unhang bisect"), write_bisect_text, t);
 	for (size_t i = 0; i < r->questions.len; i++)
 		if (r->questions.data[i].tally.runs)
 			question_row(&p, &r->questions.data[i]);

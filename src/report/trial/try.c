@@ -31,7 +31,7 @@ static const struct try_question *found_by(const struct try_result *r)
 	return NULL;
 }
 
-static struct str verdict_say(struct arena *a, const struct try_told *t)
+static struct str try_verdict_say(struct arena *a, const struct try_told *t)
 {
 	const struct try_result *r = t->result;
 	switch (r->verdict) {
@@ -65,7 +65,7 @@ static struct str answer_means(const struct try_told *t, const struct try_questi
 					 (struct str){ 0 };
 }
 
-static struct str next_say(const struct try_told *t)
+static struct str try_next_say(const struct try_told *t)
 {
 	const struct try_result *r = t->result;
 	switch (r->verdict) {
@@ -83,7 +83,7 @@ static struct str next_say(const struct try_told *t)
 
 // --- JSON ---
 
-static void put_failure(struct sheet *s, const char *key, const struct try_failure *f)
+static void put_studied(struct sheet *s, const char *key, const struct try_failure *f)
 {
 	if (!sheet_object(s, key, f->directory.n))
 		return;
@@ -137,9 +137,9 @@ static void try_json(const struct try_told *t, FILE *out)
 	struct sheet s = sheet_on(true, out);
 	sheet_open(&s, NULL, '{');
 	sheet_fields(&s, { "schema", v_word("unhang/try/2") }, { "verdict", v_word(try_verdict_name(r->verdict)) },
-		     { "title", v_text(verdict_say(&a, t)) },
+		     { "title", v_text(try_verdict_say(&a, t)) },
 		     { "explanation", v_if(holds, v_text(holds ? suspect_at(r, r->leads)->head.id : S("-"))) },
-		     { "confidence", v_if(holds, v_decimal(r->weights[r->leads], 4)) }, { "next", v_text(next_say(t)) });
+		     { "confidence", v_if(holds, v_decimal(r->weights[r->leads], 4)) }, { "next", v_text(try_next_say(t)) });
 	put_remedies(&s, r, holds);
 	sheet_values (i, &s, "command", (size_t)1) {
 		(void)i;
@@ -147,8 +147,8 @@ static void try_json(const struct try_told *t, FILE *out)
 			jw_str(&s.json, str_z(t->command[k]));
 	}
 	put_tally(&s, "as_it_is", r->control);
-	put_failure(&s, "failure", &t->failure);
-	put_failure(&s, "found", &t->found);
+	put_studied(&s, "failure", &t->failure);
+	put_studied(&s, "found", &t->found);
 	put_experiments(&s, t);
 	put_suspects(&s, r);
 	sheet_open(&s, "left_out", '[');
@@ -239,7 +239,7 @@ void report_try(const struct try_told *t, bool json, FILE *out)
 		try_json(t, out);
 		return;
 	}
-	print_wrapped(out, verdict_say(&a, t), 0, 0, t->width ? t->width : WRAP_WIDTH);
+	print_wrapped(out, try_verdict_say(&a, t), 0, 0, t->width ? t->width : WRAP_WIDTH);
 	text_found(t, &style, out);
 	text_experiments(t, &a, &style, out);
 	const struct try_question *last = found ? found : r->questions.len ? &r->questions.data[r->questions.len - 1] : NULL;
@@ -253,17 +253,17 @@ void report_try(const struct try_told *t, bool json, FILE *out)
 		text_remedies(t, &a, &style, out);
 	wrap_row(out, &style, "Runs", arena_printf(&a, "%u in %.0f s", r->runs, t->seconds), 0);
 	wrap_row(out, &style, "Stopped", t->error, 0);
-	wrap_row(out, &style, "Next", next_say(t), 0);
+	wrap_row(out, &style, "Next", try_next_say(t), 0);
 	wrap_row(out, &style, "Stored", t->directory, 0);
 }
 
-static void write_text(const void *ctx, FILE *to) { report_try(ctx, false, to); }
+static void write_try_text(const void *ctx, FILE *to) { report_try(ctx, false, to); }
 
 void report_try_html(const struct try_told *t, FILE *out)
 {
 	struct html p = { .out = out };
 	const struct try_result *r = t->result;
-	rates_page_begin(&p, S("unhang try"), write_text, t);
+	rates_page_begin(&p, S("unhang try"), write_try_text, t);
 	for (size_t i = 0; i < r->questions.len; i++) {
 		const struct try_question *q = &r->questions.data[i];
 		if (!q->tally.runs)

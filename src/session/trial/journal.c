@@ -34,7 +34,7 @@ void trial_done(struct trial_log *l)
 }
 
 /** Whole lines only: a kill may have cut the last. The file ends behind them. */
-static struct uh_error *journal_open(struct trial_log *l)
+static struct uh_error *trial_journal_open(struct trial_log *l)
 {
 	const char *path = trial_file(l, JOURNAL);
 	struct stat st;
@@ -72,7 +72,7 @@ struct uh_error *trial_begin(struct trial_log *l, const char *kind, const char *
 		return uh_error_os(errno, "%s", l->directory);
 	if (fresh)
 		trial_done(l);
-	return journal_open(l);
+	return trial_journal_open(l);
 }
 
 bool trial_next(struct trial_log *l, struct str key, struct trial_outcome *ret)

@@ -160,12 +160,12 @@ static char *const *studied_command(struct trying_job *j, const struct know_expe
 
 // --- runs ---
 
-static bool time_over(struct trying_job *j)
+static bool try_over(struct trying_job *j)
 {
 	return runs_stopped(&j->runs) || j->error || (j->o->budget && now_ms() - j->began > (int64_t)j->o->budget * 1000);
 }
 
-static void say_question(struct trying_job *j, const struct try_question *q)
+static void try_say(struct trying_job *j, const struct try_question *q)
 {
 	if (!j->say || str_eq(q->key, j->last_key))
 		return;
@@ -229,9 +229,9 @@ static unsigned try_run(void *ctx, const struct try_question *q, unsigned n, str
 		done++;
 	if (done)
 		return done;
-	if (time_over(j))
+	if (try_over(j))
 		return 0;
-	say_question(j, q);
+	try_say(j, q);
 	if ((q->stage == TRY_CONTROL && !j->failure.directory.n) || (e && (e->guard.n || e->pool)))
 		return studied_run(j, q, e, &ret[0]);
 	struct trial_change change = { .env = env, .record = q->stage != TRY_BARE };
@@ -262,12 +262,8 @@ static void try_model(void *ctx, bool failed, struct try_model *ret)
 {
 	struct trying_job *j = ctx;
 	const struct fact_view view = { .get = failure_get, .ctx = &j->failure };
-	struct str ids[TRY_EXPERIMENTS], rest = j->failure.remedies;
-	size_t n = 0;
-	for (struct str id = str_word(&rest); id.n && n < ARRAY_SIZE(ids); id = str_word(&rest))
-		ids[n++] = id;
 	if (failed)
-		try_model_failed(j->know, &j->wanted, j->failure.class, &view, ids, n, ret);
+		try_model_failed(j->know, &j->wanted, j->failure.class, &view, j->failure.remedies, ret);
 	else
 		try_model_begin(j->know, &j->wanted, ret);
 	j->model = ret;
@@ -347,7 +343,7 @@ static void failures_load(struct trying_job *j)
 
 static struct uh_error *try_save(const char *path, const struct try_told *t, bool html, mode_t mode)
 {
-	char *bytes = NULL;
+	_cleanup_free_ char *bytes = NULL;
 	size_t n = 0;
 	FILE *to = open_memstream(&bytes, &n);
 	if (!to)
@@ -357,9 +353,7 @@ static struct uh_error *try_save(const char *path, const struct try_told *t, boo
 	else
 		report_try(t, true, to);
 	fclose(to);
-	struct uh_error *err = save_file(AT_FDCWD, path, (struct str){ bytes, n }, mode);
-	free(bytes);
-	return err;
+	return save_file(AT_FDCWD, path, (struct str){ bytes, n }, mode);
 }
 
 static struct uh_error *try_made(struct trying_job *j, FILE *out, bool *ret_answered)
