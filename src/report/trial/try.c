@@ -252,6 +252,11 @@ void report_try(const struct try_told *t, bool json, FILE *out)
 	if (r->verdict == TRY_EXPLAINED)
 		text_remedies(t, &a, &style, out);
 	wrap_row(out, &style, "Runs", arena_printf(&a, "%u in %.0f s", r->runs, t->seconds), 0);
+	struct text absent = { 0 };
+	for (size_t i = 0; i < t->nleft_out; i++)
+		text_printf(&absent, "%s%s", i ? ", " : "", t->left_out[i]);
+	wrap_row(out, &style, "Not possible here", text_str(&absent), 0);
+	text_free(&absent);
 	wrap_row(out, &style, "Stopped", t->error, 0);
 	wrap_row(out, &style, "Next", try_next_say(t), 0);
 	wrap_row(out, &style, "Stored", t->directory, 0);

@@ -21,7 +21,7 @@ struct try_told {
 	struct str error;            // why it ended early; empty: it did not, or the budget was spent
 	struct try_failure failure;  // of the job as it is; empty: it was not studied
 	struct try_failure found;    // of the run that shows the cause by itself; empty: there is none
-	const char *const *left_out; // experiments that cannot be made here, and why
+	const char *const *left_out; // experiments that cannot be made here
 	size_t nleft_out;
 	bool resumed;
 	unsigned hung;

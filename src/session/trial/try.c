@@ -333,6 +333,18 @@ static struct uh_error *try_begin(struct trying_job *j)
 	return err ? err : trial_place(&j->log, &j->runs);
 }
 
+/** What cannot be made here. */
+static size_t left_out(struct trying_job *j, const char **ret)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < j->know->experiments.len && n < TRY_EXPERIMENTS; i++) {
+		const struct know_experiment *e = j->know->experiments.data[i];
+		if (!j->o->nnames && ((e->another_gpu && !j->wanted.another_gpu) || ((e->guard.n || e->pool) && !j->wanted.allocator)))
+			ret[n++] = arena_z(&j->log.arena, e->head.id);
+	}
+	return n;
+}
+
 static void failures_load(struct trying_job *j)
 {
 	if (!j->log.told.n)
@@ -363,6 +375,7 @@ static struct uh_error *try_made(struct trying_job *j, FILE *out, bool *ret_answ
 	const bool resumed = j->log.told.n;
 	struct trial_signals signals;
 	struct try_result *result = arena_alloc(&j->log.arena, sizeof(*result));
+	const char *absent[TRY_EXPERIMENTS];
 	failures_load(j);
 	j->runs.output = trial_file(&j->log, "output");
 	try_model(j, false, &result->model);
@@ -380,6 +393,8 @@ static struct uh_error *try_made(struct trying_job *j, FILE *out, bool *ret_answ
 				       .error = str_z(j->error ? uh_error_message(j->error) : ""),
 				       .failure = j->failure,
 				       .found = j->found,
+				       .left_out = absent,
+				       .nleft_out = left_out(j, absent),
 				       .resumed = resumed,
 				       .hung = j->log.hung,
 				       .seconds = (double)(now_ms() - j->began) / 1e3,
