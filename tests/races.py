@@ -111,6 +111,13 @@ def test_fails_if(t, b):
     t.same(json.loads(done.out)["verdict"], "no-failure", "--repro: without a failure by then it has passed")
 
 
+def test_identity(t, b):
+    """One that was stopped is resumed only by the same options."""
+    def resumed(*options):
+        return json.loads(b.run("--state-dir", b.states, "--json", "--quiet", "--budget", "1", "--hang-after", "1", *options, "--", "sleep", "61").out)["resumed"]
+    t.same([resumed(), resumed(), resumed("--env", "A=1"), resumed("--low-rate", "9")], [False, True, False, False], "other options begin another bisection")
+
+
 # --- with one ---
 
 def kill_at_random(b, number, times):
@@ -169,6 +176,7 @@ def main():
             sys.exit(0 if many(b, numbers) else 1)
         test_plain(t, b)
         test_fails_if(t, b)
+        test_identity(t, b)
         if races:
             test_found(t, b)
         else:

@@ -65,7 +65,7 @@ def test_plain(t, y):
     t.ok(answer["remedies"] == ["sdma-off"] and next(e for e in answer["experiments"] if e["id"] == "no-sdma")["error"] <= 0.05, "with its remedy, and the error that was promised",
          answer)
     told = json.loads(y.unhang.run("explain", "--json", f"{answer['directory']}/try.json").stdout)
-    t.ok(told["sources"][0]["kind"] == "try" and told["incidents"][0]["cause"]["title"].startswith("The copy engines (SDMA)"), "explain reads the answer", json.dumps(told)[:1500])
+    t.ok(told["sources"][0]["kind"] == "try" and [i["cause"]["title"][:23] for i in told["incidents"]] == ["The copy engines (SDMA)"], "explain reads the answer", json.dumps(told)[:1500])
     done = y.run("--", *SWITCH)
     test_example(t, done)
     t.ok(len(done.out.splitlines()) <= 24 and max(map(len, done.out.splitlines())) <= 80 and "The copy engines (SDMA)" in done.out, "the same on one screen", done.out)
