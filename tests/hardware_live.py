@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""Hardware errors on machines that run: what a look, the doctor, check and the watch tell of counters, bad pages, links and what slows a GPU down;
+and that no file is opened that would wake a GPU, ask it, or clear its counters."""
+import json
+import re
+import sys
+
+import emulated
+import tap
+
+A, B = "0000:05:00.0", "0000:26:00.0"
+HIVE = "    sysfs xgmi_hive_info/xgmi_hive_id 5846120214\n"
+WELL = f"gpu {A}\n    part gfx942\n"
+# Files that query or clear the hardware, ask the power controller for banks, or take records.
+FORBIDDEN = re.compile(r"_err_count$|/aca_|/mca_|_dump$|amdgpu_ring_cper|xgmi_error|eeprom|/features$|pp_|pm_info|gpu_recover$")
+NODE = "0000:05:00.0 0000:26:00.0 0000:46:00.0 0000:65:00.0 0000:85:00.0 0000:a6:00.0 0000:c6:00.0 0000:e5:00.0".split()
+
+
+def counted(fatal=0, created=0, used=0, older=False):
+    names = ("Fault Error ", "Poison Creation ", "Poison Consumption ") if older else ("Fatal Error", "Poison Creation", "Poison Consumption")
+    rows = "".join(f"\\n{name}: count:{n}, last_seqno:0" for name, n in zip(names, (fatal, created, used)))
+    return f"    sysfs ras/event_state current seqno: 9{rows}\n"
+
+
+class Machines:
+    def __init__(self, t, unhang):
+        self.t, self.unhang, self.n = t, unhang, 0
+
+    def write(self, text):
+        self.n += 1
+        return self.unhang.write(f"{self.n}.scenario", text)
+
+    def look(self, text, *arguments):
+        run = emulated.inside(self.unhang, self.write(text), *arguments, "--json")
+        return run, json.loads(run.stdout)
+
+
+def gpus(document):
+    return {g["pci"]: g for g in document["machine"]["gpus"]}
+
+
+def test_counters(m):
+    run, said = m.look(WELL + counted(1, 2, 1) + "    sysfs ras/gpu_vram_bad_pages 0x00000001 : 0x00001000 : R\\n0x00000002 : 0x00001000 : P\n")
+    g = gpus(said)[A]
+    m.t.no_complaints([str(e.message) for e in emulated.validator("diagnosis").iter_errors(said)][:3], "counters: the document is well-formed")
+    m.t.same((run.returncode, g["verdict"], g["errors"]), (0, "healthy", {"fatal": 1, "poison_created": 2, "poison_used": 1, "gpus": 1, "pages_pending": 1, "throttle": None}),
+             "counters of errors are told, and a count alone is no incident")
+    m.t.ok("fatal 1" in g["hint"] and "wait to be taken out of use: 1" in g["hint"], "for people too", g["hint"])
+    _, said = m.look(WELL + counted(0, 3, 0, older=True))
+    m.t.same((gpus(said)[A]["errors"]["poison_created"], gpus(said)[A]["hint"]), (3, None), "broken data that nobody used is only counted")
+    _, said = m.look("gpu 0000:03:00.0\n    part gfx1100\n")
+    m.t.same(gpus(said)["0000:03:00.0"]["errors"]["fatal"], None, "a part without these counters: not known")
+    _, said = m.look(WELL + "    file ras/event_state fails EIO\n")
+    m.t.same(gpus(said)[A]["errors"]["fatal"], None, "a counter that cannot be read: not known")
+
+
+def test_hive(m):
+    """The driver counts for a whole hive: one error is told once, and of the hive."""
+    hive = "".join(f"gpu {pci}\n    part gfx942\n{HIVE}    sysfs xgmi_physical_id {n}\n{counted(1, 0, 0)}" for n, pci in enumerate(NODE))
+    _, said = m.look(hive)
+    hints = {pci: g["hint"] for pci, g in gpus(said).items() if g["hint"]}
+    m.t.same((list(hints), gpus(said)[B]["errors"]["gpus"], gpus(said)[B]["xgmi_position"]), ([A], 8, 1), "eight GPUs of a hive: one hint, for all of them")
+    m.t.ok("of this XGMI hive of 8 GPUs" in hints.get(A, ""), "that says so", str(hints))
+    text = emulated.inside(m.unhang, m.write(hive)).stdout.decode()
+    m.t.ok("7 GPUs are well" in text and text.count("Hardware errors") == 1, "a screen of eight", text)
+    doctor = json.loads(emulated.inside(m.unhang, m.write(hive), "doctor", "--json").stdout)
+    found = [gpu for f in doctor["findings"] if f["id"] == "ras-events" for gpu in f["gpus"]]
+    m.t.same(len(found), 1, "the doctor tells it once")
+
+
+def test_throttle(m):
+    slow = {"prochot": 36, "power": 40, "temperature": 44, "voltage-regulators": 48, "memory-temperature": 52}
+    for cause, at in slow.items():
+        _, said = m.look(WELL + f"    metric {at} 32 count 1000 1 0.002\n")
+        g = gpus(said)[A]
+        m.t.ok(re.fullmatch(rf"{cause} \((4[5-9]|5[0-5]) % of the time\)", g["errors"]["throttle"] or ""), f"throttling by {cause}, as a share of the time", g["errors"]["throttle"])
+        m.t.same(bool(g["hint"]), cause != "power", f"{cause}: a power limit alone is no hint")
+    _, said = m.look("gpu 0000:03:00.0\n    part gfx90a\n    metric 112 64 0x1000000000\n")
+    m.t.same(gpus(said)["0000:03:00.0"]["errors"]["throttle"], "temperature", "MI200: the bits that mean the same on each part")
+    _, said = m.look("gpu 0000:03:00.0\n    part gfx90a\n    metric 68 32 0xffff\n")
+    m.t.same(gpus(said)["0000:03:00.0"]["errors"]["throttle"], None, "those that do not are not read")
+    _, said = m.look(WELL + "    metric 36 32 12345\n")
+    m.t.same(gpus(said)[A]["errors"]["throttle"], None, "what slowed it down before the look is over")
+    for name, text in {"no table": "    file gpu_metrics absent\n", "a table of tomorrow": "    metrics 1 77 120\n", "a table that is cut off": "    metrics 1 6 600\n",
+                       "a controller that does not answer": "    file gpu_metrics fails ETIME\n"}.items():
+        run, said = m.look(WELL + text)
+        m.t.same((run.returncode, gpus(said)[A]["errors"]["throttle"]), (0, None), f"{name}: not known, and no more")
+    doctor = json.loads(emulated.inside(m.unhang, m.write(WELL + "    metric 36 32 count 1000 1 0.001\n    metric 104 64 17\n"), "doctor", "--json").stdout)
+    facts = json.dumps(doctor)
+    m.t.ok('"throttled-prochot"' in facts, "the doctor finds it", facts[:300])
+    years = WELL + "    metric 104 64 90000\n    metric 120 32 4000\n    sysfs ras/umc_err_count ue: 0\\nce: 250000\n" + counted(0, 0, 0)
+    run, said = m.look(years)
+    m.t.same((run.returncode, gpus(said)[A]["verdict"], gpus(said)[A]["hint"], said["incidents"]), (0, "healthy", None, []), "years of corrected errors and repeated packets: healthy")
+
+
+def test_files(m):
+    """Nothing is opened that wakes, asks or clears; and nothing of a GPU that sleeps beside what the kernel has in memory."""
+    eight = "".join(f"gpu {pci}\n    part gfx942\n{counted(1, 1, 1)}    sysfs ras/umc_err_count ue: 4\\nce: 9\n    metric 36 32 count 9 1 0.01\n    debugfs amdgpu_ring_cper \\x00\\x01\n"
+                    f"    debugfs ras/umc_err_inject x\n" for pci in NODE)
+    for arguments in (["--json"], ["doctor"], ["check", "--look", "--json"]):
+        record = m.unhang.directory / "record.json"
+        record.unlink(missing_ok=True)
+        m.unhang.run("emulate", "--record", record, m.write(eight), "--", m.unhang.binary, *arguments)
+        done = [json.loads(line) for line in record.read_text().splitlines()]
+        opened = [d["path"] for d in done if d["op"] == "open"]
+        m.t.no_complaints(sorted({p for p in opened if FORBIDDEN.search(p)})[:5] + [str(d) for d in done if d["op"] == "write"][:3],
+                          f"{arguments[0]}: no file that asks the hardware is opened, and none is written")
+        m.t.ok(sum(p.endswith("ras/event_state") for p in opened) >= 8 and any(p.endswith("gpu_metrics") for p in opened), f"{arguments[0]}: the counters are")
+    opened = emulated.only_reads(m.t, m.unhang, m.write(WELL + "    state suspended\n" + counted(1, 0, 1)), ["--json"], "a GPU that sleeps: only read")
+    m.t.same(sorted(p for p in opened if p.endswith(("gpu_metrics", "gpu_vram_bad_pages", "max_link_width"))), [], "a GPU that sleeps is left asleep")
+
+
+def test_incident(m):
+    """An error in the log, with its bank: the module, its place and what to do."""
+    run = emulated.inside(m.unhang, "hardware-errors", "--json")
+    said = json.loads(run.stdout)
+    m.t.no_complaints([str(e.message) for e in emulated.validator("diagnosis").iter_errors(said)][:3], "incident: the document is well-formed")
+    h = said["incidents"][0]["hardware"]
+    m.t.ok(h["serial"] and h["unique_id"] and h["slot"] and h["host"], "serial number, unique id, slot and host", str(h))
+    m.t.same((h["xgmi_position"], h["bank"], h["severity"], h["service"], h["earlier"]), (2, "umc", "fatal", "cold-restart", None), "where it is, what failed, and what to do")
+    text = emulated.inside(m.unhang, "hardware-errors").stdout.decode()
+    m.t.ok(re.search(r"^Module +serial EMU\d+, slot 3", text, re.M) and "position 2" in text, "the first screen names the module", text)
+
+
+def test_kernel_events(m):
+    """What the driver and KFD write around a hardware error."""
+    def lines(*texts):
+        return "".join(f"[  {100 + n / 10:.6f}] {text}\n" for n, text in enumerate(texts))
+    dev = f"amdgpu {A}: amdgpu: "
+    cases = {
+        "KFD: the use of broken data": (lines(dev + "RAS poison consumption, unmap queue flow succeeded: client id 0x1b"), "ras-poison"),
+        "the reset for it": (lines(dev + "GPU reset for sdma RAS poison consumption is issued!"), "ras-poison"),
+        "who used it": (lines(dev + "poison is consumed by client 27, kick off gpu reset flow"), "ras-poison"),
+        "a fatal error": (lines(dev + "{7}uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!"), "ras-uncorrectable"),
+    }
+    for name, (text, event) in cases.items():
+        a = m.unhang.explain_text(text)
+        m.t.ok(a.incidents and a.first.cls == "ras-uncorrectable-error" and a.first.events(event), f"{name} is read", str(a.document)[:300])
+    killed = m.unhang.explain_text(lines(dev + "RAS poison consumption, unmap queue flow succeeded: client id 0x1b", dev + "Send SIGBUS to process python3:4242(pasid:32770)"))
+    m.t.ok(killed.first.cls == "ras-uncorrectable-error" and "python3" in json.dumps(killed.first.data["processes"]), "poison that killed a job names both", str(killed.first.data["processes"]))
+
+
+def main():
+    unhang, t = tap.Unhang(sys.argv[1]), tap.Tap()
+    if not emulated.possible(unhang):
+        t.skip("hardware errors, live", "no emulated machine can be made here")
+        t.end()
+        return
+    m = Machines(t, unhang)
+    for test in (test_counters, test_hive, test_throttle, test_files, test_incident, test_kernel_events):
+        test(m)
+    t.end()
+
+
+main()
