@@ -101,7 +101,7 @@ def test_same(t, unhang):
 # --- what reaches the machine ---
 
 FOR_THE_DOCTOR = """
-    */boot_vga */resource */power/control */available_compute_partition */link/l1_aspm */ras/gpu_vram_bad_pages */ras/event_state */uevent */iommu_group/type
+    */boot_vga */resource */power/control */available_compute_partition */link/l1_aspm */ras/gpu_vram_bad_pages */ras/event_state */gpu_metrics */xgmi_physical_id */uevent */iommu_group/type
     */power_dpm_force_performance_level */status */io_links/*/properties */policy */parameters/*
 """.split()
 

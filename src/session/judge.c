@@ -5,7 +5,7 @@
 #include "base/cleanup.h"
 #include "diagnose/ask/question.h"
 #include "host/host.h"
-#include "session/module.h"
+#include "session/history/module.h"
 #include "session/session.h"
 #include "store/store.h"
 #include "watch/watch.h"

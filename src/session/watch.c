@@ -22,7 +22,7 @@
 #include "session/bundle/bundle.h"
 #include "session/look.h"
 #include "session/machine.h"
-#include "session/module.h"
+#include "session/history/module.h"
 #include "session/session.h"
 #include "source/privileged/privileged.h"
 #include "store/store.h"

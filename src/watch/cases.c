@@ -150,8 +150,7 @@ static bool case_take(struct watcher *w, struct watch_case *c, struct incident *
 	str_number(incident_owner(i), &s->pid);
 	case_set(c, &s->gpu, i->gpu.device);
 	if (case_is(c, CASES_NEW) && !i->events.data[0]->at.line) // no line of the log told of it
-		case_set(c, &s->origin,
-			 diag_find(i->events.data[0], S("ras_fatal_new")) ? S(STORE_ORIGIN_COUNTED) : S(STORE_ORIGIN_KFD));
+		case_set(c, &s->origin, str_z(diag_find(i->events.data[0], S("ras_fatal_new")) ? STORE_ORIGIN_COUNTED : STORE_ORIGIN_KFD));
 	if (!case_has_bundle(c) || !s->class.n) { // what was captured tells more than the log alone
 		case_set(c, &s->class, i->cause->head.id);
 		case_set(c, &s->title, i->title);

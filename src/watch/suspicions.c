@@ -1,6 +1,7 @@
-// Hangs that nobody reports: what the votes on progress make of each GPU.
+// Hangs that nobody reports: what the votes on progress make of each GPU; and hardware errors that the driver only counts.
 #include <stdio.h>
 
+#include "watch/pulse/errors.h"
 #include "watch/watcher.h"
 
 /** NULL: nothing was counted on it yet. */
@@ -140,4 +141,20 @@ void suspicions_follow(struct watcher *w)
 		suspicion_follow(w, p);
 		w->look_wanted |= progress_look_due(&p->progress, w->now) && w->job.kind != JOB_LOOK;
 	}
+}
+
+// --- errors that were counted ---
+
+void errors_take(struct watcher *w, struct str text)
+{
+	_cleanup_arena_ struct arena a = { 0 };
+	struct errors_told told;
+	struct event e;
+	if (!errors_told_parse(text, &told) || !errors_told_event(w->know, &told, &a, &e))
+		return;
+	for (size_t n = 0; engine_open(w->engine, n); n++)
+		if (incident_has_kind(engine_open(w->engine, n), e.signature->event) &&
+		    (told.gpus > 1 || str_eq(engine_open(w->engine, n)->gpu.device, told.pci)))
+			return;
+	cases_second(w, &e);
 }

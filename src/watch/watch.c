@@ -14,7 +14,6 @@
 #include "base/door/door.h"
 #include "base/door/lock.h"
 #include "watch/kernel_log.h"
-#include "watch/pulse/errors.h"
 #include "watch/pulse/pulse.h"
 #include "watch/watcher.h"
 
@@ -82,21 +81,6 @@ static void take_kfd(struct watcher *w, struct str text)
 	struct event e;
 	if (kfd_told_parse(text, &told) && kfd_told_event(w->know, &told, &a, &e))
 		cases_second(w, &e);
-}
-
-/** Errors that the driver counted, and that its log, which comes first, has not told. */
-static void take_errors(struct watcher *w, struct str text)
-{
-	_cleanup_arena_ struct arena a = { 0 };
-	struct errors_told told;
-	struct event e;
-	if (!errors_told_parse(text, &told) || !errors_told_event(w->know, &told, &a, &e))
-		return;
-	for (size_t n = 0; engine_open(w->engine, n); n++)
-		if (incident_has_kind(engine_open(w->engine, n), e.signature->event) &&
-		    (told.gpus > 1 || str_eq(engine_open(w->engine, n)->gpu.device, told.pci)))
-			return;
-	cases_second(w, &e);
 }
 
 static void take_uevent(struct watcher *w, struct str text)
@@ -178,7 +162,7 @@ static void take_notice(struct watcher *w, const struct notice *f)
 		take_kfd(w, f->text);
 		break;
 	case NOTICE_ERRORS:
-		take_errors(w, f->text);
+		errors_take(w, f->text);
 		break;
 	case NOTICE_ASTRAY:
 		w->place = (struct store_place){ 0 };

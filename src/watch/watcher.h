@@ -179,6 +179,8 @@ void votes_take(struct watcher *w, struct str text, bool deep);
 void suspicions_follow(struct watcher *w);
 /** A look at all GPUs begins. */
 void suspicions_look(struct watcher *w);
+/** Errors that the driver counted: an incident where its log, which comes first, has not told them. */
+void errors_take(struct watcher *w, struct str text);
 /** Names the program and the job of its GPU, as far as the pulse knows them. */
 void suspicions_name_job(struct watcher *w, struct watch_case *c);
 /** The id of the incident that the newest look found on a GPU; empty: it found none. */

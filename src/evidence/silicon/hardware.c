@@ -1,6 +1,7 @@
 #include "evidence/silicon/hardware.h"
 
 #include "evidence/silicon/facts.h"
+#include "source/tape/tape.h"
 
 // --- looking ---
 
@@ -84,6 +85,18 @@ static void take_closer(const struct know *k, struct hardware_seen *h, const str
 	}
 }
 
+/** The tracks of a tape were not recorded in the order in which they are played. */
+static void put_in_order(struct hardware_seen *h)
+{
+	uint64_t first, now;
+	if (h->first.layout && h->now.layout == h->first.layout && metrics_value(&h->first, h->first.layout->cycles, 0, &first) &&
+	    metrics_value(&h->now, h->first.layout->cycles, 0, &now) && now < first) {
+		const struct metrics later = h->first;
+		h->first = h->now;
+		h->now = later;
+	}
+}
+
 void hardware_look(const struct know *k, struct devices *all, struct hardware_seen *seen, size_t n)
 {
 	struct arena *a = &all->arena;
@@ -103,6 +116,8 @@ void hardware_look(const struct know *k, struct devices *all, struct hardware_se
 	probe_run_all(a, batches, n, CLOSER_MS, &all->count);
 	for (size_t i = 0; i < n; i++)
 		take_closer(k, &seen[i], batches[i].probes, what[i], batches[i].n);
+	for (size_t i = 0; i < n && tape_plays(probe_tape(&all->count)); i++)
+		put_in_order(&seen[i]);
 }
 
 // --- telling ---

@@ -1,4 +1,4 @@
-#include "session/module.h"
+#include "session/history/module.h"
 
 #include "base/cleanup.h"
 #include "store/store.h"
