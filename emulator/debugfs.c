@@ -250,6 +250,50 @@ void build_debugfs_texts(struct server *s, struct node *directory)
 	}
 }
 
+// --- clients of the driver, one directory for each file that is open ---
+
+static int fill_process(struct server *s, const struct node *n, struct text *ret)
+{
+	const struct emu_process *p = emu_process(s->machine, n->index);
+	text_printf(ret, "pid: %d\ncomm: " STR_FMT "\n", emu_process_pid(p), STR_ARG(emu_process_name(p)));
+	return 0;
+}
+
+static int fill_page_tables(struct server *s, const struct node *n, struct text *ret)
+{
+	(void)s;
+	emu_page_tables(n->seat->gpu, (unsigned)n->index, ret);
+	return 0;
+}
+
+static void build_client_queues(struct server *s, struct node *dri, size_t process)
+{
+	static const struct kind process_kind = { .fill = fill_process };
+	static const struct kind tables_kind = { .fill = fill_page_tables };
+	const struct emu_process *p = emu_process(s->machine, process);
+	for (size_t i = 0; i < emu_user_queues(p); i++) {
+		const struct emu_user_queue q = emu_user_queue(p, i);
+		struct seat *seat = s->seats;
+		while (seat->gpu != q.gpu)
+			seat++;
+		const char *client = arena_printf(&s->arena, "client-%zu", process + 10).p; // as fdinfo numbers it
+		struct node *n = tree_named(s, dri, arena_printf(&s->arena, "%s/proc_info", client).p, 0444, &process_kind);
+		n->index = process;
+		n->seat = seat;
+		n = tree_named(s, dri, arena_printf(&s->arena, "%s/vm_pagetable_info", client).p, 0444, &tables_kind);
+		n->index = q.vmid;
+		n->seat = seat;
+		tree_link(s, dri, arena_printf(&s->arena, "%s/device", client).p,
+			  arena_printf(&s->arena, "../" STR_FMT, STR_ARG(seat->facts->pci)).p);
+		const char *path = arena_printf(&s->arena, "%s/queue%c%u/mqd_info", client, q.underscore ? '_' : '-', q.id).p;
+		n = tree_text(s, dri, path,
+			      arena_printf(&s->arena, "queue_type: %u\nmqd_gpu_address: 0x%llx\n", q.type,
+					   (unsigned long long)q.mqd));
+		n->path = str_z(path);
+		n->seat = seat;
+	}
+}
+
 static int trace_write(struct server *s, struct open_file *f, uint64_t at, const char *data, size_t size)
 {
 	(void)s, (void)f, (void)at, (void)data, (void)size;
@@ -288,6 +332,8 @@ void build_debugfs(struct server *s, struct node *debug)
 		tree_link(s, dri, arena_printf(&s->arena, "%d", seat->facts->card).p, pci);
 		tree_link(s, dri, arena_printf(&s->arena, "%d", seat->facts->render).p, pci);
 	}
+	for (size_t i = 0; i < emu_processes(s->machine); i++)
+		build_client_queues(s, dri, i);
 	build_kfd_debugfs(s, tree_directory(s, debug, "kfd", 0755));
 	build_tracing(s, tree_directory(s, debug, "tracing", 0755));
 }

@@ -228,7 +228,8 @@ struct emu_gpu {
 	VEC(struct emu_queue_word) queue_words;
 	struct emu_words vram, iomem;
 	VEC(struct emu_map) maps;
-	bool further; // the last of its page tables lead to one more
+	uint64_t roots[16]; // of each VMID: where its page tables begin, as the driver writes it; 0: nowhere
+	bool further;       // the last of its page tables lead to one more
 	struct text devcoredump;
 	struct wave_words wave_words;
 	bool waves_known;
@@ -312,6 +313,7 @@ struct emu_process {
 	struct emu_words memory;
 	VEC(struct emu_code) code;
 	VEC(struct emu_share) shares;
+	VEC(struct emu_user_queue) user_queues;
 	struct text environment; // NAME=VALUE, each with its NUL
 	unsigned computes;       // per cent of a core
 	bool stopped;

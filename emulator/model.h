@@ -154,6 +154,18 @@ void emu_process_tick(const struct emu_process *p, double t);
 bool emu_process_opens(const struct emu_process *p, const struct emu_gpu *g);
 uint64_t emu_process_vram(const struct emu_process *p, const struct emu_gpu *g);
 
+/** A queue that a client of the driver fills itself. Its descriptor is in memory, where the scenario puts it. */
+struct emu_user_queue {
+	unsigned id, type, vmid; // type: as in the driver's interface; vmid: whose page tables it has
+	const struct emu_gpu *gpu;
+	uint64_t mqd;
+	bool underscore; // newer kernels: queue_1
+};
+size_t emu_user_queues(const struct emu_process *p);
+struct emu_user_queue emu_user_queue(const struct emu_process *p, size_t index);
+/** What vm_pagetable_info says of the tables of a VMID. */
+void emu_page_tables(const struct emu_gpu *g, unsigned vmid, struct text *ret);
+
 struct emu_queue {
 	unsigned id;
 	const struct emu_gpu *gpu;

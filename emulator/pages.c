@@ -224,6 +224,7 @@ static void set(struct building *b, const char *name, const char *field, uint64_
 static void set_context(struct building *b, unsigned vmid)
 {
 	const uint64_t root = pointer(b, b->roots[vmid], vmid ? ROOT_SHIFT : PAGE_SHIFT) & ~vm_bits_put(b->format.further, 1);
+	b->g->roots[vmid] = root;
 	const uint64_t first = vmid ? 0 : b->gart, last = vmid ? address_end - 1 : b->gart + GART - 1;
 	const struct {
 		const char *name, *field;
@@ -272,6 +273,13 @@ static bool build(struct building *b)
 	}
 	set_registers(b);
 	return true;
+}
+
+void emu_page_tables(const struct emu_gpu *g, unsigned vmid, struct text *ret)
+{
+	text_printf(ret, "pd_address: 0x%llx\nmax_pfn: 0x%llx\nnum_level: 0x%x\nblock_size: 0x%x\nfragment_size: 0x9\n",
+		    (unsigned long long)g->roots[vmid], (unsigned long long)(address_end >> PAGE_SHIFT),
+		    (unsigned)(DEPTH - g->further), (unsigned)(g->further ? 2 * TABLE_BITS : TABLE_BITS));
 }
 
 bool emu_pages_finish(struct emu_reader *r, struct emu_gpu *g)

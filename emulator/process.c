@@ -267,6 +267,39 @@ static bool read_opens(struct cursor *c, void *process)
 	return emu_gpu_word(c, &g) && (share_of(process, g)->opens = true);
 }
 
+/** `ID gpu PCI type gfx|compute|sdma mqd ADDRESS vmid N [newer]` */
+static bool read_user_queue(struct cursor *c, void *process)
+{
+	static const char *const types[] = { "gfx", "compute", "sdma" }; // AMDGPU_HW_IP_GFX, _COMPUTE, _DMA
+	struct emu_process *p = process;
+	struct emu_user_queue q = { .vmid = 8, .type = ARRAY_SIZE(types) };
+	if (!cursor_unsigned(c, "the number of a queue", UINT32_MAX, &q.id))
+		return false;
+	while (cursor_more(c)) {
+		const struct str key = cursor_word(c);
+		struct emu_gpu *g = NULL;
+		const struct str type = str_is(key, "type") ? cursor_word(c) : (struct str){ 0 };
+		for (unsigned i = 0; i < ARRAY_SIZE(types); i++)
+			q.type = str_is(type, types[i]) ? i : q.type;
+		q.underscore |= str_is(key, "newer");
+		if (!(type.n || str_is(key, "newer") ? true :
+		      str_is(key, "gpu")             ? emu_gpu_word(c, &g) :
+		      str_is(key, "mqd")             ? cursor_number(c, "mqd", UINT64_C(1) << 48, &q.mqd) :
+		      str_is(key, "vmid")            ? cursor_unsigned(c, "vmid", 15, &q.vmid) :
+						       emu_wrong(c, "'" STR_FMT "' is none of gpu, type, mqd, vmid, newer",
+								 STR_ARG(str_cut(key, 80)))))
+			return false;
+		q.gpu = g ? g : q.gpu;
+	}
+	if (!q.gpu || q.type == ARRAY_SIZE(types))
+		return emu_wrong(c, "a user queue needs 'gpu PCI' and 'type', which is gfx, compute or sdma");
+	vec_push(&p->user_queues, q);
+	return true;
+}
+
+size_t emu_user_queues(const struct emu_process *p) { return p->user_queues.len; }
+struct emu_user_queue emu_user_queue(const struct emu_process *p, size_t index) { return p->user_queues.data[index]; }
+
 static bool read_environment(struct cursor *c, void *process)
 {
 	struct emu_process *p = process;
@@ -299,6 +332,7 @@ static const struct emu_statement statements[] = {
 	{ "code", read_code },
 	{ "vram", read_vram },
 	{ "opens", read_opens },
+	{ "user-queue", read_user_queue },
 	{ 0 },
 };
 

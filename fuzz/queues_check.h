@@ -1,6 +1,7 @@
 // What must hold of the texts of KFD and of devcoredumps, whatever is in them.
 #pragma once
 
+#include "gpu/find/clients.h"
 #include "gpu/find/kfd.h"
 #include "gpu/registers.h"
 #include "gpu/target.h"
@@ -48,6 +49,13 @@ static inline const char *kfd_complaint(const struct know *k, const char *data, 
 	n = kfd_runlists_parse(&a, text, &lists);
 	for (size_t i = 0; i < n; i++)
 		sum += sum_words(lists[i].words, lists[i].n);
+	struct vm_tables tables = { 0 };
+	unsigned type = 0;
+	uint64_t mqd = 0;
+	if (mqd_info_parse(text, &type, &mqd) && (type > USER_QUEUE_COPY || !mqd))
+		wrong = "a user queue that cannot be";
+	if (page_table_info_parse(text, &tables) && (!tables.root || tables.depth > 3 || tables.block > 18))
+		wrong = "page tables that cannot be";
 	arena_free(&a);
 	return sum == UINT32_MAX - 1 && n == SIZE_MAX ? "the words were read" : wrong;
 }

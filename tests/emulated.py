@@ -17,7 +17,7 @@ ALLOWED = """
     */topology/nodes/*/gpu_id */topology/nodes/*/name */topology/nodes/*/properties
     */kfd/proc/*/pasid */kfd/proc/*/vram_* */kfd/proc/*/queues/*/*
     */dri/*/name */amdgpu_regs */amdgpu_regs2 */amdgpu_wave */amdgpu_gprwave */amdgpu_gpr */amdgpu_gca_config
-    */amdgpu_gfxoff */amdgpu_ring_* */amdgpu_firmware_info */debug/kfd/mqds */debug/kfd/hqds */amdgpu_vram */amdgpu_iomem
+    */amdgpu_gfxoff */amdgpu_ring_* */amdgpu_firmware_info */debug/kfd/mqds */debug/kfd/hqds */dri/client-*/*_info */amdgpu_vram */amdgpu_iomem
     /dev/dri/renderD* /dev/kmsg /proc/interrupts /proc/uptime /proc/osrelease /proc/version /proc/*/fdinfo/* /proc/fdinfo/*
 """.split()
 ACTS = ["*recover*", "*test_ib*", "*evict*", "*preempt*", "*sclk*", "*benchmark*", "*hang_hws*", "*fence_info*", "*gfxoff_*",

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "gpu/find/clients.h"
 #include "gpu/find/kfd.h"
 #include "queues_check.h"
 
@@ -34,6 +35,55 @@ static int teardown(void **state)
 {
 	know_free(*state);
 	return 0;
+}
+
+/** A text of a client's files in a block of its own, so that a byte behind it is seen. */
+static char *cut_at(const char *text, size_t n)
+{
+	char *p = test_malloc(n + !n);
+	memcpy(p, text, n);
+	return p;
+}
+
+static void files_of_clients_are_parsed_whatever_is_cut_off(void **state)
+{
+	static const char mqd[] = "queue_type: 1\nmqd_gpu_address: 0x7fff00000000\n";
+	static const char older[] = "queue_type 2\nmqd_gpu_address: 0x1745200\n";
+	static const char tables[] = "pd_address: 0x3f7dff001\nmax_pfn: 0x1000000000\nnum_level: 0x3\nblock_size: 0x9\n"
+				     "fragment_size: 0x9\n";
+	struct vm_tables t = { 0 };
+	unsigned type = 9;
+	uint64_t at = 0;
+	(void)state;
+	assert_true(mqd_info_parse(str_z(mqd), &type, &at));
+	assert_int_equal(type, USER_QUEUE_COMPUTE);
+	assert_int_equal(at, 0x7fff00000000);
+	assert_true(mqd_info_parse(str_z(older), &type, &at));
+	assert_int_equal(type, USER_QUEUE_COPY);
+	assert_int_equal(at, 0x1745200);
+	assert_true(page_table_info_parse(str_z(tables), &t));
+	assert_int_equal(t.root, 0x3f7dff001);
+	assert_int_equal(t.last, 0xffffffffffff);
+	assert_int_equal(t.depth, 3);
+	assert_int_equal(t.block, 0);
+	for (size_t n = 0; n < sizeof(mqd); n++) {
+		char *p = cut_at(mqd, n);
+		if (mqd_info_parse((struct str){ p, n }, &type, &at))
+			assert_int_equal(type, USER_QUEUE_COMPUTE);
+		test_free(p);
+	}
+	for (size_t n = 0; n < sizeof(tables); n++) {
+		char *p = cut_at(tables, n);
+		if (page_table_info_parse((struct str){ p, n }, &t))
+			assert_true(t.depth <= 3 && t.block <= 18 && t.last);
+		test_free(p);
+	}
+	assert_false(mqd_info_parse(S("queue_type: 7\nmqd_gpu_address: 0x1000\n"), &type, &at));
+	assert_false(mqd_info_parse(S("queue_type: 0\nmqd_gpu_address: 0x0\n"), &type, &at));
+	assert_false(page_table_info_parse(
+		S("pd_address: 0x1001\nmax_pfn: 0xffffffffffffffff\nnum_level: 0x3\nblock_size: 0x9\n"), &t));
+	assert_false(page_table_info_parse(S("pd_address: 0x1001\nmax_pfn: 0x10\nnum_level: 0x9\nblock_size: 0x9\n"), &t));
+	assert_false(page_table_info_parse(S("pd_address: 0x1001\nmax_pfn: 0x10\nnum_level: 0x3\nblock_size: 0x1\n"), &t));
 }
 
 static void mqds_of_kfd_are_parsed(void **state)
@@ -217,6 +267,7 @@ static void partitions_have_numbers_of_their_own(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(files_of_clients_are_parsed_whatever_is_cut_off),
 		cmocka_unit_test(mqds_of_kfd_are_parsed),
 		cmocka_unit_test(hqds_of_kfd_are_parsed),
 		cmocka_unit_test(runlists_of_kfd_are_parsed),

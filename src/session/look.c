@@ -1,6 +1,7 @@
 // Opens a target and hands it to whoever writes about it.
 #include "session/look.h"
 
+#include "gpu/find/clients.h"
 #include "gpu/process/target.h"
 #include "source/file.h"
 
@@ -210,6 +211,7 @@ enum { WATCH_MS = 100, PROCESSES_MOST = 1024 };
 static struct uh_error *look_at_processes(struct looking *at, struct found_devices *found, struct kfd *kfd, const int64_t *pids,
 					  size_t n)
 {
+	_cleanup_(client_queues_free) struct client_queues user = { 0 };
 	const struct uh_look_options *o = &at->options;
 	struct code_places places = { .n = o->ncode, .paths = o->code, .tape = found->tape };
 	_cleanup_free_ struct look *looks = mem_alloc((n + 1) * sizeof(*looks));
@@ -224,8 +226,12 @@ static struct uh_error *look_at_processes(struct looking *at, struct found_devic
 		err = target_process_of(at->know, &found->devices, kfd, pids[i], &l->target);
 		opened += !err;
 	}
-	if (opened)
+	if (!o->ntargets)
+		client_queues_look(at->know, &found->devices, &user);
+	if (opened || user.n)
 		tape_pause(found->tape, WATCH_MS);
+	if (user.n)
+		client_queues_look_again(at->know, &user);
 	for (size_t i = 0; i < opened; i++)
 		process_look_again(looks[i].target);
 	for (size_t i = 0; i < opened; i++)
@@ -235,7 +241,7 @@ static struct uh_error *look_at_processes(struct looking *at, struct found_devic
 	if (o->ntargets && opened)
 		report_queues(seen, o, at->out);
 	else if (!o->ntargets)
-		report_queues_of_all(seen, opened, &(struct runlists){ at->know, &found->devices, kfd }, o, at->out);
+		report_queues_of_all(seen, opened, &(struct runlists){ at->know, &found->devices, kfd, &user }, o, at->out);
 	for (size_t i = 0; i < opened; i++) {
 		look_tell_target(&looks[i], &at->teller);
 		target_code_close(&looks[i].code);

@@ -60,6 +60,8 @@ static const struct probe_row list[] = {
 	{ DRI, "name amdgpu_regs amdgpu_wave amdgpu_gpr amdgpu_gca_config amdgpu_ring_*", READ },
 	{ DRI, "amdgpu_firmware_info amdgpu_gfxoff amdgpu_vram amdgpu_iomem amdgpu_fence_info", READ },
 	{ DRI, "amdgpu_regs2 amdgpu_gprwave", IOCTL },
+	{ "/sys/kernel/debug/dri/client-*", "proc_info vm_pagetable_info queue-*/mqd_info queue_*/mqd_info", READ },
+	{ "/sys/kernel/debug/dri/client-*", "device", LINK },
 	{ "/sys/kernel/debug/kfd", "mqds hqds rls", READ },
 	{ "/sys/kernel/security", "lockdown", READ },
 	{ "/sys/module", "amdgpu/version amdgpu/taint amdgpu/parameters/* ttm/parameters/* amdttm/parameters/*", READ },

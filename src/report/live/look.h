@@ -51,6 +51,7 @@ struct runlists {
 	const struct know *know;
 	const struct devices *devices;
 	const struct kfd *kfd;
+	const struct client_queues *user; // of clients of the driver
 };
 /** Those of all processes of this machine. */
 void report_queues_of_all(const struct queues_seen *seen, size_t n, const struct runlists *r, const struct uh_look_options *o,

@@ -1,4 +1,5 @@
 // The queues of a target: where each of them stands, and what it was told to run.
+#include "gpu/find/clients.h"
 #include "gpu/find/kfd.h"
 #include "gpu/packet.h"
 #include "report/live/look.h"
@@ -290,6 +291,63 @@ static void walk_target(struct sheet *s, const struct queues_seen *seen)
 	arena_free(&g.arena);
 }
 
+// --- queues of clients of the driver ---
+
+/** How much waits, in what its indexes count. The GPU's index begins again at the end of the ring, the program's may not. */
+static uint64_t client_waiting(const struct client_queue *u)
+{
+	const struct queue *q = &u->queue;
+	const uint64_t unit = q->type == QUEUE_AQL ? AQL_PACKET : q->type == QUEUE_PM4 ? sizeof(uint32_t) : 1;
+	const uint64_t all = q->ring_size / unit;
+	return all ? (q->write_index - q->read_index) % all : 0;
+}
+
+static const char *client_state_of(const struct client_queue *u)
+{
+	const struct queue *q = &u->queue;
+	if (!q->indexes_known || !q->watched_ms)
+		return "not known";
+	return q->moved ? "moves" : client_waiting(u) ? "stuck" : "empty";
+}
+
+static void walk_client_queue(struct sheet *s, const struct client_queue *u)
+{
+	static const char *const types[] = { "graphics", "compute", "copies" };
+	const struct queue *q = &u->queue;
+	char room[48];
+	snprintf(room, sizeof(room), "%llu %s", (unsigned long long)client_waiting(u),
+		 q->type == QUEUE_AQL ? "packets" :
+		 q->type == QUEUE_PM4 ? "words" :
+					"bytes");
+	sheet_fields(s, { "client", v_number(u->client) }, { "pid", v_if(u->pid, v_int(u->pid)) },
+		     { "process", v_known(u->process) }, { "gpu", v_if(u->device, v_text(u->device ? u->device->pci : S(""))) },
+		     { "id", v_number(q->id) }, { "type", v_if(u->mqd, v_word(types[u->type % ARRAY_SIZE(types)])) },
+		     { "mqd", v_if(u->mqd, v_hex(u->mqd)) }, { "ring", v_if(u->described, v_hex(q->ring)) },
+		     { "ring_bytes", v_if(u->described, v_number(q->ring_size)) },
+		     { "doorbell", v_if(u->described, v_number(q->doorbell)) },
+		     { "read_index", v_if(q->indexes_known, v_number(q->read_index)) },
+		     { "write_index", v_if(q->indexes_known, v_number(q->write_index)) },
+		     { "waiting", v_if(q->indexes_known, v_word(room)), TEXT_ONLY },
+		     { "watched_ms", v_if(q->watched_ms, v_int(q->watched_ms)) },
+		     { "moved", v_if(q->watched_ms, v_bool(q->moved)) }, { "state", v_word(client_state_of(u)) },
+		     { "problem", v_known(u->problem) });
+	sheet_line(s, 0,
+		   COLUMNS_OF({ "id", .width = 6 }, { "gpu", "  ", -12, .none = "?" }, { "type", "  ", -9, .none = "?" },
+			      { "waiting", "  ", 12, .none = "?" }, { "state", "  ", -9 }, { "process", "  " },
+			      { "pid", " (", .after = ")" }, { "client", ", client " }));
+	sheet_line(s, INDENT, COLUMNS_OF({ "problem" }));
+}
+
+/** Those that clients of the driver fill themselves, beside KFD's. */
+static void walk_client_queues(struct sheet *s, const struct client_queues *u)
+{
+	if (u->n)
+		sheet_say(s, "\nuser queues of the driver's clients\n\n queue  GPU           type           waiting  state     "
+			     " process\n");
+	sheet_each (i, s, "user_queues", u->n)
+		walk_client_queue(s, &u->list[i]);
+}
+
 void report_queues(const struct queues_seen *seen, const struct uh_look_options *o, FILE *out)
 {
 	struct sheet s = sheet_on(o->json, out);
@@ -309,6 +367,7 @@ void report_queues_of_all(const struct queues_seen *seen, size_t n, const struct
 	}
 	if (!n)
 		sheet_say(&s, "no process computes on a GPU of this machine\n");
+	walk_client_queues(&s, r->user);
 	// What the schedulers were told to run, which tells queues that are not mapped.
 	sheet_open(&s, "runlists", '[');
 	for (size_t i = 0; i < r->kfd->nrunlists; i++)

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""User queues of the driver's clients (DRM): what `unhang queues` says of them on an emulated machine, and that it only reads."""
+import sys
+
+import emulated
+import tap
+
+PCI = "0000:03:00.0"
+MQD, RING, READ, WRITE = 0x7fff00000000, 0x7a0000010000, 0x7a0000000080, 0x7a0000000088
+
+
+def mqd(ring=RING, read=READ, write=WRITE, size=0x1000, doorbell=0x20):
+    """The words 136 to 145 of a compute or graphics descriptor of gfx11 and gfx12 (v11_structs.h, v12_structs.h)."""
+    log = (size // 4).bit_length() - 2
+    return [ring >> 8 & 0xffffffff, ring >> 40, 0, read & 0xffffffff, read >> 32, write & 0xffffffff, write >> 32, doorbell << 2, 0, log]
+
+
+def scenario(part="gfx1100", words=None, read="16 0", write="48 0", more="", queue=f"user-queue 1 gpu {PCI} type gfx mqd {MQD:#x} vmid 8"):
+    words = mqd() if words is None else words
+    return f"""scenario queues
+    title queues
+gpu {PCI}
+    part {part}
+    map 0 {MQD:#x} system 0x200000000 1M
+    map 8 0x7a0000000000 vram 0x200000 128K
+    virtual 0 {MQD + 136 * 4:#x} {' '.join(map(hex, words))}
+    virtual 8 {READ:#x} {read} {write}
+{more}process game
+    opens {PCI}
+    {queue}
+"""
+
+
+class Machine:
+    def __init__(self, t, unhang):
+        self.t, self.unhang, self.count = t, unhang, 0
+
+    def write(self, text):
+        self.count += 1
+        return self.unhang.write(f"queues{self.count}.scenario", text)
+
+    def ask(self, name, text=None, **about):
+        run = emulated.inside(self.unhang, self.write(text or scenario(**about)), "queues", "--json")
+        return emulated.document(self.t, run, "queues", name).get("user_queues", [])
+
+
+def test_queue(m):
+    t = m.t
+    for part in ("gfx1100", "gfx1201"):
+        got = m.ask(f"{part}: a queue that stands", part=part)
+        t.same([(q["id"], q["client"], q["process"], q["gpu"], q["type"]) for q in got], [(1, 10, "game", PCI, "graphics")], f"{part}: whose it is")
+        t.same([(q["mqd"], q["ring"], q["ring_bytes"], q["doorbell"]) for q in got], [(hex(MQD), hex(RING), 0x1000, 0x20)], f"{part}: what its descriptor says")
+        t.same([(q["read_index"], q["write_index"], q["moved"], q["state"]) for q in got], [(16, 48, False, "stuck")], f"{part}: where it stands")
+    got = m.ask("one that moves", read="count 16 1 0.0001 0", write="count 48 1 0.0001 0")
+    t.same([(q["moved"], q["state"]) for q in got], [(True, "moves")], "moves")
+    got = m.ask("one that is empty", read="48 0")
+    t.same([q["state"] for q in got], ["empty"], "is empty")
+    got = m.ask("one whose program counts on at the end of the ring", read="48 0", write="1072 0")  # 48 and one ring of 1024 words
+    t.same([q["state"] for q in got], ["empty"], "is empty, too")
+    got = m.ask("a later kernel", queue=f"user-queue 3 gpu {PCI} type compute mqd {MQD:#x} vmid 8 newer")
+    t.same([(q["id"], q["type"]) for q in got], [(3, "compute")], "has queue_3")
+    text = emulated.inside(m.unhang, m.write(scenario()), "queues").stdout.decode()
+    t.ok("game (" in text and "32 words" in text and "stuck" in text, "as text", text)
+
+
+def test_two_clients(m):
+    """Each client has its own page tables: the same address is another word."""
+    text = scenario(more=f"    map 9 0x7a0000000000 vram 0x400000 128K\n    virtual 9 {READ:#x} 5 0 5 0\n")
+    text += f"process other\n    opens {PCI}\n    user-queue 1 gpu {PCI} type gfx mqd {MQD:#x} vmid 9\n"
+    m.t.same([(q["process"], q["read_index"], q["state"]) for q in m.ask("two clients", text)], [("game", 16, "stuck"), ("other", 5, "empty")], "each has its own")
+
+
+def test_unknown(m):
+    """What cannot be read is unknown, and says why."""
+    t = m.t
+    got = m.ask("a descriptor that is nowhere", queue=f"user-queue 1 gpu {PCI} type gfx mqd 0x7ffe00000000 vmid 8")
+    t.same([(q["state"], q["ring"]) for q in got], [("not known", None)], "is not known")
+    t.ok(got and "descriptor" in (got[0]["problem"] or ""), "and why", got)
+    got = m.ask("indexes that are not mapped", words=mqd(read=0x7b0000000000))
+    t.ok(got and got[0]["state"] == "not known" and "nothing is mapped" in (got[0]["problem"] or ""), "and why", got)
+    got = m.ask("a client without page tables", queue=f"user-queue 1 gpu {PCI} type gfx mqd {MQD:#x} vmid 4")
+    t.ok(got and got[0]["ring"] == hex(RING) and got[0]["state"] == "not known", "the descriptor is known, the indexes are not", got)
+    got = m.ask("a descriptor whose buffer is locked", more="    file client-*/queue-*/mqd_info blocks\n")
+    t.ok(got and got[0]["state"] == "not known" and "did not return" in (got[0]["problem"] or ""), "has a deadline", got)
+    for state in ("suspended", "reset"):
+        text = scenario(more=f"    state {state}\n").replace(f"    opens {PCI}\n", "")  # a process that opens the node wakes it
+        got = m.ask(f"a GPU that is not to be read: {state}", text)
+        t.same([(q["state"], q["ring"]) for q in got], [("not known", None)], f"{state}: nothing is read of it")
+
+
+def test_only_reads(m):
+    paths = emulated.only_reads(m.t, m.unhang, m.write(scenario()), ["queues"], "nothing is written, nothing is woken")
+    m.t.ok(any(p.endswith("/mqd_info") for p in paths), "the files were opened", sorted(paths))
+
+
+def main():
+    t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
+    if not emulated.possible(unhang):
+        tap.skip_all("no emulated machine can be made here")
+    m = Machine(t, unhang)
+    for test in (test_queue, test_two_clients, test_unknown, test_only_reads):
+        test(m)
+    t.end()
+
+
+if __name__ == "__main__":
+    main()
