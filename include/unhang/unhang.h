@@ -186,6 +186,17 @@ struct uh_memory_query {
 struct uh_error *uh_look_memory(const struct uh_look_options *o, const struct uh_memory_query *q, FILE *out,
 				uh_problem_fn *problem, void *ctx);
 
+/** Commands for a GPU, from its memory or from words that somebody has. */
+struct uh_packets_query {
+	const char *part;     // whose packets they are: gfx1100; NULL: those of the GPU that is looked at
+	const char *language; // pm4, sdma, mes or aql; NULL: pm4
+	const char *path;     // a file of words, as bytes or as hexadecimal numbers; `-`: standard input; NULL: the buffer at an address
+	struct uh_memory_query at;
+};
+/** Takes them apart, with the buffers that they run where these can be read. */
+struct uh_error *uh_look_packets(const struct uh_look_options *o, const struct uh_packets_query *q, FILE *out,
+				 uh_problem_fn *problem, void *ctx);
+
 /** What the flight recorder of a job saw last. */
 struct uh_last_options {
 	const char *const

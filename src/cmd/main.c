@@ -101,6 +101,7 @@ static const struct subcommand {
 	{ "The silicon", "waves", cmd_waves, "show the waves on a GPU, or in a GPU core" },
 	{ NULL, "queues", cmd_queues, "show the compute queues of programs, or in a GPU core" },
 	{ NULL, "rings", cmd_rings, "show the driver's rings, and the packet where each is" },
+	{ NULL, "packets", cmd_packets, "show the commands in a GPU's buffer, or in a file of words" },
 	{ NULL, "regs", cmd_regs, "show registers of a GPU, and what their values mean" },
 	{ NULL, "memory", cmd_memory, "show bytes, page tables and code behind a GPU's address" },
 	{ NULL, "where", cmd_where, "find kernel, instruction and source line of an address" },

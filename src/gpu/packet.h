@@ -90,6 +90,7 @@ struct ring_view {
 	uint32_t pending;                 // words from rptr to wptr
 	enum hub hub;                     // which translates its addresses
 	unsigned hub_instance;
+	bool buffer;     // it is no ring, but a buffer whose addresses belong to the VMID of its packets
 	uint64_t engine; // where the engine stands in an IB; 0: not known
 	VEC(struct ring_packet) packets;
 };
@@ -107,4 +108,7 @@ struct ring_reading {
 void ring_look(struct ring_view *v, const struct ring *now, const struct ring *before);
 /** Decodes the packets around rptr, and the IBs that they run where these can be read. */
 void ring_read_packets(struct ring_reading *r, struct ring_view *v);
+/** The same of a buffer of words at @address of @vmid, all of it. Without a target, the buffers that it runs are not read. */
+void buffer_read_packets(struct ring_reading *r, struct ring_view *v, struct packet_stream words, uint64_t address,
+			 unsigned vmid);
 const char *ring_state_name(enum ring_state s);

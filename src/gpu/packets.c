@@ -342,7 +342,7 @@ static bool ib_request(struct ring_reading *r, const struct ring_view *v, const 
 				 .address = p->ib_address,
 				 .size = words * 4,
 				 .to = arena_alloc(&r->arena, words * 4),
-				 .vmid = row->depth ? row->vmid : p->ib_vmid,
+				 .vmid = row->depth || v->buffer ? row->vmid : p->ib_vmid,
 				 .hub = v->hub,
 				 .hub_instance = v->hub_instance };
 	return true;
@@ -357,7 +357,11 @@ static void add_rows(struct ring_reading *r, struct ring_view *v, const struct r
 	for (size_t i = from; i < rows->len; i++)
 		if (ib_request(r, v, &rows->data[i], &requests[n]))
 			of[n++] = i;
-	if (n)
+	for (size_t i = 0; i < n && !r->target; i++) {
+		requests[i].answer = ANSWER_ABSENT;
+		requests[i].why_not = "there is no GPU to read them from";
+	}
+	if (n && r->target)
 		r->target->ask(r->target, requests, n);
 	for (size_t i = 0, k = 0; i < rows->len && v->packets.len < ROWS_MOST; i++) {
 		const bool runs = k < n && of[k] == i;
@@ -402,4 +406,15 @@ void ring_read_packets(struct ring_reading *r, struct ring_view *v)
 			behind.data[0].here = true;
 		add_rows(r, v, &behind, 0);
 	}
+}
+
+void buffer_read_packets(struct ring_reading *r, struct ring_view *v, struct packet_stream words, uint64_t address,
+			 unsigned vmid)
+{
+	_cleanup_vec_ struct rows rows = { 0 };
+	const struct span s = { .stream = words, .address = address, .vmid = vmid };
+	v->buffer = true;
+	v->language = words.language;
+	decode_span(r, &s, 0, words.n, ROWS_MOST, &rows);
+	add_rows(r, v, &rows, 0);
 }

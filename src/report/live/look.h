@@ -110,5 +110,13 @@ struct rings_seen {
 	size_t n;
 };
 
+/** A buffer of packets that is no ring. @target: empty where no GPU was looked at. */
+struct packets_seen {
+	struct str title, target, gfx;
+	const struct ring_view *view;
+	size_t words;
+};
+void report_packets(const struct packets_seen *p, const struct uh_look_options *o, FILE *out);
+
 /** @named: rings were asked for by name. */
 void report_rings(const struct rings_seen *seen, size_t n, bool named, const struct uh_look_options *o, FILE *out);

@@ -148,6 +148,24 @@ void report_rings(const struct rings_seen *seen, size_t n, bool named, const str
 	sheet_end(&r.sheet);
 }
 
+void report_packets(const struct packets_seen *p, const struct uh_look_options *o, FILE *out)
+{
+	struct rings_sheet r = { sheet_on(o->json, out), o, true };
+	struct sheet *s = &r.sheet;
+	sheet_begin(s, "unhang/packets/1", NULL);
+	sheet_fields(s, { "target", v_known(p->target) }, { "gfx", v_known(p->gfx) },
+		     { "language", v_word(packet_language_name(p->view->language)) }, { "words", v_number(p->words) });
+	sheet_say_safe(s, "", p->title, "");
+	sheet_say(s, ": %zu words, packets (%s)\n", p->words, packet_language_name(p->view->language));
+	sheet_open(s, "packets", '[');
+	for (size_t i = 0; i < p->view->packets.len; i++) {
+		sheet_open(s, NULL, '{');
+		live_rings_walk_packet(&r, &p->view->packets.data[i]);
+		sheet_close(s, '}');
+	}
+	sheet_end(s);
+}
+
 // --- registers ---
 
 enum { NAME_WIDTH_MOST = 48 };
