@@ -124,7 +124,6 @@ def test_one_wrong(t, unhang):
 
 def test_errors(t, unhang):
     for arguments, words, name in (
-            (["regs"], ["which register"], "no register"),
             (["regs", "--decode", "gfx1100"], ["which value"], "no value"),
             (["regs", "--decode", "gfx1100", "GRBM_STATUS"], ["NAME=VALUE"], "a name without a value"),
             (["regs", "--decode", "gfx1100", "GRBM_STATUS=x"], ["NAME=VALUE"], "a value that is no number"),
@@ -153,6 +152,21 @@ def test_errors(t, unhang):
         t.skip("no GPU: status 2 and one line", "there is one")
     else:
         emulated.refuses(t, unhang, ["regs", "GRBM_STATUS"], ["no AMD GPU"], "no GPU: status 2 and one line")
+
+
+def test_default_and_address(t, unhang):
+    """Without a name, what every look reads; an address in bytes means the register there."""
+    if not emulated.possible(unhang):
+        t.skip("registers without a name, and by address", "no emulated machine can be made here")
+        return
+    every = {r["name"]: r for r in emulated.document(t, emulated.inside(unhang, "idle", "regs", "--json"), "regs", "without a name").get("registers", [])}
+    t.ok({"GRBM_STATUS", "GRBM_STATUS2", "CP_STAT", "CP_CPC_STATUS", "RLC_GPM_STAT", "SDMA0_STATUS_REG"} <= set(every), "the registers of every look", sorted(every))
+    t.ok(every and all(r["state"] == "read" for r in every.values()), "and each is read", [r["name"] for r in every.values() if r["state"] != "read"])
+    address = every.get("GRBM_STATUS", {}).get("address", "0x0")
+    got = emulated.document(t, emulated.inside(unhang, "idle", "regs", "--json", address), "regs", "by address").get("registers", [])
+    t.same([(r["name"], r["value"]) for r in got], [("GRBM_STATUS", every.get("GRBM_STATUS", {}).get("value"))], "the register at that address")
+    run = emulated.inside(unhang, "idle", "regs", "0x3")
+    t.ok(run.returncode == 2 and b"0x3" in run.stderr and not run.stdout, "an address at which there is none", run.stderr)
 
 
 DUMP = """**** AMDGPU Device Coredump ****
@@ -269,6 +283,7 @@ def main():
     test_list(t, unhang)
     test_one_wrong(t, unhang)
     test_errors(t, unhang)
+    test_default_and_address(t, unhang)
     test_device_core(t, unhang)
     test_emulated(t, unhang)
     t.end()

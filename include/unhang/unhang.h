@@ -159,7 +159,7 @@ struct uh_error *uh_look_code(const struct uh_look_options *o, FILE *out, uh_pro
 struct uh_error *uh_look_where(const struct uh_look_options *o, const char *const *addresses, size_t n, FILE *out,
 			       uh_problem_fn *problem, void *ctx, unsigned *ret_missed);
 
-/** Registers by name or pattern, of a GPU or of a device core; *@ret_read of them could be read. */
+/** Registers by name, pattern or address, of a GPU or of a device core; without names those of every look. *@ret_read of them could be read. */
 struct uh_error *uh_look_regs(const struct uh_look_options *o, const char *const *names, size_t n, FILE *out,
 			      uh_problem_fn *problem, void *ctx, unsigned *ret_read);
 /** What values mean: NAME=VALUE, or NAME.FIELD=VALUE, in registers of @part (gfx1100, or a table such as mmhub_3_0_0). */

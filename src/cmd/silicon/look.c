@@ -153,13 +153,15 @@ static bool take_xcc(void *to, const char *text)
 
 static const struct help_text regs_help = {
 	.name = "regs",
-	.usage = "unhang regs NAME... [OPTION...]\n"
+	.usage = "unhang regs [NAME...] [OPTION...]\n"
 		 "       unhang regs --decode PART NAME=VALUE...\n"
 		 "       unhang regs --list PART [NAME...]",
 	.about = "Shows registers of a GPU and what their values mean. It only reads, and only when that is safe: while the "
 		 "GPU sleeps, is being reset or does not answer, the line of a register says so instead. NAME is a register "
 		 "such as GRBM_STATUS, in upper or lower case, also with its block (gc.GRBM_STATUS, sdma0.*), or a pattern "
-		 "with * or ?.",
+		 "with * or ?. Of a GPU it may be an address in bytes, such as 0x8010. Without NAME, it shows the status "
+		 "registers that "
+		 "every look reads.",
 	.status = "exit status: 0 at least one register was read, 2 none",
 	.operands = "GRBM_STATUS GRBM_STATUS2 CP_STAT SDMA0_STATUS_REG RLC_STAT",
 };
@@ -191,9 +193,8 @@ int cmd_regs(int argc, char **argv)
 	options_parse(&regs_help, ROWS(rows), NO_ROWS, argc, argv);
 	const char *const *names = (const char *const *)argv + optind;
 	const size_t n = (size_t)(argc - optind);
-	if (!n && !list)
-		return refuse("which %s", decode ? "value? unhang regs --decode gfx1100 GRBM_STATUS=0xa0003028" :
-						   "register? unhang regs GRBM_STATUS");
+	if (!n && decode)
+		return refuse("which value? unhang regs --decode gfx1100 GRBM_STATUS=0xa0003028");
 	if (!!decode + !!list + !!target > 1)
 		return refuse("--decode, --list and --target do not go together");
 	if (decode)

@@ -53,9 +53,26 @@ static struct uh_error *open_dump(struct looked *l, struct regs *g)
 	return l->tables.len ? NULL : part_tables_of(l->at.know, g->gfx, &l->tables);
 }
 
+/** Those at an address in bytes, which is where a message of the driver or a table of somebody else has them. */
+static size_t registers_at(struct arena *a, const struct device *d, uint64_t address, struct named_registers *to)
+{
+	_cleanup_vec_ struct named_registers all = { 0 };
+	size_t n = 0;
+	named_device_registers(a, d, S("*"), &all);
+	for (size_t i = 0; i < all.len; i++)
+		if (all.data[i].addressed && all.data[i].address == address) {
+			vec_push(to, all.data[i]);
+			n++;
+		}
+	return n;
+}
+
 /** Of a GPU only those that it can be asked for; of a core, all that its part has. */
 static size_t find_registers(struct looked *l, struct arena *a, struct str name, struct named_registers *to)
 {
+	uint64_t address;
+	if (l->device && str_starts(name, S("0x")) && str_hex(str_from(name, 2), &address))
+		return registers_at(a, l->device, address, to);
 	return l->device ? named_device_registers(a, l->device, name, to) : part_registers(&l->tables, name, to);
 }
 
@@ -136,6 +153,14 @@ static struct uh_error *read_regs(struct looked *l, struct regs *g, const char *
 {
 	_cleanup_vec_ struct named_registers found = { 0 };
 	bool pattern = false;
+	if (!n) // what every look reads
+		for (size_t i = 0; i < l->at.know->watches.len; i++) {
+			const struct know_watch *w = l->at.know->watches.data[i];
+			const struct know_list *lists[] = { w->render, w->deep };
+			for (size_t k = 0; k < ARRAY_SIZE(lists); k++)
+				for (const struct know_list *r = lists[k]; r; r = r->next)
+					find_registers(l, &g->arena, r->text, &found);
+		}
 	for (size_t i = 0; i < n; i++) {
 		pattern |= str_is_pattern(str_z(names[i]));
 		if (!find_registers(l, &g->arena, str_z(names[i]), &found))
