@@ -726,9 +726,9 @@ static void nothing_breaks_in_a_million_steps(void **state)
 	world.walks = true;
 	w->disk = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	see(true, false);
-	const unsigned steps =
+	const unsigned most =
 		ADDRESSES_CHECKED ? STEPS / 4 : STEPS; // harm to memory shows in fewer, and each takes four times as long
-	for (unsigned i = 0; i < steps; i++) {
+	for (unsigned i = 0; i < most; i++) {
 		walk_one();
 		check_all();
 	}

@@ -115,7 +115,7 @@ static void session_watch_explain(const char *directory, const struct stored *of
 	_cleanup_arena_ struct arena a = { 0 };
 	struct told_texts texts;
 	_cleanup_close_ int bundle = open(arena_printf(&a, "%s/" STORE_BUNDLE, directory).p, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	struct to_explain given = { bundle, of, since, { 0 } };
+	struct to_explain given = { .bundle = bundle, .of = of, .since = since };
 	// DIRECTORY/incidents/ID: the others are beside it.
 	module_past_find(arena_printf(&a, "%s/../..", directory).p, of, &a, &given.module);
 	const struct child_task task = { .name = CHILD_EXPLAIN, .deadline = now_ms() + EXPLAIN_MS, .most = EXPLAINED_MOST };
