@@ -303,8 +303,11 @@ static struct uh_error *names_right(const struct trying_job *j)
 static bool another_gpu(const struct trying_job *j)
 {
 	_cleanup_devices_ struct devices found;
+	bool chosen = getenv("ROCR_VISIBLE_DEVICES");
+	for (size_t i = 0; i < j->o->nenv; i++)
+		chosen |= str_starts(str_z(j->o->env[i]), S("ROCR_VISIBLE_DEVICES="));
 	devices_find(j->know, &found);
-	return found.nkfd > 1 && !getenv("ROCR_VISIBLE_DEVICES") && j->o->jobs < 2;
+	return found.nkfd > 1 && !chosen && j->o->jobs < 2;
 }
 
 /** All options that change what is run; not those of time and of how it is told. */
