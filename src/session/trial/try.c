@@ -337,7 +337,7 @@ static struct uh_error *try_begin(struct trying_job *j)
 }
 
 /** What cannot be made here. */
-static size_t experiments_left_out(struct trying_job *j, const char **ret)
+static size_t experiments_absent(struct trying_job *j, const char **ret)
 {
 	size_t n = 0;
 	for (size_t i = 0; i < j->know->experiments.len && n < TRY_EXPERIMENTS; i++) {
@@ -397,7 +397,7 @@ static struct uh_error *try_made(struct trying_job *j, FILE *out, bool *ret_answ
 				       .failure = j->failure,
 				       .found = j->found,
 				       .left_out = absent,
-				       .nleft_out = experiments_left_out(j, absent),
+				       .nleft_out = experiments_absent(j, absent),
 				       .resumed = resumed,
 				       .hung = j->log.hung,
 				       .seconds = (double)(now_ms() - j->began) / 1e3,
