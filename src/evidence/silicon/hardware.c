@@ -86,7 +86,7 @@ static void take_closer(const struct know *k, struct hardware_seen *h, const str
 }
 
 /** The tracks of a tape were not recorded in the order in which they are played. */
-static void errors_in_order(struct hardware_seen *h)
+static void put_tables_in_order(struct hardware_seen *h)
 {
 	uint64_t first, now;
 	if (h->first.layout && h->now.layout == h->first.layout && metrics_value(&h->first, h->first.layout->cycles, 0, &first) &&
@@ -117,7 +117,7 @@ void hardware_look(const struct know *k, struct devices *all, struct hardware_se
 	for (size_t i = 0; i < n; i++)
 		take_closer(k, &seen[i], batches[i].probes, what[i], batches[i].n);
 	for (size_t i = 0; i < n && tape_plays(probe_tape(&all->count)); i++)
-		errors_in_order(&seen[i]);
+		put_tables_in_order(&seen[i]);
 }
 
 // --- telling ---
