@@ -7,6 +7,7 @@ import sys
 
 import emulated
 import tap
+import watched
 
 A, B = "0000:05:00.0", "0000:26:00.0"
 HIVE = "    sysfs xgmi_hive_info/xgmi_hive_id 5846120214\n"
@@ -140,6 +141,31 @@ def test_kernel_events(m):
     m.t.ok(killed.first.cls == "ras-uncorrectable-error" and "python3" in json.dumps(killed.first.data["processes"]), "poison that killed a job names both", str(killed.first.data["processes"]))
 
 
+def test_returned(m):
+    """The same serial number fails again: only after an operator powered it off and on that means a replacement."""
+    error = WELL + "messages\n    999.5 err amdgpu 0000:05:00.0: {1}uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!\n"
+    for name, closed, service in (("nobody closed it", "the machine was started again", "cold-restart"), ("an operator closed it", "an operator", "replace")):
+        w = watched.Machine(m.unhang, "returned-" + service, error)
+        w.configure("quiet 3600")
+        w.once()
+        first = w.incidents()[0]
+        record = w.directory(first) / "incident"
+        text = record.read_text().replace(first["boot_id"], "0" * 32).replace("state open", "state closed").replace(first["id"], "0123456789abcdef")
+        other = record.parent.parent / "0123456789abcdef"
+        other.mkdir()
+        (other / "incident").write_text(re.sub("(?m)^closed_by .*\n", "", text) + f"closed_by {closed}\n")
+        for path in record.parent.iterdir():
+            path.unlink()
+        record.parent.rmdir()
+        (w.top / "state" / "place").unlink(missing_ok=True)
+        w.once()
+        again = next((i for i in w.incidents() if i["id"] != "0123456789abcdef"), None)
+        said = json.loads((w.directory(again) / "diagnosis.json").read_text()) if again else {}
+        h = said["incidents"][0]["hardware"] if again else {}
+        m.t.same((h.get("earlier"), h.get("earlier_incident"), h.get("service"), (again or {}).get("action")),
+                 (1, "0123456789abcdef", service, "replace" if service == "replace" else "power-cycle"), f"the module failed before, and {name}")
+
+
 def main():
     unhang, t = tap.Unhang(sys.argv[1]), tap.Tap()
     if not emulated.possible(unhang):
@@ -147,7 +173,7 @@ def main():
         t.end()
         return
     m = Machines(t, unhang)
-    for test in (test_counters, test_hive, test_throttle, test_files, test_incident, test_kernel_events):
+    for test in (test_counters, test_hive, test_throttle, test_files, test_incident, test_returned, test_kernel_events):
         test(m)
     t.end()
 

@@ -52,23 +52,22 @@ static void take_state(const struct uh_session *s, struct incident *i)
 static void take_module(const struct uh_session *s, struct incident *i)
 {
 	_cleanup_arena_ struct arena a = { 0 };
-	struct module_past past = { 0 };
+	struct module_pasts here;
 	const struct stored now = { .id = i->id,
 				    .serial = i->gpu.serial,
 				    .boot_id = i->boot_id,
 				    .class = i->cause ? i->cause->head.id : (struct str){ 0 } };
-	if (!str_is(i->fault, "node"))
+	if (!str_is(i->fault, "node") || !now.serial.n)
 		return;
-	if (s->module && str_eq(s->module->serial, now.serial) && str_eq(s->module->class, now.class))
-		past = *s->module;
-	else if (!s->module)
-		module_past_find(STATE_DIR, &now, &a, &past);
-	if (!past.n)
+	if (!s->modules)
+		module_pasts_find(STATE_DIR, &now, &a, &here);
+	const struct module_past *past = module_past_of(s->modules ? s->modules : &here, now.serial, now.class);
+	if (!past)
 		return;
 	const struct place at = i->events.data[0]->at;
-	incident_add_machine(i, (struct fact){ S("module_before"), arena_printf(&a, "%zu", past.n), FACT_NUMBER, at });
-	incident_add_machine(i, (struct fact){ S("module_before_id"), past.id, FACT_TEXT, at });
-	if (past.powered)
+	incident_add_machine(i, (struct fact){ S("module_before"), arena_printf(&a, "%zu", past->n), FACT_NUMBER, at });
+	incident_add_machine(i, (struct fact){ S("module_before_id"), past->id, FACT_TEXT, at });
+	if (past->powered)
 		incident_add_machine(i, (struct fact){ S("module_returned"), S("yes"), FACT_TEXT, at });
 }
 

@@ -42,7 +42,7 @@ struct uh_session {
 	size_t earlier;              // incidents that were left out
 	struct str host;             // this machine's name
 	struct str boot;             // and the id of its boot; empty: not asked for yet
-	const struct module_past *module; // what the watch knows of the module; NULL: what this machine has stored is asked
+	const struct module_pasts *modules; // what the watch has stored of modules; NULL: what this machine has stored is asked
 	bool job_ended;              // the evidence is of a job that was ended when it was saved
 	bool of_machine;             // it was read on a machine, this one or one that is mounted, not given as a file
 	bool asks;                   // an answer may end with a question

@@ -68,7 +68,7 @@ struct to_explain {
 	int bundle; // open
 	const struct stored *of;
 	bool since; // with what the kernel wrote since
-	struct module_past module;
+	struct module_pasts modules;
 };
 
 static void write_answer(const void *ctx, FILE *to)
@@ -86,7 +86,7 @@ static void explain_child(int fd, const void *ctx)
 	const struct to_explain *given = ctx;
 	struct uh_session *s = apart_begin(fd, given->bundle);
 	const int log = given->since ? open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
-	s->module = &given->module;
+	s->modules = &given->modules;
 	session_add_bundle(s, apart_open(given->bundle, STORE_BUNDLE));
 	if (log >= 0) {
 		const struct source_visitor v = session_visitor(s);
@@ -117,7 +117,7 @@ static void session_watch_explain(const char *directory, const struct stored *of
 	_cleanup_close_ int bundle = open(arena_printf(&a, "%s/" STORE_BUNDLE, directory).p, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	struct to_explain given = { .bundle = bundle, .of = of, .since = since };
 	// DIRECTORY/incidents/ID: the others are beside it.
-	module_past_find(arena_printf(&a, "%s/../..", directory).p, of, &a, &given.module);
+	module_pasts_find(arena_printf(&a, "%s/../..", directory).p, of, &a, &given.modules);
 	const struct child_task task = { .name = CHILD_EXPLAIN, .deadline = now_ms() + EXPLAIN_MS, .most = EXPLAINED_MOST };
 	const enum child_end end = bundle < 0 ? CHILD_REFUSED : child_collect(&task, explain_child, &given, &all);
 	if (end == CHILD_REFUSED) {

@@ -10,21 +10,29 @@ static bool was_powered(const struct stored *s)
 	       str_among(s->action, STR_EQUALS, "power-cycle|replace").n;
 }
 
-void module_past_find(const char *state_dir, const struct stored *now, struct arena *a, struct module_past *ret)
+const struct module_past *module_past_of(const struct module_pasts *p, struct str serial, struct str class)
+{
+	return serial.n ? list_find(p->list, p->n, it, str_eq(it->serial, serial) && str_eq(it->class, class)) : NULL;
+}
+
+void module_pasts_find(const char *state_dir, const struct stored *now, struct arena *a, struct module_pasts *ret)
 {
 	struct stored_list all = { 0 };
-	*ret = (struct module_past){ .serial = arena_str(a, now->serial), .class = arena_str(a, now->class) };
-	if (!now->serial.n || !now->class.n)
-		return;
+	*ret = (struct module_pasts){ 0 };
 	uh_error_free(store_list(state_dir, &all)); // what cannot be read is not known
-	for (size_t i = 0; i < all.list.len; i++) {
+	for (size_t i = 0; i < all.list.len && now->boot_id.n; i++) {
 		const struct stored *s = all.list.data[i];
-		if (!str_eq(s->serial, now->serial) || !str_eq(s->class, now->class) || str_eq(s->id, now->id) || !s->boot_id.n ||
-		    !now->boot_id.n || str_eq(s->boot_id, now->boot_id))
+		if (!s->serial.n || !s->class.n || !s->boot_id.n || str_eq(s->boot_id, now->boot_id) || str_eq(s->id, now->id))
 			continue;
-		if (!ret->n++) // the newest is the first
-			ret->id = arena_str(a, s->id);
-		ret->powered |= was_powered(s);
+		struct module_past *p = (struct module_past *)module_past_of(ret, s->serial, s->class);
+		if (!p && ret->n == MODULES_MOST)
+			continue;
+		if (!p) { // the newest is the first
+			p = &ret->list[ret->n++];
+			*p = (struct module_past){ arena_str(a, s->serial), arena_str(a, s->class), 0, arena_str(a, s->id), false };
+		}
+		p->n++;
+		p->powered |= was_powered(s);
 	}
 	stored_list_free(&all);
 }

@@ -12,5 +12,13 @@ struct module_past {
 	bool powered;             // one of them asked for the power to be switched off, and an operator closed it: so that was done
 };
 
-/** Of the module and class of @now, by what is stored below @state_dir. Texts are copied to @a. */
-void module_past_find(const char *state_dir, const struct stored *now, struct arena *a, struct module_past *ret);
+enum { MODULES_MOST = 64 };
+struct module_pasts {
+	size_t n;
+	struct module_past list[MODULES_MOST];
+};
+
+/** Of all modules that had incidents in other boots than @now, by what is stored below @state_dir. Texts are copied to @a. */
+void module_pasts_find(const char *state_dir, const struct stored *now, struct arena *a, struct module_pasts *ret);
+/** NULL: this module had none of this class. */
+const struct module_past *module_past_of(const struct module_pasts *p, struct str serial, struct str class);
