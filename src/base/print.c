@@ -151,11 +151,18 @@ static bool ends_bracket(struct str unit, struct str next)
 	return unit.p[0] == '[' && !memchr(unit.p, ']', unit.n) && memchr(next.p, ']', next.n);
 }
 
+/** `4 %` */
+static bool ends_number(struct str unit, struct str next)
+{
+	return next.p[0] == '%' && unit.p[unit.n - 1] >= '0' && unit.p[unit.n - 1] <= '9';
+}
+
 struct str print_unit(struct str *s)
 {
 	struct str unit = str_word(s), rest = *s;
 	for (struct str next = str_word(&rest);
-	     unit.n && next.n && (begins_with_path(next) || ends_bracket(unit, next)) && next.p == unit.p + unit.n + 1;
+	     unit.n && next.n && (begins_with_path(next) || ends_bracket(unit, next) || ends_number(unit, next)) &&
+	     next.p == unit.p + unit.n + 1;
 	     next = str_word(&rest)) {
 		unit.n += 1 + next.n;
 		*s = rest;

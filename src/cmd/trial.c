@@ -72,7 +72,7 @@ int cmd_bisect(int argc, char **argv)
 static const struct help_text try_help = {
 	.name = "try",
 	.usage = "unhang try [OPTION...] [EXPERIMENT...] -- COMMAND...",
-	.about = "Finds out what is behind a job that fails, by running it again and again: as it is, and with one thing "
+	.about = "Finds out why a job fails, by running it again and again: as it is, and with one thing "
 		 "changed. The most telling experiment comes first; unhang says what each outcome makes of each explanation, and "
 		 "which remedy follows. With names, only these experiments are made:\n"
 		 "    unhang try -- python train.py --steps 3\n"
@@ -129,6 +129,10 @@ int cmd_try(int argc, char **argv)
 	options_parse(&try_help, ROWS(rows), NO_ROWS, argc, argv);
 	if (!try_operands(argc, argv, &o))
 		return refuse("try needs a command: unhang try [OPTION...] [EXPERIMENT...] -- COMMAND");
+	for (size_t i = 0; i < o.nnames; i++)
+		if (o.names[i][0] == '-')
+			return refuse("%s stands behind an experiment; options go first: unhang try [OPTION...] [EXPERIMENT...] -- COMMAND",
+				      o.names[i]);
 	const ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
 	program[n > 0 ? n : 0] = 0;
 	o.program = program;

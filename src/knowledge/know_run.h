@@ -31,6 +31,8 @@ struct know_experiment {
 	struct know_list *includes; // experiments whose changes it makes, all at once
 	struct condition *when;
 	struct str exposes, cures, fails, passes; // what it means by which of the two fails
+	struct str shows; // what it means if the job fails as it is, too, and a run shows the cause
+	struct str again; // what to run next if nothing failed
 };
 
 /** What may be behind a job that fails, as far as experiments tell. */

@@ -17,6 +17,8 @@ const struct kind_key experiment_keys[] = {
 	{ "cures", KEY_TEXT, offsetof(struct know_experiment, cures), .required = true },
 	{ "fails", KEY_TEXT, offsetof(struct know_experiment, fails), .required = true },
 	{ "passes", KEY_TEXT, offsetof(struct know_experiment, passes), .required = true },
+	{ "shows", KEY_TEXT, offsetof(struct know_experiment, shows) },
+	{ "again", KEY_TEXT, offsetof(struct know_experiment, again) },
 	{ 0 },
 };
 const struct kind_key suspect_keys[] = {

@@ -60,8 +60,9 @@ static struct str verdict_say(struct arena *a, const struct bisect_result *r)
 	}
 }
 
-static struct str next_say(const struct bisect_result *r)
+static struct str next_say(const struct bisect_told *t)
 {
+	const struct bisect_result *r = t->result;
 	switch (r->verdict) {
 	case BISECT_NO_RACE:
 		return S("Look at the launch that fails itself: indices, sizes, input data, the machine. Races inside of one "
@@ -75,11 +76,10 @@ static struct str next_say(const struct bisect_result *r)
 		return S(
 			"Suspect launches on different queues that share a buffer (unhang last --all). A kernel that waits for "
 			"others was left out, or its arguments were not recorded.");
-	case BISECT_UNFINISHED:
-		return S("Run the same command again: it goes on where it ended.");
+	case BISECT_RACE:
+		return S("Repair it, then run the same command again: the job must not fail any more.");
 	default:
-		return S("Races inside of one kernel (LDS, barriers, atomics) are not looked for here: AMD's ConSan finds "
-			 "those.");
+		return t->error.n ? (struct str){ 0 } : S("Run the same command again: it goes on where it ended.");
 	}
 }
 
@@ -148,7 +148,7 @@ static void bisect_json(const struct bisect_told *t, FILE *out)
 	struct sheet s = sheet_on(true, out);
 	sheet_open(&s, NULL, '{');
 	sheet_fields(&s, { "schema", v_word("unhang/bisect/1") }, { "verdict", v_word(bisect_verdict_name(r->verdict)) },
-		     { "title", v_text(verdict_say(&a, r)) }, { "next", v_text(next_say(r)) });
+		     { "title", v_text(verdict_say(&a, r)) }, { "next", v_known(next_say(t)) });
 	sheet_values (i, &s, "command", (size_t)1) {
 		(void)i;
 		for (size_t k = 0; t->command[k]; k++)
@@ -205,7 +205,7 @@ static void text_numbers(const struct bisect_result *r, struct arena *a, const s
 				      r->part ? ": there is another cause besides" : ""),
 			 0);
 	for (size_t i = 0; !r->paired && i < r->questions.len; i++)
-		if (r->questions.data[i].stage == STAGE_SERIAL)
+		if (r->questions.data[i].stage == STAGE_SERIAL && r->questions.data[i].tally.runs)
 			wrap_row(out, style, "Serial", rate_say(a, r->questions.data[i].tally), 0);
 }
 
@@ -222,13 +222,7 @@ void report_bisect(const struct bisect_told *t, bool json, FILE *out)
 	if (r->paired)
 		text_pair(t, &a, &style, out);
 	text_numbers(r, &a, &style, out);
-	if (r->one_at_a_time)
-		wrap_row(out, &style, "Runs",
-			 arena_printf(&a, "%u in %.0f s; one launch after the other would take about %u", r->runs, t->seconds,
-				      r->one_at_a_time),
-			 0);
-	else
-		wrap_row(out, &style, "Runs", arena_printf(&a, "%u in %.0f s", r->runs, t->seconds), 0);
+	wrap_row(out, &style, "Runs", arena_printf(&a, "%u in %.0f s", r->runs, t->seconds), 0);
 	if (r->void_runs)
 		wrap_row(out, &style, "Void",
 			 arena_printf(&a, "%u runs did not count: kernels waited for each other", r->void_runs), 0);
@@ -243,7 +237,7 @@ void report_bisect(const struct bisect_told *t, bool json, FILE *out)
 		wrap_row(out, &style, "Not", t->repair->not_fix, 0);
 	}
 	wrap_row(out, &style, "Stopped", t->error, 0);
-	wrap_row(out, &style, "Next", next_say(r), 0);
+	wrap_row(out, &style, "Next", next_say(t), 0);
 	wrap_row(out, &style, "Stored", t->directory, 0);
 }
 

@@ -1,10 +1,14 @@
 #include "report/trial/try.h"
 
+#include <string.h>
+
+#include "base/command.h"
 #include "base/print.h"
 #include "report/text/wrap.h"
 #include "report/trial/rates.h"
 
 enum { ROWS_SHOWN = 9, SUSPECTS_SHOWN = 3 };
+static const double GONE_ERROR = 0.05;
 
 static const struct know_suspect *suspect_at(const struct try_result *r, size_t i) { return r->model.suspects[i].of; }
 
@@ -34,14 +38,21 @@ static const struct try_question *found_by(const struct try_result *r)
 static struct str try_verdict_say(struct arena *a, const struct try_told *t)
 {
 	const struct try_result *r = t->result;
+	// What a run showed is no matter of weights.
+	if (t->found.title.n)
+		return t->found.title;
+	if (t->found.findings)
+		return arena_printf(a, "The guard found %lld memory error%s.", (long long)t->found.findings,
+				    t->found.findings == 1 ? "" : "s");
 	switch (r->verdict) {
 	case TRY_EXPLAINED:
-		return arena_printf(a, STR_FMT ": %s (%.0f %%).", STR_ARG(suspect_at(r, r->leads)->title),
-				    sure_say(r->weights[r->leads]), r->weights[r->leads] * 100);
+		return arena_printf(a, STR_FMT ": %s.", STR_ARG(suspect_at(r, r->leads)->title), sure_say(r->weights[r->leads]));
 	case TRY_UNDECIDED:
-		return arena_printf(a, "Not decided. First comes: " STR_FMT " (%.0f %%).",
-				    STR_ARG(suspect_at(r, r->leads)->title), r->weights[r->leads] * 100);
+		return arena_printf(a, "Not decided. The best explanation so far: " STR_FMT ".",
+				    STR_ARG(suspect_at(r, r->leads)->title));
 	case TRY_NEVER:
+		if (t->unused)
+			return S("No process of the job used HIP, so guard and pool had nothing to look at.");
 		return arena_printf(a, "It did not fail in %u run%s%s.", r->control.runs, r->control.runs == 1 ? "" : "s",
 				    r->control.runs > 1 ? ": it fails seldom, or not here" : "");
 	case TRY_HIDES:
@@ -58,21 +69,53 @@ static struct str answer_means(const struct try_told *t, const struct try_questi
 	const bool fails = t->result->control.failed;
 	if (!e)
 		return (struct str){ 0 };
-	return q->answer == TRY_FINDS ? e->exposes :
+	return q->answer == TRY_FINDS ? (fails && e->shows.n ? e->shows : e->exposes) :
 	       q->answer == TRY_GONE  ? e->cures :
 	       q->answer == TRY_FAILS ? (fails ? e->fails : e->exposes) :
 	       !fails && q->tally.runs ? e->passes :
 					 (struct str){ 0 };
 }
 
-static struct str try_next_say(const struct try_told *t)
+/** With the job itself in place of COMMAND, so that the line works when it is copied. */
+static struct str with_command(struct arena *a, const struct try_told *t, struct str text)
+{
+	_cleanup_text_ struct text all = { 0 }, command = { 0 };
+	for (size_t i = 0; t->command[i]; i++) {
+		text_add(&command, i ? S(" ") : S(""));
+		shell_quote(&command, str_z(t->command[i]));
+	}
+	for (ptrdiff_t at; (at = str_find(text, S("COMMAND"))) >= 0; text = str_from(text, (size_t)at + strlen("COMMAND"))) {
+		text_add(&all, str_cut(text, (size_t)at));
+		text_add(&all, text_str(&command));
+	}
+	text_add(&all, text);
+	return arena_str(a, text_str(&all));
+}
+
+static struct str explain_run(struct arena *a, struct str directory)
+{
+	_cleanup_text_ struct text all = { 0 };
+	text_add(&all, S("Who allocated it, and where: unhang explain "));
+	shell_quote(&all, directory);
+	return arena_str(a, text_str(&all));
+}
+
+static struct str try_next_say(struct arena *a, const struct try_told *t)
 {
 	const struct try_result *r = t->result;
+	const struct try_question *last = r->questions.len ? &r->questions.data[r->questions.len - 1] : NULL;
+	const struct know_experiment *e = last && last->stage == TRY_EXPERIMENT ? experiment_of(t, last) : NULL;
+	if (t->found.directory.n)
+		return explain_run(a, t->found.directory);
 	switch (r->verdict) {
 	case TRY_EXPLAINED:
 	case TRY_UNDECIDED:
-		return suspect_at(r, r->leads)->next;
+		return with_command(a, t, suspect_at(r, r->leads)->next);
 	case TRY_NEVER:
+		if (t->unused)
+			return S("Check that the job sees a GPU, is not linked statically, and keeps LD_PRELOAD.");
+		if (e && e->again.n)
+			return with_command(a, t, e->again);
 		return S("Run it where it failed, with the same load beside it; --low-rate names a lower rate.");
 	case TRY_HIDES:
 		return S("Read the code for launches on several streams that share a buffer without an event between them.");
@@ -139,7 +182,7 @@ static void try_json(const struct try_told *t, FILE *out)
 	sheet_fields(&s, { "schema", v_word("unhang/try/2") }, { "verdict", v_word(try_verdict_name(r->verdict)) },
 		     { "title", v_text(try_verdict_say(&a, t)) },
 		     { "explanation", v_if(holds, v_text(holds ? suspect_at(r, r->leads)->head.id : S("-"))) },
-		     { "confidence", v_if(holds, v_decimal(r->weights[r->leads], 4)) }, { "next", v_text(try_next_say(t)) });
+		     { "confidence", v_if(holds, v_decimal(r->weights[r->leads], 4)) }, { "next", v_text(try_next_say(&a, t)) });
 	put_remedies(&s, r, holds);
 	sheet_values (i, &s, "command", (size_t)1) {
 		(void)i;
@@ -179,10 +222,11 @@ static void text_experiments(const struct try_told *t, struct arena *a, const st
 			continue;
 		shown++;
 		wrap_row(out, style, arena_z(a, r->model.experiments[q->experiment].id),
-			 arena_printf(a, STR_FMT "%s", STR_ARG(rate_say(a, q->tally)),
-				      q->answer == TRY_GONE  ? ": gone" :
-				      q->answer == TRY_FINDS ? ": found" :
-							       ""),
+			 q->answer == TRY_FINDS ?
+				 arena_printf(a, "%u of %u runs: found", q->tally.failed, q->tally.runs) :
+				 arena_printf(a, STR_FMT "%s", STR_ARG(rate_say(a, q->tally)),
+					      q->answer != TRY_GONE ? "" :
+					      tally_fewer(r->control, q->tally) <= GONE_ERROR ? ": gone" : ": probably gone"),
 			 0);
 	}
 	if (left)
@@ -203,11 +247,14 @@ static void text_others(const struct try_result *r, struct arena *a, const struc
 			break;
 		below = r->weights[best];
 		if (best != r->leads)
-			text_printf(&t, "%s" STR_FMT " %.0f %% (was %.0f)", t.n ? ", " : "", STR_ARG(suspect_at(r, best)->head.id),
-				    r->weights[best] * 100, r->before[best] * 100);
+			text_printf(&t, "%s" STR_FMT " %.0f %%", t.n ? ", " : "", STR_ARG(suspect_at(r, best)->head.id),
+				    r->weights[best] * 100);
 	}
-	wrap_row(out, style, "Left", text_str(&t), 0);
-	wrap_row(out, style, "Was", arena_printf(a, "%.0f %%, by the failure alone", r->before[r->leads] * 100), 0);
+	wrap_row(out, style, "Weight",
+		 arena_printf(a, "%.0f %% (%.0f %% before the runs), by rough estimates", r->weights[r->leads] * 100,
+			      r->before[r->leads] * 100),
+		 0);
+	wrap_row(out, style, "Others", text_str(&t), 0);
 	text_free(&t);
 }
 
@@ -217,7 +264,7 @@ static void text_found(const struct try_told *t, const struct row_style *style, 
 		wrap_row(out, style, "Fails by", t->failure.title, 0);
 	else
 		wrap_row(out, style, "It said", t->failure.words, 0);
-	wrap_row(out, style, "Found", t->found.title.n ? t->found.title : t->found.allocator, 0);
+	wrap_row(out, style, "Buffer", t->found.place, 0);
 }
 
 static void text_remedies(const struct try_told *t, struct arena *a, const struct row_style *style, FILE *out)
@@ -258,7 +305,7 @@ void report_try(const struct try_told *t, bool json, FILE *out)
 	wrap_row(out, &style, "Not possible here", text_str(&absent), 0);
 	text_free(&absent);
 	wrap_row(out, &style, "Stopped", t->error, 0);
-	wrap_row(out, &style, "Next", try_next_say(t), 0);
+	wrap_row(out, &style, "Next", try_next_say(&a, t), 0);
 	wrap_row(out, &style, "Stored", t->directory, 0);
 }
 
@@ -290,8 +337,11 @@ void report_try_html(const struct try_told *t, FILE *out)
 void report_try_plan(const struct try_model *m, double low_rate, double error, FILE *out)
 {
 	static const double rates[] = { 1, 0.5, 0.2, 0.05 };
-	fprintf(out, "unhang: the plan: first the job as it is, then up to %zu experiments, the most telling first\n",
-		m->nexperiments);
+	if (m->nexperiments == 1)
+		fputs("unhang: the plan: first the job as it is, then 1 experiment\n", out);
+	else
+		fprintf(out, "unhang: the plan: first the job as it is, then up to %zu experiments, the most telling first\n",
+			m->nexperiments);
 	for (size_t i = 0; i < ARRAY_SIZE(rates); i++) {
 		struct tally c = { 0 };
 		for (double failed = 0; !try_control_done(c, low_rate, error); failed += rates[i])

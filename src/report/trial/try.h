@@ -9,7 +9,7 @@
 /** What unhang run and explain say of a run that was studied. */
 struct try_failure {
 	struct str class, title, kernel, place, words, ended, directory, allocator;
-	int64_t findings, status, ran_ms;
+	int64_t findings, status, ran_ms, recordings;
 	struct str remedies; // ids, with spaces between them
 };
 
@@ -24,6 +24,7 @@ struct try_told {
 	const char *const *left_out; // experiments that cannot be made here
 	size_t nleft_out;
 	bool resumed;
+	bool unused; // guard or pool met no process that used HIP
 	unsigned hung;
 	double seconds;
 	unsigned width; // of the text; 0: 80

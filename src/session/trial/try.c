@@ -30,6 +30,7 @@ struct trying_job {
 	struct try_model *model; // as it is known by now
 	struct try_options options;
 	struct uh_error *error;
+	bool unused;
 	int64_t began;
 	struct str last_key;
 	FILE *say;
@@ -41,7 +42,7 @@ static const struct record_key failure_keys[] = {
 	RECORD_TEXT(try_failure, class),  RECORD_TEXT(try_failure, title),    RECORD_TEXT(try_failure, kernel),
 	RECORD_TEXT(try_failure, place),  RECORD_TEXT(try_failure, words),    RECORD_TEXT(try_failure, ended),
 	RECORD_TEXT(try_failure, directory), RECORD_TEXT(try_failure, allocator), RECORD_NUMBER(try_failure, findings),
-	RECORD_NUMBER(try_failure, status), RECORD_NUMBER(try_failure, ran_ms), RECORD_TEXT(try_failure, remedies),
+	RECORD_NUMBER(try_failure, status), RECORD_NUMBER(try_failure, ran_ms), RECORD_NUMBER(try_failure, recordings), RECORD_TEXT(try_failure, remedies),
 	{ 0 }
 };
 
@@ -197,6 +198,7 @@ static bool studied_run(struct trying_job *j, const struct try_question *q, cons
 		return false;
 	const bool read = study_read(j, runs, q->key, &f);
 	f.status = ended.status;
+	j->unused |= read && e && !f.recordings;
 	const bool hung = ended.hung || (read && failure_hung(&f));
 	*ret = (struct trial_outcome){ .failed = ended.failed || (hung && (r.fails.hang || r.fails.status)),
 				       .found = read && e && e->finds && failure_shows(j, &f),
@@ -273,25 +275,34 @@ static void try_planned(void *ctx, const struct try_result *r, double expected_s
 {
 	struct trying_job *j = ctx;
 	if (j->say)
-		fprintf(j->say, "unhang: try: it fails in %u of %u runs of %.1f s; all %zu experiments would take about %.0f s\n",
-			r->control.failed, r->control.runs, r->seconds, r->model.nexperiments, expected_s);
+		fprintf(j->say, "unhang: try: it fails in %u of %u runs of %.1f s; %zu experiment%s would take about %.0f s\n",
+			r->control.failed, r->control.runs, r->seconds, r->model.nexperiments,
+			r->model.nexperiments == 1 ? "" : "s", expected_s);
 }
 
 // --- the whole ---
 
+static struct uh_error *no_such_experiment(const struct know *k, const char *name)
+{
+	enum { TYPOS = 3 };
+	const struct know_experiment *meant = NULL;
+	for (size_t most = 1; most <= TYPOS && !meant; most++)
+		for (size_t i = 0; i < k->experiments.len && !meant; i++)
+			if (str_typos(k->experiments.data[i]->head.id, str_z(name), most) <= most)
+				meant = k->experiments.data[i];
+	return meant ? uh_error_new("there is no experiment '%s'; did you mean " STR_FMT "?", name, STR_ARG(meant->head.id)) :
+		       uh_error_new("there is no experiment '%s'; unhang knowledge list experiment lists them", name);
+}
+
 static struct uh_error *names_right(const struct trying_job *j)
 {
-	_cleanup_text_ struct text names = { 0 };
-	for (size_t i = 0; i < j->know->experiments.len; i++)
-		text_printf(&names, "%s" STR_FMT, i ? ", " : "", STR_ARG(j->know->experiments.data[i]->head.id));
 	for (size_t n = 0; n < j->o->nnames; n++) {
 		const struct know_experiment *e = NULL;
 		for (size_t i = 0; i < j->know->experiments.len && !e; i++)
 			if (str_is(j->know->experiments.data[i]->head.id, j->o->names[n]))
 				e = j->know->experiments.data[i];
 		if (!e)
-			return uh_error_new("try %s: there is no such experiment; there is " STR_FMT, j->o->names[n],
-					    STR_ARG(text_str(&names)));
+			return no_such_experiment(j->know, j->o->names[n]);
 		if ((e->guard.n || e->pool) && !j->wanted.allocator)
 			return uh_error_new("libunhang-guard.so is not installed: there is no guard and no pool");
 		if (e->another_gpu && !j->wanted.another_gpu)
@@ -399,6 +410,7 @@ static struct uh_error *try_made(struct trying_job *j, FILE *out, bool *ret_answ
 				       .left_out = absent,
 				       .nleft_out = experiments_absent(j, absent),
 				       .resumed = resumed,
+				       .unused = j->unused,
 				       .hung = j->log.hung,
 				       .seconds = (double)(now_ms() - j->began) / 1e3,
 				       .width = o->width };
@@ -408,7 +420,7 @@ static struct uh_error *try_made(struct trying_job *j, FILE *out, bool *ret_answ
 	report_try(&told, o->json, out);
 	if (result->verdict != TRY_UNFINISHED)
 		trial_done(&j->log);
-	*ret_answered = result->verdict == TRY_EXPLAINED || result->verdict == TRY_NEVER;
+	*ret_answered = result->verdict == TRY_EXPLAINED || (result->verdict == TRY_NEVER && !j->unused);
 	try_result_free(result);
 	return err;
 }
