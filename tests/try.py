@@ -5,6 +5,7 @@ import os
 import pathlib
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -55,6 +56,53 @@ def ends(answer):
 
 # --- without a GPU ---
 
+def alive(word):
+    """Processes whose arguments have this word."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found += [path.parent.name] if word.encode() in path.read_bytes().split(b"\0") else []
+        except OSError:
+            pass
+    return found
+
+
+def test_attacked(t, y):
+    """What a stranger, a closed terminal or a job that hides could do."""
+    mark = f"{70000 + os.getpid()}"
+    for word in ("try", "bisect"):
+        job = subprocess.Popen([y.unhang.binary, word, "--quiet", "--state-dir", y.states / "hup", "--", "sh", "-c", f"sleep {mark} & exec sleep {mark}"],
+                               env=y.unhang.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        tap.wait_for(lambda: len(alive(mark)) == 2)
+        job.send_signal(signal.SIGHUP)
+        job.wait(timeout=120)
+        t.ok(tap.wait_for(lambda: not alive(mark), 60), f"{word}: a terminal that is closed ends the job")
+    y.run("--quiet", "--low-rate", "90", "--", "sh", "-c", f"setsid sleep {mark} </dev/null >/dev/null 2>&1 & exit 0")
+    t.same(alive(mark), [], "what a run sends into a session of its own ends with it")
+    open_to_all = y.states / "open"
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    done = y.run("--state-dir", open_to_all, "--", "true")
+    t.ok(done.returncode == 2 and "others can write there" in done.err, "a directory that others can write is refused", done.err)
+    prey = pathlib.Path(tempfile.mkdtemp(prefix="unhang-test-prey-"))
+    done = y.run("--json", "--quiet", "--low-rate", "60", "--", "true")
+    place = pathlib.Path(json.loads(done.out)["directory"]) / "place"
+    place.write_text(f"/dev/shm/unhang-trial-aaaaaa/../../..{prey}")
+    y.run("--quiet", "--low-rate", "60", "--", "true")
+    t.ok(prey.is_dir(), "a place that leads elsewhere is not removed")
+    prey.rmdir()
+    first_one = y.start("--quiet", "--", "sh", "-c", f"sleep {mark}")
+    tap.wait_for(lambda: alive(mark))
+    done = y.run("--quiet", "--", "sh", "-c", f"sleep {mark}")
+    t.ok(done.returncode == 2 and "at work already" in done.err, "the same twice at once is refused", done.err)
+    first_one.terminate()
+    first_one.communicate(timeout=120)
+    done = y.run("--quiet", "--fails-if", "nan=/nonexistent/out.npy", "--", "true")
+    t.ok(done.returncode == 1 and "No such file" in done.out, "results that are not there are no success", done.out)
+    done = y.run("--quiet", "guard", "--", "true")
+    t.ok(done.returncode == 1 and "No process of the job used HIP" in done.out, "a job without HIP is no all-clear of the guard", done.out)
+
+
 def test_plain(t, y):
     done, answer = y.answer(t, ["--low-rate", "60"], ["true"], "a job that never fails")
     t.same((done.returncode, answer["verdict"], answer["runs"], answer["explanation"]), (0, "no-failure", 8, None), "a job that never fails is told so")
@@ -70,7 +118,7 @@ def test_plain(t, y):
     test_example(t, done)
     t.ok(len(done.out.splitlines()) <= 24 and max(map(len, done.out.splitlines())) <= 80 and "The copy engines (SDMA)" in done.out, "the same on one screen", done.out)
     t.ok("the plan" in done.err and "would take about" in done.err, "behind a plan with times", done.err)
-    for options, why in ((["none-such", "--", "true"], "there is launch-blocking,"), (["guard"], "needs a command"), (["--env", "x", "--", "true"], "not NAME=VALUE"),
+    for options, why in ((["none-such", "--", "true"], "unhang knowledge list experiment"), (["gaurd", "--", "true"], "did you mean guard?"), (["guard", "--fresh", "--", "true"], "options go first"), (["guard"], "needs a command"), (["--env", "x", "--", "true"], "not NAME=VALUE"),
                          (["--fails-if", "nonsense", "--", "true"], "is none of status")):
         done = y.run(*options)
         t.ok(done.returncode == 2 and why in done.err, f"{' '.join(options)} is refused", done.err)
@@ -155,6 +203,7 @@ def main():
     unhang = tap.Unhang(sys.argv[1])
     y = Try(unhang)
     try:
+        test_attacked(t, y)
         test_plain(t, y)
         test_explained(t, y)
         test_identity(t, y)

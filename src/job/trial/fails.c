@@ -65,18 +65,19 @@ static bool nan_word(struct str text)
 	return false;
 }
 
-bool has_nan(struct str bytes)
+enum nan_answer nan_look(struct str bytes)
 {
 	enum { HEAD = 10 };
 	static const char magic[] = "\x93NUMPY\x01";
 	if (bytes.n < HEAD || memcmp(bytes.p, magic, sizeof(magic) - 1))
-		return nan_word(bytes);
+		return nan_word(bytes) ? NAN_THERE : NAN_NONE;
 	const size_t head = HEAD + ((unsigned char)bytes.p[8] | (size_t)(unsigned char)bytes.p[9] << 8);
 	if (head > bytes.n)
-		return false;
+		return NAN_UNKNOWN;
 	const struct str says = str_cut(bytes, head), numbers = str_from(bytes, head);
-	return str_find(says, S("'<f4'")) >= 0 ? nan_among(numbers, 4) :
-	       str_find(says, S("'<f8'")) >= 0 ? nan_among(numbers, 8) :
-	       str_find(says, S("'<f2'")) >= 0 ? nan_among(numbers, 2) :
-						 false;
+	const size_t size = str_find(says, S("'<f4'")) >= 0 ? 4 :
+			    str_find(says, S("'<f8'")) >= 0 ? 8 :
+			    str_find(says, S("'<f2'")) >= 0 ? 2 :
+							      0;
+	return !size ? NAN_UNKNOWN : nan_among(numbers, size) ? NAN_THERE : NAN_NONE;
 }

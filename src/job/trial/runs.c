@@ -21,22 +21,37 @@
 #include "base/door/door.h"
 #include "base/save.h"
 #include "recorder/format.h"
+#include "source/process.h"
 
-enum { RUN_PATH = 192, OUTPUT_LOOKED_AT = 16 << 20, NOT_STARTED = 127 };
+enum { RUN_PATH = 192, OUTPUT_LOOKED_AT = 16 << 20, OUTPUT_MOST = 2 * OUTPUT_LOOKED_AT, NOT_STARTED = 127 };
 
 struct running {
 	int pid;
 	int64_t began;
 	char output[RUN_PATH], table[RUN_PATH];
 	bool ended, hung, enough;
+	bool said; // the text of --fails-if, in output that was dropped
 	int status;
 };
 
+static const char *const places[] = { "/dev/shm/unhang-trial-", "/tmp/unhang-trial-" };
+
+bool runs_is_place(const char *path)
+{
+	struct stat st;
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		const size_t n = strlen(places[i]);
+		if (!strncmp(path, places[i], n) && strlen(path + n) == strlen("XXXXXX") && !strchr(path + n, '/'))
+			return !lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid();
+	}
+	return false;
+}
+
 struct uh_error *runs_begin(struct runs *r)
 {
-	static const char *const roots[] = { "/dev/shm", "/tmp" };
-	for (size_t i = 0; i < ARRAY_SIZE(roots); i++) {
-		snprintf(r->place, sizeof(r->place), "%s/unhang-trial-XXXXXX", roots[i]);
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		snprintf(r->place, sizeof(r->place), "%sXXXXXX", places[i]);
 		if (mkdtemp(r->place))
 			return NULL;
 	}
@@ -52,7 +67,11 @@ void runs_drop(const char *directory)
 	rmdir(directory);
 }
 
-void runs_end(struct runs *r) { runs_drop(r->place); }
+void runs_end(struct runs *r)
+{
+	prctl(PR_SET_CHILD_SUBREAPER, 0);
+	runs_drop(r->place);
+}
 
 // --- the environment ---
 
@@ -114,7 +133,7 @@ __attribute__((noreturn)) static void run_become(char *const *command, const str
 	setrlimit(RLIMIT_CORE, &none);    // each failed run would write one
 	sigemptyset(&nothing);
 	sigprocmask(SIG_SETMASK, &nothing, NULL);
-	const int in = open("/dev/null", O_RDONLY), out = open(x->output, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	const int in = open("/dev/null", O_RDONLY), out = open(x->output, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
 	dup2(in, STDIN_FILENO);
 	dup2(out, STDOUT_FILENO);
 	dup2(out, STDERR_FILENO);
@@ -154,6 +173,26 @@ static void run_kill(const struct running *x)
 	kill(x->pid, SIGKILL);
 }
 
+static struct str file_text(const char *path, size_t most, struct arena *a)
+{
+	struct str bytes = { 0 };
+	struct uh_error *err = named_read(&(struct named){ .path = path }, most, a, &bytes, NULL);
+	uh_error_free(err);
+	return bytes;
+}
+
+/** What a job writes without end must not fill the memory that /dev/shm is. It appends, so that it goes on at the new end. */
+static void output_bound(const struct runs *r, struct running *x)
+{
+	_cleanup_arena_ struct arena a = { 0 };
+	struct stat st;
+	if (stat(x->output, &st) || st.st_size < OUTPUT_MOST)
+		return;
+	x->said |= r->fails.contains.n && str_find(file_text(x->output, OUTPUT_MOST, &a), r->fails.contains) >= 0;
+	if (truncate(x->output, 0))
+		return; // then the disk fills, as it would without unhang
+}
+
 /** What has ended, and what takes too long. */
 static void run_look(const struct runs *r, struct running *x)
 {
@@ -161,6 +200,7 @@ static void run_look(const struct runs *r, struct running *x)
 	int status;
 	if (x->ended)
 		return;
+	output_bound(r, x);
 	if (waitpid(x->pid, &status, WNOHANG) == x->pid) {
 		kill(-x->pid, SIGKILL); // what it left behind would disturb the next run
 		x->ended = true;
@@ -174,15 +214,27 @@ static void run_look(const struct runs *r, struct running *x)
 	}
 }
 
-// --- what became of it ---
-
-static struct str file_text(const char *path, size_t most, struct arena *a)
+/** What a run has sent into a session of its own has become our child, and goes on beside the next run. Our own children are in our group. */
+static bool end_stray(void)
 {
-	struct str bytes = { 0 };
-	struct uh_error *err = named_read(&(struct named){ .path = path }, most, a, &bytes, NULL);
-	uh_error_free(err);
-	return bytes;
+	DIR *d = opendir("/proc");
+	bool found = false;
+	for (const struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d)) {
+		struct process_stat st;
+		char room[512];
+		int64_t pid;
+		if (!str_number(str_z(e->d_name), &pid) || !process_stat_parse(process_file(pid, "stat", room, sizeof(room)), &st) ||
+		    st.parent != getpid() || getpgid((pid_t)pid) == getpgrp())
+			continue;
+		kill((pid_t)pid, SIGKILL);
+		found |= waitpid((pid_t)pid, NULL, st.state == 'D' ? WNOHANG : 0) == (pid_t)pid; // who is stuck in the kernel is left
+	}
+	if (d)
+		closedir(d);
+	return found;
 }
+
+// --- what became of it ---
 
 static bool run_failed(const struct runs *r, const struct running *x)
 {
@@ -192,9 +244,27 @@ static bool run_failed(const struct runs *r, const struct running *x)
 		return f->hang || f->status;
 	if (f->status && !x->enough && (f->status_is < 0 ? x->status != 0 : x->status == f->status_is))
 		return true;
-	if (f->contains.n && str_find(file_text(x->output, OUTPUT_LOOKED_AT, &a), f->contains) >= 0)
+	if (f->contains.n && (x->said || str_find(file_text(x->output, OUTPUT_LOOKED_AT, &a), f->contains) >= 0))
 		return true;
-	return f->nan_in.n && has_nan(file_text(arena_z(&a, f->nan_in), OUTPUT_LOOKED_AT, &a));
+	return f->nan_in.n && nan_look(file_text(arena_z(&a, f->nan_in), OUTPUT_LOOKED_AT, &a)) == NAN_THERE;
+}
+
+/** A file of results that is not there says nothing about them. */
+static struct uh_error *result_missing(const struct runs *r, const struct running *x)
+{
+	_cleanup_arena_ struct arena a = { 0 };
+	struct str bytes = { 0 };
+	if (!r->fails.nan_in.n || x->hung || x->enough)
+		return NULL;
+	const char *path = arena_z(&a, r->fails.nan_in);
+	struct uh_error *err = named_read(&(struct named){ .path = path }, OUTPUT_LOOKED_AT, &a, &bytes, NULL);
+	if (!err && nan_look(bytes) == NAN_UNKNOWN)
+		err = uh_error_new("%s: no .npy file of floating-point numbers, and no text", path);
+	if (!err)
+		return NULL;
+	struct uh_error *said = uh_error_new("--fails-if nan=: %s", uh_error_message(err));
+	uh_error_free(err);
+	return said;
 }
 
 /** Waits that the recorders of a run gave up. The files are ours, and small parts of them are read. */
@@ -265,9 +335,13 @@ bool runs_make(struct runs *r, const struct trial_change *c, unsigned n, bool ke
 		if (ended < started)
 			nanosleep(&look, NULL);
 	}
+	while (end_stray()) // their children have become ours by now
+		;
 	good = good && !r->stop;
 	for (unsigned i = 0; i < started; i++) {
 		run_judge(r, &list[i], keep && good, recordings[i], &ret[i]);
+		if (good && !ret[i].failed && (*ret_error = result_missing(r, &list[i])))
+			good = false;
 		if (good && list[i].status == NOT_STARTED && !list[i].hung) {
 			*ret_error = uh_error_new("%s: it could not be started, or ended with status 127", r->command[0]);
 			good = false;

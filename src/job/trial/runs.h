@@ -16,7 +16,8 @@ struct fails_if {
 /** `status`, `status=N`, `hang`, `output=TEXT`, `nan=FILE`, with ` or ` between them. The error says what is wrong. */
 struct uh_error *fails_if_parse(struct str text, struct fails_if *ret);
 /** Whether there is a NaN in a file: in the numbers of .npy, or as a word of a text. */
-bool has_nan(struct str bytes);
+enum nan_answer { NAN_NONE, NAN_THERE, NAN_UNKNOWN };
+enum nan_answer nan_look(struct str bytes);
 
 struct run_ended {
 	bool failed, hung;
@@ -58,3 +59,5 @@ bool runs_make(struct runs *r, const struct trial_change *c, unsigned n, bool ke
 /** Whether somebody wants it to end. */
 bool runs_stopped(struct runs *r);
 void runs_drop(const char *recordings);
+/** Whether it is a place as runs_begin() makes them, and ours: what stands in a file may name anything. */
+bool runs_is_place(const char *path);

@@ -69,6 +69,8 @@ static struct str answer_means(const struct try_told *t, const struct try_questi
 	const bool fails = t->result->control.failed;
 	if (!e)
 		return (struct str){ 0 };
+	if (t->unused && (e->guard.n || e->pool))
+		return S("No process of the job used HIP with the allocator, so this run says nothing about its memory.");
 	return q->answer == TRY_FINDS ? (fails && e->shows.n ? e->shows : e->exposes) :
 	       q->answer == TRY_GONE  ? e->cures :
 	       q->answer == TRY_FAILS ? (fails ? e->fails : e->exposes) :

@@ -212,7 +212,7 @@ struct uh_error *uh_bisect(const struct uh_bisect_options *o, FILE *out, FILE *s
 {
 	const struct teller teller = { problem, ctx };
 	struct trial_signals signals;
-	struct bisection b = { .o = o, .log.journal = -1, .began = now_ms(), .say = say };
+	struct bisection b = { .o = o, .log.journal = -1, .log.lock = -1, .began = now_ms(), .say = say };
 	struct bisect_result result = { 0 };
 	b.runs = (struct runs){ .command = o->command,
 				.recorder = o->recorder,

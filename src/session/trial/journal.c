@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <sys/file.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include "base/door/door.h"
 #include "base/print.h"
 #include "base/save.h"
+#include "job/supervisor.h"
 #include "session/place.h"
 
 enum { JOURNAL_MOST = 8 << 20 };
@@ -53,6 +55,25 @@ static struct uh_error *trial_journal_open(struct trial_log *l)
 	return NULL;
 }
 
+/** Whoever else can write there could tell of runs that never were. */
+static struct uh_error *trial_believe(const char *directory)
+{
+	_cleanup_close_ int fd = disk_open_believed(AT_FDCWD, directory, O_DIRECTORY);
+	return fd >= 0 ? NULL :
+	       errno == EPERM ? uh_error_new("%s: it belongs to another user, or others can write there", directory) :
+				uh_error_os(errno, "%s", directory);
+}
+
+/** Two at once would take each other's runs. The lock ends with the process. */
+static struct uh_error *trial_alone(struct trial_log *l)
+{
+	const char *path = trial_file(l, "lock");
+	l->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (l->lock < 0)
+		return uh_error_os(errno, "%s", path);
+	return flock(l->lock, LOCK_EX | LOCK_NB) ? uh_error_new("%s: the same command is at work already", l->directory) : NULL;
+}
+
 struct uh_error *trial_begin(struct trial_log *l, const char *kind, const char *state_dir, bool fresh)
 {
 	const char *own = state_of_user(&l->arena);
@@ -70,6 +91,13 @@ struct uh_error *trial_begin(struct trial_log *l, const char *kind, const char *
 	make_above(AT_FDCWD, l->directory, 0700);
 	if (mkdir(l->directory, 0700) && errno != EEXIST)
 		return uh_error_os(errno, "%s", l->directory);
+	struct uh_error *err = trial_believe(root);
+	if (!err)
+		err = trial_believe(l->directory);
+	if (!err)
+		err = trial_alone(l);
+	if (err)
+		return err;
 	if (fresh)
 		trial_done(l);
 	return trial_journal_open(l);
@@ -106,7 +134,7 @@ struct uh_error *trial_place(struct trial_log *l, struct runs *r)
 	const char *path = trial_file(l, "place");
 	struct str old = { 0 };
 	uh_error_free(named_read(&(struct named){ .path = path }, sizeof(r->place), &l->arena, &old, NULL));
-	if (str_find(old, S("/unhang-trial-")) > 0)
+	if (runs_is_place(arena_z(&l->arena, old)))
 		runs_drop(arena_z(&l->arena, old));
 	struct uh_error *err = runs_begin(r);
 	return err ? err : save_soon(AT_FDCWD, path, str_z(r->place), 0600);
@@ -115,6 +143,7 @@ struct uh_error *trial_place(struct trial_log *l, struct runs *r)
 void trial_free(struct trial_log *l)
 {
 	cleanup_close(&l->journal);
+	cleanup_close(&l->lock);
 	text_free(&l->identity);
 	arena_free(&l->arena);
 }
@@ -122,9 +151,11 @@ void trial_free(struct trial_log *l)
 void trial_signals_take(struct trial_signals *s, int *fd)
 {
 	sigset_t ends;
+	// All by which a terminal, a user or a reader that went away would end it: the job must not go on alone.
+	static const int list[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGALRM, SIGUSR1, SIGUSR2 };
 	sigemptyset(&ends);
-	sigaddset(&ends, SIGINT);
-	sigaddset(&ends, SIGTERM);
+	for (size_t i = 0; i < ARRAY_SIZE(list); i++)
+		sigaddset(&ends, list[i]);
 	sigprocmask(SIG_BLOCK, &ends, &s->before);
 	*fd = signalfd(-1, &ends, SFD_NONBLOCK | SFD_CLOEXEC);
 }

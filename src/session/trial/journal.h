@@ -10,6 +10,7 @@ struct trial_log {
 	struct arena arena;
 	const char *directory;
 	int journal;     // where runs are noted
+	int lock;        // of the directory
 	struct str told; // runs of before, that have not been asked for yet
 	unsigned hung;
 	struct text identity;

@@ -429,7 +429,7 @@ struct uh_error *uh_try(const struct uh_try_options *o, FILE *out, FILE *say, uh
 			bool *ret_answered)
 {
 	const struct teller teller = { problem, ctx };
-	struct trying_job j = { .o = o, .log.journal = -1, .began = now_ms(), .say = say };
+	struct trying_job j = { .o = o, .log.journal = -1, .log.lock = -1, .began = now_ms(), .say = say };
 	j.know = look_knowledge(teller);
 	j.runs = (struct runs){ .command = o->command,
 				.recorder = o->recorder,
