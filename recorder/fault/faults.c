@@ -1,6 +1,7 @@
 // What goes wrong on the GPU as the runtime tells it: memory faults and errors of queues. Both are written down before the runtime ends
 // the program.
 #include "recorder/recorder.h"
+#include "recorder/waits/waits.h"
 
 enum { SETTLE_MS = 20, EVENT_SHUTDOWN = 3 };
 
@@ -20,6 +21,7 @@ static hsa_status fault(const struct hsa_event *event, void *data)
 	if (event && event->type < EVENT_SHUTDOWN && atomic_load(&rec.on)) {
 		event_at(thread_here(), CALL_FAULT, rec_ticks(), event->type,
 			 (const uint64_t[4]){ event->address, event->reasons, event->agent });
+		waits_failed();
 		settle();
 		hold(CALL_FAULT);
 	}
@@ -33,6 +35,7 @@ void queue_failed(hsa_status status, struct hsa_queue *queue, void *data)
 	if (!atomic_load(&rec.on))
 		return;
 	event_at(thread_here(), CALL_QUEUE_ERROR, rec_ticks(), status, (const uint64_t[4]){ (uintptr_t)queue, status });
+	waits_failed();
 	settle();
 	hold(CALL_QUEUE_ERROR);
 }

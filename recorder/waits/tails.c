@@ -81,7 +81,7 @@ void pending_fire(const struct pending *p)
  * 0: so it is set again until the barrier is over. */
 static void give_up(struct pending *p)
 {
-	if (!rec.header->waits_lost++)
+	if (!atomic_load(&waits_all.failed) && !rec.header->waits_lost++)
 		rec_line("a wait was given up after %u ms: kernels wait for each other", waits_all.table.deadline);
 	pending_fire(p);
 }

@@ -41,6 +41,7 @@ struct waits_state {
 	pthread_mutex_t lock;
 	pthread_t thread;
 	_Atomic bool on, runs, stop;
+	_Atomic bool failed; // the GPU's work has: what stands behind it will not end, and no wait is at fault
 	struct wait_table table;
 	char *text;
 	struct tail *tails[TAILS_MOST];

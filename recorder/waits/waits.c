@@ -203,6 +203,8 @@ size_t waits_behind(struct waiting *q, const uint64_t *packet, uint64_t (*to)[8]
 	return out;
 }
 
+void waits_failed(void) { atomic_store(&waits_all.failed, true); }
+
 void waits_host(void)
 {
 	struct thread_state *here = thread_here();
@@ -211,11 +213,11 @@ void waits_host(void)
 		return;
 	const uint64_t until = now_ms() + waits_all.table.deadline;
 	here->awaited = NULL;
-	while (tail_value(t->signal) > 0 && now_ms() < until)
+	while (tail_value(t->signal) > 0 && now_ms() < until && !atomic_load(&waits_all.failed))
 		look_pause();
 	pthread_mutex_lock(&waits_all.lock);
 	rec.header->waits++;
-	if (tail_value(t->signal) > 0 && !rec.header->waits_lost++)
+	if (tail_value(t->signal) > 0 && !atomic_load(&waits_all.failed) && !rec.header->waits_lost++)
 		rec_line("a launch was not waited for any longer after %u ms", waits_all.table.deadline);
 	t->users--;
 	pthread_mutex_unlock(&waits_all.lock);

@@ -59,6 +59,8 @@ size_t waits_before(struct waiting *w, const uint64_t *packet, uint64_t (*to)[8]
 size_t waits_behind(struct waiting *w, const uint64_t *packet, uint64_t (*to)[8]);
 /** After a doorbell: waits where a row says that who launches does. */
 void waits_host(void);
+/** A queue of the GPU has failed, or its memory: what does not end any more is no fault of a wait. */
+void waits_failed(void);
 
 /** A copy of the program, which the runtime makes: what it waits for, with what it would wait for anyway. */
 enum { COPY_SIGNALS = 64 };

@@ -8,7 +8,7 @@
 /** How the error of all answers together is shared. */
 /** What the search may be wrong about: it is shown afterwards. */
 #define SEEMS 0.03
-static const double of_serial = 0.1, of_raise = 0.3, of_confirm = 0.6;
+static const double of_serial = 0.1, of_raise_seen = 0.15, of_raise_fresh = 0.15, of_confirm = 0.6;
 enum {
 	FAILURES_WANTED = 4,
 	PASSES_WANTED = 8,
@@ -25,6 +25,7 @@ struct bisecting {
 	const struct bisect_hands *hands;
 	struct bisect_result *r;
 	unsigned attempts; // to show a pair
+	unsigned delayed;  // launches that were made late so far
 	double seconds;    // of a run
 	bool over;         // no more time
 };
@@ -218,17 +219,23 @@ static unsigned delay_for(const struct bisecting *b, const struct bisect_op *o, 
 	return (unsigned)(us < 2000 ? 2000 : us > most ? most : us);
 }
 
-/** The positive test, by runs that the search has not seen: with the window between the two wider, it fails more often. */
-static bool pair_widen(struct bisecting *b, const struct bisect_pair *p, unsigned us)
+/** The positive test: with the window between the two wider, it fails more often. Runs of the search count where its error is shared among all
+ * launches that were made late; else fresh ones are made. Whichever takes fewer. */
+static bool pair_widen(struct bisecting *b, const struct bisect_pair *p, unsigned us, struct tally seen)
 {
 	struct bisect_result *r = b->r;
-	struct bisect_question *q = question_new(b, STAGE_WIDEN, r->control, trial_share(of_raise * b->o->error, b->attempts));
+	const double of_many = trial_share_of_many(of_raise_seen * b->o->error, b->delayed);
+	const double of_fresh = trial_share(of_raise_fresh * b->o->error, b->attempts);
+	const unsigned more = raise_needed(r->control, of_many), fresh = raise_needed(r->control, of_fresh);
+	const bool goes_on = more >= seen.runs && more - seen.runs < fresh;
+	struct bisect_question *q = question_new(b, STAGE_WIDEN, r->control, goes_on ? of_many : of_fresh);
 	q->key = arena_printf(&r->arena, "widen %zu %zu %u", p->early, p->late, b->attempts);
 	q->words = arena_printf(&r->arena, STR_FMT " begins %.3g ms later, again",
 				STR_ARG(op_words(&r->arena, &r->launches.ops.data[p->early])), us / 1e3);
 	q->table = table_pair(b, p->early, p->late, us, false);
 	q->early = p->early;
 	q->late = p->late;
+	q->tally = goes_on ? seen : (struct tally){ 0 };
 	while ((q->answer = trial_raised(q->control, q->tally, q->error)) == TRIAL_GOES_ON)
 		if (!question_ask(b, q, 1))
 			break;
@@ -307,6 +314,7 @@ static bool early_try(struct bisecting *b, size_t early, unsigned round)
 	q->words = arena_printf(&r->arena, STR_FMT " begins %.3g ms later", STR_ARG(op_words(&r->arena, o)), us / 1e3);
 	q->table = table_pair(b, early, 0, us, false);
 	q->early = early;
+	b->delayed++;
 	if (ask_seems_raised(b, q) != TRIAL_YES)
 		return false;
 	const struct tally widened = q->tally; // the list of questions grows
@@ -314,7 +322,7 @@ static bool early_try(struct bisecting *b, size_t early, unsigned round)
 	if (!p)
 		return false;
 	b->attempts++;
-	if (!pair_widen(b, p, us))
+	if (!pair_widen(b, p, us, widened))
 		return false;
 	r->pair = *p;
 	r->paired = true;

@@ -4,7 +4,7 @@
 #include "base/print.h"
 #include "diagnose/trial/bisect.h"
 
-enum { ACCESSES_MOST = 1 << 16, LOOK_AHEAD = 4096, PAIRS_MOST = 256, OPS_MOST = 512, SEGMENT = 2 << 20 };
+enum { ACCESSES_MOST = 1 << 16, LOOK_AHEAD = 4096, PAIRS_MOST = 256, OPS_MOST = 512, SEGMENT = 2 << 20, BLIND_NEAR = 3 };
 
 /** A launch that uses a buffer. */
 struct buffer_use {
@@ -14,12 +14,21 @@ struct buffer_use {
 	bool writes, host;
 };
 
+/** A launch by itself. */
+struct launch_seen {
+	size_t op;
+	uint64_t time;
+	bool writes;
+	bool blind; // its arguments lay where the recorder does not read: of graphs, in the GPU's memory
+};
+
 struct launch_reading {
 	const struct flight_recording *r;
 	bool (*alone)(const void *ctx, struct str name);
 	const void *ctx;
 	struct bisect_launches *to;
 	VEC(struct buffer_use) list;
+	VEC(struct launch_seen) all;
 };
 
 static size_t op_of(struct launch_reading *x, int place, struct str name, struct str plain, uint64_t time)
@@ -76,7 +85,11 @@ static void launch_add(struct launch_reading *x, const struct recorded_queue *q,
 		return;
 	const size_t op = op_of(x, (int)q->id, p->kernel->name, launch_name(p->kernel), p->raw.time);
 	x->to->launches++;
-	const size_t n = op == SIZE_MAX ? 0 : packet_takes(&x->to->arena, p, &arguments);
+	if (op == SIZE_MAX)
+		return;
+	struct launch_seen seen = { .op = op, .time = p->raw.time };
+	const size_t n = packet_takes(&x->to->arena, p, &arguments);
+	seen.blind = !n && p->arguments && p->arguments->state == REC_ARGUMENTS_IN_VRAM;
 	for (size_t i = 0; i < n; i++) {
 		const struct packet_argument *a = &arguments[i];
 		uint64_t address;
@@ -85,8 +98,11 @@ static void launch_add(struct launch_reading *x, const struct recorded_queue *q,
 		x->to->arguments = true;
 		memcpy(&address, a->bytes, sizeof(address));
 		const bool reads = str_find(a->type, S("const")) >= 0 || str_is(a->what->access, "read_only");
+		seen.writes |= !reads;
 		access_add(x, op, address, p->raw.time, q->head.agent, !reads);
 	}
+	if (x->all.len < ACCESSES_MOST)
+		vec_push(&x->all, seen);
 }
 
 static void copies_add(struct launch_reading *x)
@@ -121,14 +137,13 @@ static void pair_add(struct launch_reading *x, const struct buffer_use *a, size_
 	struct bisect_launches *l = x->to;
 	const uint64_t distance = b ? b->time - a->time : 0;
 	const uint64_t from = (b && b->address > a->address ? b->address : a->address) - a->buffer->begin;
-	for (size_t i = 0; i < l->pairs.len; i++) {
-		struct bisect_pair *p = &l->pairs.data[i];
-		if (p->early == a->op && p->late == late) {
-			p->distance = distance < p->distance ? distance : p->distance;
-			return;
-		}
-	}
-	if (l->pairs.len == PAIRS_MOST)
+	struct bisect_pair *known = NULL;
+	for (size_t i = 0; i < l->pairs.len && !known; i++)
+		if (l->pairs.data[i].early == a->op && l->pairs.data[i].late == late)
+			known = &l->pairs.data[i];
+	if (known && known->distance <= distance)
+		return; // launches that are nearer are more likely to race, by the buffer that they share
+	if (!known && l->pairs.len == PAIRS_MOST)
 		return;
 	const struct recorded_operation *o = recording_operation(x->r, a->buffer->operation);
 	const struct recorded_thread *t = recording_thread(x->r, a->buffer->by);
@@ -147,7 +162,10 @@ static void pair_add(struct launch_reading *x, const struct buffer_use *a, size_
 				    t ? arena_printf(&l->arena, "thread %u", t->raw.tid) :
 					(struct str){ 0 } },
 	};
-	vec_push(&l->pairs, p);
+	if (known)
+		*known = p;
+	else
+		vec_push(&l->pairs, p);
 }
 
 /** Of each other place the first that gets into its way; what comes there later is behind that one. */
@@ -166,12 +184,55 @@ static void pairs_of(struct launch_reading *x, size_t i)
 	}
 }
 
+static int launches_by_time(const void *a, const void *b)
+{
+	const struct launch_seen *x = a, *y = b;
+	return x->time != y->time ? (x->time < y->time ? -1 : 1) : x->op < y->op ? -1 : x->op > y->op;
+}
+
+static void blind_pair_add(struct launch_reading *x, const struct launch_seen *a, const struct launch_seen *b)
+{
+	struct bisect_launches *l = x->to;
+	for (size_t i = 0; i < l->pairs.len; i++)
+		if (l->pairs.data[i].early == a->op && l->pairs.data[i].late == b->op)
+			return;
+	if (l->pairs.len == PAIRS_MOST)
+		return;
+	const bool early_writes = a->blind ? !b->writes : a->writes;
+	const struct bisect_pair p = { .early = a->op,
+				       .late = b->op,
+				       .early_writes = early_writes,
+				       .late_writes = !early_writes,
+				       .distance = b->time - a->time };
+	vec_push(&l->pairs, p);
+}
+
+/** A launch whose buffers nobody knows may share one with any: with those that are nearest on each other queue. */
+static void blind_pairs_of(struct launch_reading *x, size_t at)
+{
+	const struct launch_seen *u = &x->all.data[at];
+	const struct bisect_op *ops = x->to->ops.data;
+	unsigned char before[PLACE_HOST + 1] = { 0 }, after[PLACE_HOST + 1] = { 0 };
+	for (size_t i = at; i-- > 0 && at - i < LOOK_AHEAD;) {
+		const struct launch_seen *a = &x->all.data[i];
+		if (ops[a->op].place != ops[u->op].place && before[ops[a->op].place]++ < BLIND_NEAR)
+			blind_pair_add(x, a, u);
+	}
+	for (size_t i = at + 1; i < x->all.len && i - at < LOOK_AHEAD; i++) {
+		const struct launch_seen *b = &x->all.data[i];
+		if (ops[b->op].place != ops[u->op].place && after[ops[b->op].place]++ < BLIND_NEAR)
+			blind_pair_add(x, u, b);
+	}
+}
+
+/** Those whose buffer is known come first, those with the host behind them, and last the ones of which little is known. */
+static int pair_rank(const struct bisect_pair *p) { return !p->buffer.size ? 2 : !p->distance; }
+
 static int by_likely(const void *a, const void *b)
 {
 	const struct bisect_pair *x = a, *y = b;
-	const bool host_x = !x->distance, host_y = !y->distance;
-	if (host_x != host_y)
-		return host_x - host_y;
+	if (pair_rank(x) != pair_rank(y))
+		return pair_rank(x) - pair_rank(y);
 	if (x->distance != y->distance)
 		return x->distance < y->distance ? -1 : 1;
 	return x->early != y->early ? (x->early < y->early ? -1 : 1) : x->late < y->late ? -1 : x->late > y->late;
@@ -196,9 +257,15 @@ void bisect_launches_of(const struct flight_recording *r, bool (*alone)(const vo
 	for (size_t i = 0; i < x.list.len; i++)
 		if (x.list.data[i].host)
 			pair_add(&x, &x.list.data[i], host, NULL);
+	if (x.all.len)
+		qsort(x.all.data, x.all.len, sizeof(x.all.data[0]), launches_by_time);
+	for (size_t i = 0; i < x.all.len; i++)
+		if (x.all.data[i].blind)
+			blind_pairs_of(&x, i);
 	if (ret->pairs.len)
 		qsort(ret->pairs.data, ret->pairs.len, sizeof(ret->pairs.data[0]), by_likely);
 	vec_free(&x.list);
+	vec_free(&x.all);
 }
 
 void bisect_launches_free(struct bisect_launches *l)

@@ -4,8 +4,10 @@
 
 #include "diagnose/changes/rates.h"
 
-static const unsigned raised_looks[] = { 4, 8, 16, 32 };
-enum { RAISED_LOOKS = sizeof(raised_looks) / sizeof(raised_looks[0]) };
+/** At which multiples of the first look it is looked at again, in halves, and which part of the error each look may have. */
+static const unsigned look_at[] = { 2, 3, 4, 6 };
+static const double look_share[] = { 0.5, 0.25, 0.125, 0.125 };
+enum { RAISED_LOOKS = sizeof(look_at) / sizeof(look_at[0]), FIRST_LOOK_LEAST = 4, FIRST_LOOK_MOST = 64 };
 
 struct tally_interval tally_limits(struct tally t, double confidence)
 {
@@ -75,12 +77,21 @@ enum trial_answer trial_vanishes(struct tally control, struct tally t, double er
 	return t.runs && tally_fewer(control, t) <= error ? TRIAL_YES : TRIAL_GOES_ON;
 }
 
+unsigned raise_needed(struct tally control, double error)
+{
+	unsigned n = FIRST_LOOK_LEAST;
+	while (n <= FIRST_LOOK_MOST && tally_more(control, (struct tally){ n, n }) > error * look_share[0])
+		n++;
+	return n <= FIRST_LOOK_MOST ? n : 0;
+}
+
 enum trial_answer trial_raised(struct tally control, struct tally t, double error)
 {
+	const unsigned first = raise_needed(control, error);
 	for (unsigned i = 0; i < RAISED_LOOKS; i++)
-		if (t.runs == raised_looks[i] && tally_more(control, t) <= error / RAISED_LOOKS)
+		if (t.runs && t.runs == first * look_at[i] / 2 && tally_more(control, t) <= error * look_share[i])
 			return TRIAL_YES;
-	return t.runs >= raised_looks[RAISED_LOOKS - 1] ? TRIAL_NO : TRIAL_GOES_ON;
+	return t.runs >= first * look_at[RAISED_LOOKS - 1] / 2 ? TRIAL_NO : TRIAL_GOES_ON;
 }
 
 enum trial_answer trial_seems_raised(struct tally control, struct tally t)
@@ -92,3 +103,5 @@ enum trial_answer trial_seems_raised(struct tally control, struct tally t)
 }
 
 double trial_share(double all, unsigned n) { return all * 4 / pow(5, n); }
+
+double trial_share_of_many(double all, unsigned n) { return all / n / (n + 1); }

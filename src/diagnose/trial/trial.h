@@ -37,10 +37,14 @@ unsigned clean_needed_after(struct tally control, double error);
 enum trial_answer { TRIAL_GOES_ON, TRIAL_YES, TRIAL_NO };
 /** Whether a failure vanishes: yes after so many clean runs, no at the first failure. */
 enum trial_answer trial_vanishes(struct tally control, struct tally t, double error);
-/** Whether it comes more often. It is looked at after few runs, and again after more; the error is shared among the looks. */
+/** Runs that tell that it comes more often, if all of them fail. 0: too many. */
+unsigned raise_needed(struct tally control, double error);
+/** Whether it comes more often. It is looked at first where that could be told, and again after more; the error is shared among the looks. */
 enum trial_answer trial_raised(struct tally control, struct tally t, double error);
 /** The same for a search, by the likelihood of a rate that has risen much: what it finds is to be shown by runs that it has not seen. */
 enum trial_answer trial_seems_raised(struct tally control, struct tally t);
 
 /** The error that attempt number @n, from 1 on, may have of @all, so that any number of them have no more together. */
 double trial_share(double all, unsigned n);
+/** The same for attempts of which many are expected. */
+double trial_share_of_many(double all, unsigned n);
