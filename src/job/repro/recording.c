@@ -250,6 +250,12 @@ static const char *arguments_missing(const struct recorded_packet *p)
 										   "they are not known";
 }
 
+/** The runtime launches kernels of its own, for copies and fills, in larger groups than it lets a program. */
+static bool too_large(const struct recorded_packet *p, const struct code_kernel *k)
+{
+	return k->max_workgroup && (uint64_t)p->group[0] * p->group[1] * p->group[2] > k->max_workgroup;
+}
+
 /** Adds a launch. false: it cannot be one of the program, which is noted. */
 static bool add_launch(struct repro_making *m, const struct recorded_queue *q, const struct recorded_packet *p,
 		       enum repro_role role)
@@ -269,6 +275,10 @@ static bool add_launch(struct repro_making *m, const struct recorded_queue *q, c
 							     NULL;
 	if (!k)
 		return false;
+	if (too_large(p, k)) {
+		repro_leave_out(plan, "The launch of " STR_FMT ": only the runtime may launch it in groups so large.", STR_ARG(plain));
+		return false;
+	}
 	const uint32_t lds = p->arguments->lds_words * 4u;
 	struct repro_launch l = { .role = role,
 				  .object = code->number,
