@@ -14,7 +14,7 @@ enum {
 };
 /** What is left to learn is not worth a run, in bits. */
 #define LEAST_BITS 0.05
-/** How likely another explanation has to lead afterwards. */
+/** How likely the answer has to be another one afterwards. */
 #define LEAST_CHANGE 0.03
 /** What a run has to tell at least, in bits: where failures are rare, certainty costs more than it is worth. */
 #define LEAST_BITS_OF_RUN 0.008
@@ -105,7 +105,7 @@ struct try_step {
 	size_t experiment, question; // SIZE_MAX: it was not asked yet
 	double error;                // until `gone` has no more
 	double bits, seconds;
-	double changes; // how likely another explanation leads afterwards
+	double changes; // how likely another explanation leads afterwards, or the one that does holds
 };
 
 /** How much less is unknown afterwards, on average, and how likely each end is. What a question has told already is in the weights. */
@@ -130,7 +130,8 @@ static void bits_expect(const struct try_result *r, struct try_step *x, double w
 		shares_of_one(w, m->nsuspects);
 		for (size_t i = 0; i < m->nsuspects; i++)
 			leads = w[i] > w[leads] ? i : leads;
-		x->changes += leads == r->leads ? 0 : sum;
+		const bool holds = r->weights[r->leads] < HOLDS && w[leads] >= HOLDS;
+		x->changes += leads == r->leads && !holds ? 0 : sum;
 		told -= sum * bits_of(w, m->nsuspects);
 		ret_ends[a] = sum;
 	}
