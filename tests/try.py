@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 import jsonschema
 import kfd
@@ -160,24 +161,35 @@ def test_identity(t, y):
            "other options begin another trial")
 
 
+def kill_at_random(y, job, span, options=(), **more):
+    """How often it was killed with what it runs: each time some part of a second after one more run was counted."""
+    chance, kills = random.Random(7), 0
+
+    def counted():
+        return sum(len(p.read_bytes().splitlines()) for p in y.states.glob("*/journal"))
+    while kills < 4:
+        before, running = counted(), y.start("--quiet", *options, "--", *job, start_new_session=True, **more)
+        tap.wait_for(lambda: counted() > before or running.poll() is not None)
+        time.sleep(chance.random() * span)
+        ended = running.poll() is not None
+        if not ended:
+            os.killpg(running.pid, signal.SIGKILL)
+            kills += 1
+        running.communicate()
+        if ended:
+            break
+    return kills
+
+
 def test_stopped(t, y):
     """Killed at random with what it runs: the answer is that of one that was not."""
     place = y.states / "counted"
     # A failure by number: the same runs come again in every round.
     job = ["sh", "-c", f'n=$(cat {place} 2>/dev/null || echo 0); sleep 0.02; test "$HSA_ENABLE_SDMA" = 0 && exit 0; echo $((n + 1)) > {place}; exit 1']
     _, whole = y.answer(t, ["--fresh"], job, "not stopped")
-    chance, kills = random.Random(7), 0
-    for _ in range(6):
-        running = y.start("--quiet", "--", *job)
-        try:
-            running.communicate(timeout=0.1 + chance.random() * 0.5)
-            break
-        except subprocess.TimeoutExpired:
-            running.kill()
-            running.communicate()
-            kills += 1
+    kills = kill_at_random(y, job, 0.1)
     _, again = y.answer(t, [], job, "killed")
-    keys = ("verdict", "explanation", "remedies", "as_it_is") # which of two experiments comes first may depend on how long runs took
+    keys = ("verdict", "explanation", "remedies", "as_it_is")  # which of two experiments comes first may depend on how long runs took
     t.same({k: again[k] for k in keys}, {k: whole[k] for k in keys}, f"killed {kills} times: the same answer")
 
 
@@ -192,6 +204,11 @@ def test_gpu(t, y, programs, races_program):
            "an assertion of a kernel fails whatever is changed")
     if not os.environ.get("UNHANG_TEST_ALL"):
         return
+    kills = kill_at_random(y, [programs.program, "index-beyond"], 1, y.gpu())
+    done, again = y.answer(t, y.gpu(), [programs.program, "index-beyond"], "killed on a GPU")
+    t.ok(again["resumed"], "what was killed is resumed", again)
+    t.same([again[k] for k in ("verdict", "explanation", "as_it_is", "runs")], [answer[k] for k in ("verdict", "explanation", "as_it_is", "runs")],
+           f"killed {kills} times: the same answer, in as many runs")
     done, answer = y.answer(t, y.gpu(), [races_program, 36], "a race", plan=races.PLAN)
     t.ok(first(answer) in ("race-launches", "queues") and ends(answer).get("serialize-kernels", "gone") == "gone", "a race between two kernels", answer)
     if kfd.ROOT:  # 5.2 ignores the variable
