@@ -164,6 +164,25 @@ def test_hostile(t, c):
     t.same([line for name in ("Makefile", "README.md") for line in (out / name).read_text().splitlines() if "`" in line and "exit(7)" in line], [], "and no command of the README")
 
 
+def test_places(t, c):
+    """A directory that another can change is not used: he would exchange the program before it runs."""
+    recording = c.crash(0)
+    if os.geteuid():
+        return t.skip("another user's directory", "not root")
+    for name, owner, mode, below in (("another's", 65534, 0o755, ""), ("everybody's", 0, 0o777, ""), ("everybody's, sticky", 0, 0o1777, ""), ("below another's", 65534, 0o755, "new")):
+        out = c.where / name.replace(" ", "-")
+        out.mkdir()
+        out.chmod(mode)
+        os.chown(out, owner, -1)
+        run = subprocess.run([c.unhang.binary, "repro", recording, "-o", out / below, "--json", "--check"], capture_output=True, env={**c.environment(0), "UNHANG_CONTAINER": "no"})
+        t.ok(run.returncode == 2 and not list(out.iterdir()) and b"user" in run.stderr + b"user" * (owner == 0), f"a directory that is {name} is refused", (run.returncode, run.stderr))
+    spy = c.unhang.write("spy/make", '#!/bin/sh\nstat -c "%a %u" . >&2\nexit 1\n')  # in the place of make: where it is run
+    spy.chmod(0o755)
+    run = subprocess.run([c.unhang.binary, "repro", recording, "-o", c.where / "apart", "--json", "--check"], capture_output=True,
+                         env={**c.environment(0), "PATH": f"{spy.parent}:{os.environ['PATH']}"})
+    t.ok(b"make failed: 700 0" in run.stdout and sorted(p.name for p in (c.where / "apart").iterdir() if p.is_dir()) == [], "it is built where nobody else can reach it", run.stdout[-600:])
+
+
 def test_core(t, c):
     where = c.where / "core"
     where.mkdir()
@@ -202,7 +221,7 @@ def main():
     every = len(sys.argv) > 3
     test_alone(t, c, range(30) if every else FEW)
     if not every:
-        for test in (test_form, test_missing, test_shrink, test_hostile, test_core, test_example):
+        for test in (test_form, test_missing, test_shrink, test_hostile, test_places, test_core, test_example):
             test(t, c)
     t.end()
 

@@ -58,8 +58,12 @@ void repro_contents(struct repro_making *m, uint32_t launch, uint64_t time);
 struct target;
 struct uh_error *repro_from_core(struct repro_making *m, struct target *core);
 
+/** Makes the directory, or takes one that is empty and that nobody else can change. An error where it is another's. */
+struct uh_error *repro_directory(const char *path, int *ret);
 /** Writes the files into an open directory, also over those that it wrote before. */
 struct uh_error *repro_save(const struct repro_plan *p, int dir);
 
 /** Builds and runs it, and makes it smaller as long as it fails alike. */
 void repro_try(struct repro_plan *p, const struct uh_repro_options *o, int dir, void (*tell)(const char *line));
+/** The same in a directory below @dir that nobody else can reach, whatever becomes of those above it; it is gone afterwards. */
+struct uh_error *repro_try_apart(struct repro_plan *p, const struct uh_repro_options *o, int dir);

@@ -129,23 +129,6 @@ static struct uh_error *repro_plan(struct repro_making *m, struct repro_found *f
 	return err ? err : repro_from_core(m, f->target);
 }
 
-/** Makes the directory, or takes one that is empty. */
-static struct uh_error *directory_take(const char *path, int *ret)
-{
-	_cleanup_arena_ struct arena a = { 0 };
-	struct door_names names = { 0 };
-	struct uh_error *err = door_names(&(struct named){ .path = path }, true, &a, &names);
-	if (!err && names.n)
-		return uh_error_new("%s: it is not empty; name a directory that is new", path);
-	if (err && err->errnum != ENOENT)
-		return err;
-	uh_error_free(err);
-	if (mkdir(path, 0755) && errno != EEXIST)
-		return uh_error_os(errno, "%s", path);
-	*ret = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	return *ret < 0 ? uh_error_os(errno, "%s", path) : NULL;
-}
-
 static const struct command *next_step(struct arena *a, struct str directory)
 {
 	struct command_maker *m = command_begin(a);
@@ -160,12 +143,12 @@ static const struct command *next_step(struct arena *a, struct str directory)
 static struct uh_error *repro_finish(struct repro_plan *p, const struct uh_repro_options *o)
 {
 	_cleanup_close_ int dir = -1;
-	struct uh_error *err = directory_take(o->directory, &dir);
+	struct uh_error *err = repro_directory(o->directory, &dir);
 	err = err ? err : repro_save(p, dir);
 	if (err || !(o->check || o->shrink))
 		return err;
-	repro_try(p, o, dir, o->tell);
-	return repro_save(p, dir);
+	err = repro_try_apart(p, o, dir);
+	return err ? err : repro_save(p, dir);
 }
 
 struct uh_error *uh_repro(const struct uh_repro_options *o, FILE *out, uh_problem_fn *problem, void *ctx, bool *ret_alike)
