@@ -235,6 +235,11 @@ def test_misuses(t, j):
         wanted = ["release", "misuses"] if mode == "guard" else ["release"]
         t.same([job.seen.functions(f.stack)[:2] for f in job.seen.findings], [wanted] * 3, f"{mode}: and who did it")
         t.same(len(job.err.splitlines()), 3, f"{mode}: with a line each")
+    data = (j.where / f"{job.pid}.allocations").read_bytes()
+    for size in (2 * PAGE, len(data) - PAGE):
+        cut = j.unhang.write("cut.allocations", data[:size])
+        run = j.unhang.run("explain", cut)
+        t.ok(run.returncode == (2 if size == 2 * PAGE else 1) and f"it ends at byte {size}".encode() in run.stderr, f"a file that was cut at byte {size} is no all-clear", (run.returncode, run.stderr))
 
 
 def test_slack(t, j):

@@ -89,11 +89,64 @@ static void a_file_cut_at_any_byte_is_read_or_refused(void **state)
 	char *bytes = sample_allocations();
 	for (size_t n = 0; n <= ALLOCS_SIZE; n++)
 		assert_null(allocations_complaint(bytes, n));
+	for (size_t n = ALLOC_HEAD; n < ALLOCS_SIZE; n++) {
+		struct allocations *a = parse_allocations(bytes, n);
+		assert_true(a->damage.n);
+		allocations_free(a);
+	}
 	struct allocations *a = parse_allocations(bytes, ALLOCS_FINDINGS_AT);
-	assert_true(a->cut);
+	same_text(a->damage, "cut off or damaged: it ends at byte 9672, before the end of its section of findings");
 	assert_int_equal(a->nrows, ALLOCS_ROWS);
 	allocations_free(a);
 	free(bytes);
+}
+
+/** What the file says of itself with some bytes changed, @state as it is told there. */
+static void same_damage(const char *wanted, enum alloc_state_of_file state, size_t at, uint64_t value, size_t size, bool sealed)
+{
+	char *bytes = sample_allocations();
+	memcpy(bytes + offsetof(struct alloc_header, state), &(uint32_t){ state }, 4);
+	memcpy(bytes + at, &value, size);
+	if (sealed)
+		allocs_seal_all(bytes);
+	struct allocations *a = parse_allocations(bytes, ALLOCS_SIZE);
+	same_text(a->damage, wanted);
+	allocations_free(a);
+	free(bytes);
+}
+
+static void what_no_job_leaves_behind_is_told(void **state)
+{
+	(void)state;
+	const size_t entry = RECORDING_PAGE + 3 * sizeof(struct alloc_section), first = ALLOCS_FINDINGS_AT;
+	const char *impossible = "damaged at byte 4168: no section of findings can be like this";
+	const char *none = "damaged at byte 4096: its table has no section of findings";
+	same_damage("", ALLOC_ENDED, entry, ALLOC_SECTION_FINDINGS, 4, false);
+	same_damage(none, ALLOC_ENDED, entry, 99, 4, false);
+	same_damage(impossible, ALLOC_ENDED, entry + 4, 8, 4, false);
+	same_damage(impossible, ALLOC_ENDED, entry + 8, 0, 8, false);
+	same_damage(impossible, ALLOC_ENDED, entry + 16, 0, 8, false);
+	same_damage("cut off or damaged: it ends at byte 19368, before the end of its section of findings", ALLOC_ENDED, entry + 8,
+		    UINT64_C(1) << 60, 8, false);
+	same_damage("byte 9672: finding 1 is of a kind that this unhang does not know", ALLOC_ENDED,
+		    first + offsetof(struct alloc_finding, kind), 99, 4, true);
+	same_damage("damaged at byte 9672: finding 1 is not whole", ALLOC_ENDED, first + 50, 0xff, 1, false);
+	same_damage("damaged at byte 9672: finding 1 is not whole", ALLOC_ENDED, first, 0, 8, false);
+}
+
+static void a_job_that_was_killed_leaves_a_file_that_is_whole(void **state)
+{
+	(void)state;
+	const size_t size = sizeof(struct alloc_finding);
+	for (size_t words = 1; words < size / 8; words++) {
+		char *bytes = sample_allocations();
+		memcpy(bytes + offsetof(struct alloc_header, state), &(uint32_t){ ALLOC_ON }, 4);
+		memset(bytes + ALLOCS_FINDINGS_AT + size + words * 8, 0, size - words * 8); // word by word, in their order
+		struct allocations *a = parse_allocations(bytes, ALLOCS_SIZE);
+		same_text(a->damage, "");
+		allocations_free(a);
+		free(bytes);
+	}
 }
 
 static void a_file_with_any_byte_changed_is_read_or_refused(void **state)
@@ -117,6 +170,8 @@ int main(void)
 		cmocka_unit_test(many_small_allocations_are_named),
 		cmocka_unit_test(a_record_that_is_torn_is_left_out),
 		cmocka_unit_test(a_file_cut_at_any_byte_is_read_or_refused),
+		cmocka_unit_test(what_no_job_leaves_behind_is_told),
+		cmocka_unit_test(a_job_that_was_killed_leaves_a_file_that_is_whole),
 		cmocka_unit_test(a_file_with_any_byte_changed_is_read_or_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

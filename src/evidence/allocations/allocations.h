@@ -14,7 +14,7 @@ struct allocations {
 	size_t size;
 	struct alloc_header header;
 	struct str host, program, boot_id, command;
-	bool cut;   // sections of it are missing or lie behind the end of the file
+	struct str damage; // what no job leaves behind, and where; empty: the file is whole
 	bool alive; // its process runs
 	uint64_t torn;
 	uint64_t upto; // the newest time in it; of a process that runs: now

@@ -1,4 +1,6 @@
 // The head of the file, its sections and their records.
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/bytes.h"
@@ -16,23 +18,47 @@ struct alloc_piece {
 	uint64_t n, stride;
 };
 
+/** The first that is wrong is told. A job that was killed leaves none of it: the file has its size and its sections before its version. */
+__attribute__((format(printf, 2, 3))) static void alloc_damage(struct allocations *a, const char *format, ...)
+{
+	va_list args;
+	char room[200];
+	if (a->damage.n)
+		return;
+	va_start(args, format);
+	vsnprintf(room, sizeof(room), format, args);
+	va_end(args);
+	a->damage = arena_str(&a->arena, str_z(room));
+}
+
+static const char *const section_names[] = {
+	[ALLOC_SECTION_ROWS] = "rows",         [ALLOC_SECTION_STACKS] = "backtraces", [ALLOC_SECTION_MODULES] = "loaded files",
+	[ALLOC_SECTION_FINDINGS] = "findings", [ALLOC_SECTION_BURSTS] = "bursts",     [ALLOC_SECTION_SLABS] = "slabs",
+	[ALLOC_SECTION_THREADS] = "threads",   [ALLOC_SECTION_SIZES] = "sizes",	      [ALLOC_SECTION_OPERATIONS] = "operations",
+};
+
 static struct alloc_piece alloc_piece_of(struct allocations *a, enum alloc_section_kind kind, size_t stride)
 {
+	const char *name = section_names[kind];
 	for (size_t i = 0; i < ALLOC_SECTIONS; i++) {
 		struct alloc_section s;
-		memcpy(&s, a->bytes + RECORDING_PAGE + i * sizeof(s), sizeof(s));
+		const size_t at = RECORDING_PAGE + i * sizeof(s);
+		memcpy(&s, a->bytes + at, sizeof(s));
 		if (s.kind != kind)
 			continue;
-		if (s.stride < stride || s.stride % 8 || s.offset % 8 || s.offset < ALLOC_HEAD || s.offset > a->size ||
-		    !s.slots) {
-			a->cut = true;
+		if (s.stride < stride || s.stride % 8 || s.offset % 8 || s.offset < ALLOC_HEAD || !s.slots) {
+			alloc_damage(a, "damaged at byte %zu: no section of %s can be like this", at, name);
 			continue;
 		}
-		const uint64_t room = (a->size - s.offset) / s.stride;
-		a->cut = a->cut || s.slots > room;
+		const uint64_t room = s.offset < a->size ? (a->size - s.offset) / s.stride : 0;
+		if (s.slots > room)
+			alloc_damage(a, "cut off or damaged: it ends at byte %zu, before the end of its section of %s", a->size,
+				     name);
 		const uint64_t n = s.slots < room ? s.slots : room;
-		return (struct alloc_piece){ a->bytes + s.offset, n < ROWS_MOST ? n : ROWS_MOST, s.stride };
+		return (struct alloc_piece){ room ? a->bytes + s.offset : NULL, n < ROWS_MOST ? n : ROWS_MOST, s.stride };
 	}
+	if (kind != ALLOC_SECTION_OPERATIONS) // which the first files did not have
+		alloc_damage(a, "damaged at byte %d: its table has no section of %s", RECORDING_PAGE, name);
 	return (struct alloc_piece){ 0 };
 }
 
@@ -92,6 +118,28 @@ static bool row_possible(const struct alloc_row *r)
 	const uint64_t most = UINT64_C(1) << 57;
 	return r->state > ALLOC_FREE_SLOT && r->state <= ALLOC_RELEASED && r->address < most && r->size < most &&
 	       r->map < most && r->map_size < most && r->before <= r->map && r->behind < most;
+}
+
+/** Findings are written once, one after the other. While the job runs, one may be half there; so may one that a kill cut short. */
+static void findings_check(struct allocations *a)
+{
+	const struct alloc_piece p = alloc_piece_of(a, ALLOC_SECTION_FINDINGS, sizeof(*a->findings));
+	const bool ended = a->header.state == ALLOC_ENDED || a->header.state == ALLOC_ASIDE;
+	size_t unfinished = ended ? 1 : 0, seen = 0;
+	uint64_t used = 0;
+	for (uint64_t i = 0; i < p.n; i++)
+		used = get_u64(p.slots + i * p.stride) ? i + 1 : used;
+	for (uint64_t i = 0; i < used; i++) {
+		const uint64_t at = (uint64_t)(p.slots - a->bytes) + i * p.stride;
+		if (seen == a->nfindings || a->findings[seen].id != i + 1) {
+			if (unfinished++)
+				alloc_damage(a, "damaged at byte %llu: finding %llu is not whole", (unsigned long long)at,
+					     (unsigned long long)i + 1);
+		} else if (a->findings[seen++].kind - 1 >= ALLOC_FOUND_REFUSED) {
+			alloc_damage(a, "byte %llu: finding %llu is of a kind that this unhang does not know",
+				     (unsigned long long)at, (unsigned long long)i + 1);
+		}
+	}
 }
 
 static void rows_take(struct allocations *a)
@@ -168,6 +216,7 @@ struct uh_error *allocations_parse(const char *name, char *bytes, size_t size, s
 	a->sizes = take_plain(a, ALLOC_SECTION_SIZES, sizeof(*a->sizes), &a->nsizes);
 	a->operations =
 		take_records(a, ALLOC_SECTION_OPERATIONS, sizeof(*a->operations), 1, true, &a->noperations);
+	findings_check(a);
 	rows_take(a);
 	upto_find(a);
 	*ret = a;

@@ -292,11 +292,13 @@ struct uh_error *allocations_read(const struct artefact_output *out, const struc
 	tell_findings(&t);
 	tell_calls(&t);
 	arena_free(&t.arena);
+	// What is whole was told; that there is no more is not known.
+	err = a->damage.n ? uh_error_new("%s: " STR_FMT, s->name, STR_ARG(a->damage)) : NULL;
 	if (books && books->list.len < BOOKS_MOST)
 		vec_push(&books->list, a);
 	else
 		allocations_free(a);
-	return NULL;
+	return err;
 }
 
 void allocation_books_free(struct allocation_books *b)
