@@ -130,12 +130,21 @@ def test_plain(t, y):
 def test_explained(t, y):
     """Others that count are evidence, too."""
     race = {"schema": "unhang/bisect/1", "verdict": "race", "pattern": "late-read", "as_it_is": {"runs": 16, "failed": 7}, "racer": {"what": "kernel", "name": "fill<4>"},
-            "victim": {"what": "host"}}
+            "victim": {"what": "host"}, "widened": {"runs": 12, "failed": 11}, "in_order": {"runs": 9, "failed": 0}}
     place = y.states / "bisect.json"
-    for verdict, wanted in (("race", ["gpu-work-race"]), ("no-race", [])):
-        place.write_text(json.dumps({**race, "verdict": verdict}))
+    half = {"runs": 16, "failed": 7}
+    for changed, wanted in (({}, ["gpu-work-race"]), ({"verdict": "no-race"}, []), ({"widened": None}, []), ({"in_order": None}, []), ({"as_it_is": None}, []), ({"widened": half}, []),
+                            ({"in_order": half}, []), ({"in_order": half, "another_cause": True}, ["gpu-work-race"]), ({"in_order": {"runs": 0, "failed": 0}}, []), ({"widened": {"runs": 3, "failed": 4}}, []), ({"racer": None}, []),
+                            ({"victim": {"what": "kernel", "name": ""}}, [])):
+        place.write_text(json.dumps({**race, **changed}))
         told = json.loads(y.unhang.run("explain", "--json", str(place)).stdout)
-        t.same([i["cause"]["class"] for i in told["incidents"]], wanted, f"explain reads an answer of bisect: {verdict}")
+        t.same([i["cause"]["class"] for i in told["incidents"]], wanted, f"explain reads an answer of bisect with {changed}")
+    explained = {"schema": "unhang/try/2", "verdict": "explained", "explanation": "race-launches", "confidence": 0.97, "as_it_is": half, "found": None, "experiments": [{}]}
+    for changed, wanted in (({}, ["gpu-work-race"]), ({"confidence": None}, []), ({"confidence": 7}, []), ({"experiments": []}, []), ({"as_it_is": None}, []), ({"as_it_is": {"runs": 9, "failed": 0}}, []),
+                            ({"explanation": None}, [])):
+        place.write_text(json.dumps({**explained, **changed}))
+        told = json.loads(y.unhang.run("explain", "--json", str(place)).stdout)
+        t.same([i["cause"]["class"] for i in told["incidents"]], wanted, f"explain reads an answer of try with {changed}")
     line = ("[rocjitsu-dbi-hooks] ConSan conflict reader=99126045842144 first_index=2 second_index=13 first_kind=2 second_kind=1 first_owner=0 second_owner=1 epoch=0 "
             "generation=2\n")
     place.write_text(line)

@@ -22,6 +22,16 @@ static void add_number(struct event *e, struct arena *a, const char *name, const
 		event_add_number(e, a, name, json_integer_value(value));
 }
 
+/** Runs and how many of them failed; false: the document does not say so. */
+static bool tally_of(const json_t *root, const char *name, double *ret_runs, double *ret_failed)
+{
+	const json_t *tally = json_object_get(root, name);
+	const json_t *runs = json_object_get(tally, "runs"), *failed = json_object_get(tally, "failed");
+	*ret_runs = (double)json_integer_value(runs);
+	*ret_failed = (double)json_integer_value(failed);
+	return json_is_integer(runs) && json_is_integer(failed) && *ret_runs > 0 && *ret_failed >= 0 && *ret_failed <= *ret_runs;
+}
+
 static void add_rate(struct event *e, struct arena *a, const json_t *rate)
 {
 	add_number(e, a, "trial_runs", json_object_get(rate, "runs"));
@@ -33,6 +43,17 @@ static bool trial_event(const struct artefact_output *out, const char *signature
 	return artefact_event(out, signature, (struct place){ out->source, out->line ? out->line : 1 }, ret);
 }
 
+/** What is explained has a weight, experiments, and a failure: as the job is, or one that an experiment found. */
+static bool try_holds(const json_t *root)
+{
+	const json_t *confidence = json_object_get(root, "confidence");
+	double runs, failed;
+	return str_is(document_text(root, "verdict"), "explained") && json_is_number(confidence) &&
+	       json_number_value(confidence) >= 0 && json_number_value(confidence) <= 1 &&
+	       json_array_size(json_object_get(root, "experiments")) && tally_of(root, "as_it_is", &runs, &failed) &&
+	       (failed > 0 || json_is_object(json_object_get(root, "found")));
+}
+
 static bool try_read(const struct artefact_output *out, const json_t *root)
 {
 	const json_t *confidence = json_object_get(root, "confidence"), *failure = json_object_get(root, "failure");
@@ -41,7 +62,7 @@ static bool try_read(const struct artefact_output *out, const json_t *root)
 	struct event e;
 	if (!str_is(document_text(root, "schema"), TRY_SCHEMA))
 		return false;
-	if (!s || !str_is(document_text(root, "verdict"), "explained") || !trial_event(out, "trial-explained", &e))
+	if (!s || !try_holds(root) || !trial_event(out, "trial-explained", &e))
 		return true; // it explains nothing
 	event_add_text(&e, &a, "suspect", s->head.id);
 	event_add_text(&e, &a, "suspect_title", s->title);
@@ -49,8 +70,7 @@ static bool try_read(const struct artefact_output *out, const json_t *root)
 	event_add_text(&e, &a, "suspect_next", s->next);
 	event_add_text(&e, &a, "failure_class", document_text(failure, "class"));
 	event_add_text(&e, &a, "kernel_name", document_text(failure, "kernel"));
-	if (json_is_number(confidence) && json_number_value(confidence) >= 0 && json_number_value(confidence) <= 1)
-		event_add_number(&e, &a, "suspect_percent", (int64_t)(json_number_value(confidence) * 100 + 0.5));
+	event_add_number(&e, &a, "suspect_percent", (int64_t)(json_number_value(confidence) * 100 + 0.5));
 	add_rate(&e, &a, json_object_get(root, "as_it_is"));
 	e.text = S("unhang try: explained");
 	artefact_tell(out, &e);
@@ -64,6 +84,20 @@ static struct str party_say(const json_t *op)
 	return str_is(what, "kernel") ? document_text(op, "name") : str_is(what, "copy") ? S("a copy") : S("the host");
 }
 
+static bool is_party(const json_t *op) { return json_is_object(op) && party_say(op).n; }
+
+/** A race was seen both ways: with the first of the two late it failed more often than as it is, with the two in order no
+ * more; where it still did, bisect says that there is another cause beside it. */
+static bool race_holds(const json_t *root)
+{
+	double runs, failed, late_runs, late_failed, order_runs, order_failed;
+	return str_is(document_text(root, "verdict"), "race") && is_party(json_object_get(root, "racer")) &&
+	       is_party(json_object_get(root, "victim")) && tally_of(root, "as_it_is", &runs, &failed) &&
+	       tally_of(root, "widened", &late_runs, &late_failed) && tally_of(root, "in_order", &order_runs, &order_failed) &&
+	       late_failed * runs > failed * late_runs &&
+	       (!order_failed || json_is_true(json_object_get(root, "another_cause")));
+}
+
 static bool bisect_read(const struct artefact_output *out, const json_t *root)
 {
 	const json_t *racer = json_object_get(root, "racer"), *victim = json_object_get(root, "victim");
@@ -71,9 +105,8 @@ static bool bisect_read(const struct artefact_output *out, const json_t *root)
 	struct event e;
 	if (!str_is(document_text(root, "schema"), BISECT_SCHEMA))
 		return false;
-	const bool pair = str_is(document_text(root, "verdict"), "race") && json_is_object(racer) && json_is_object(victim);
-	if (!pair || !trial_event(out, "trial-race", &e))
-		return true;
+	if (!race_holds(root) || !trial_event(out, "trial-race", &e))
+		return true; // it shows no race
 	event_add_text(&e, &a, "racer", party_say(racer));
 	event_add_text(&e, &a, "victim", party_say(victim));
 	event_add_text(&e, &a, "race_pattern", document_text(root, "pattern"));
