@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -197,6 +198,31 @@ def test_core(t, c):
     t.ok(run.returncode == 2 and b"level 3" in run.stderr, "an archive is looked into", run.stderr)
 
 
+def test_from_run(t, c):
+    """From `unhang run` to the program, as docs/REPRO.md has it: all that a run leaves is its directory."""
+    runs = c.where / "runs"
+    done = subprocess.run([c.unhang.binary, "run", "--level", "10", "--allow-inputs", "--state-dir", runs, "--", c.programs.program, "crash-number", "0"],
+                          capture_output=True, text=True, env=c.environment(0))
+    run = next(runs.iterdir())
+    bundle, inputs = run / "1" / "bundle.tar.zst", next((run / "1" / "inputs").iterdir())
+    moved = c.where / "moved"
+    shutil.copytree(run, moved)
+    (c.where / "elsewhere" / "inputs").mkdir(parents=True)
+    shutil.move(inputs, c.where / "elsewhere" / "inputs" / inputs.name)
+    # Now the path that the recording has leads nowhere.
+    for target, *options in ((moved,), (moved / "1",), (moved / "1" / "bundle.tar.zst",), (bundle, "--inputs", moved / "1" / "inputs"), (bundle, "--inputs", moved / "1" / "inputs" / inputs.name)):
+        name = " ".join(map(str, (target, *options))).replace(str(c.where), "")
+        made = c.repro(target, c.where / f"of-run{name.replace('/', '-').replace(' ', '')}", "--user-data", *options)
+        found = json.loads(made.stdout) if made.stdout else {"failure": {}, "buffers": []}
+        t.ok(found["failure"].get("kind") == "memory-fault" and found["failure"]["place"] == "at the first byte past the end of a buffer of 4194304 bytes"
+             and any("saved" in b["contents"] for b in found["buffers"]), f"{name}: the launch, with its inputs", (done.stderr[-800:], made.stderr, found))
+    made = c.repro(bundle, c.where / "of-none", "--inputs", c.where / "core")
+    t.ok(made.returncode == 2 and f"no inputs of process {inputs.name} in {c.where}/core".encode() in made.stderr, "a directory without inputs is refused", made.stderr)
+    made = c.repro(bundle, c.where / "of-bundle")
+    said = json.loads(made.stdout)["left_out"] if made.stdout else []
+    t.ok(any("unhang run --level 10 --allow-inputs" in line for line in said), "and without any, the hint is a command that records them", (said, made.stderr))
+
+
 def test_example(t, c):
     """The worked example of docs/REPRO.md, as it stands there."""
     page = (tap.HERE / ".." / "docs" / "REPRO.md").read_text()
@@ -206,6 +232,9 @@ def test_example(t, c):
     (where / "docs").symlink_to((tap.HERE / ".." / "docs").resolve())
     run = subprocess.run([pathlib.Path(c.unhang.binary).resolve(), *shown[1].split()], capture_output=True, text=True, cwd=where, env=c.environment())
     t.same(run.stdout, re.sub("(?m)^    ", "", shown[2]), "what docs/REPRO.md shows")
+    readme = (where / "repro" / "README.md").read_text()
+    t.ok(readme.splitlines()[1].startswith("This program faults in any case") and "What it must show" not in readme and "code object version 5" in readme,
+         "a program without buffers promises nothing", readme[:1200])
     built = subprocess.run(["make", "-s", "-C", where / "repro"], capture_output=True, text=True, env=c.environment())
     t.ok(built.returncode == 0, "and its program compiles", built.stderr[-800:])
 
@@ -221,7 +250,7 @@ def main():
     every = len(sys.argv) > 3
     test_alone(t, c, range(30) if every else FEW)
     if not every:
-        for test in (test_form, test_missing, test_shrink, test_hostile, test_places, test_core, test_example):
+        for test in (test_form, test_missing, test_shrink, test_hostile, test_places, test_core, test_from_run, test_example):
             test(t, c)
     t.end()
 

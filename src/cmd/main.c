@@ -94,7 +94,7 @@ static const struct subcommand {
 	{ "A job", "run", cmd_run, "run a job; save and explain its failures, and restart it" },
 	{ NULL, "try", cmd_try, "run a job twice, once with one thing changed, and compare" },
 	{ NULL, "last", cmd_last, "show what a job runs on the GPU, or ran last" },
-	{ NULL, "repro", cmd_repro, "make the launch that failed a program of its own" },
+	{ NULL, "repro", cmd_repro, "turn the failing launch into a standalone program" },
 	{ NULL, "level", cmd_level, "set how much the flight recorder of a job records" },
 	{ NULL, "bisect", cmd_bisect, "find the two launches of a job that race" },
 	{ NULL, "core", cmd_core, "store and explain GPU cores that ROCm pipes to it" },

@@ -154,13 +154,15 @@ enum { BEFORE_MOST = 1024, RUNS_MOST = 1000, SECONDS_MOST = 86400, BEFORE = 8, R
 
 static const struct help_text repro_help = {
 	.name = "repro",
-	.usage = "unhang repro [OPTION...] RECORDING|BUNDLE|CORE -o DIR",
-	.about = "Makes the GPU launch that failed a program of its own: its code, arguments and buffers, the launches before "
+	.usage = "unhang repro [OPTION...] RUN|BUNDLE|RECORDING|CORE -o DIR",
+	.about = "Turns the failing GPU launch into a standalone program: its code, arguments and buffers, the launches before "
 		 "it that used the same "
 		 "buffers, a Makefile, and a README that says what it must show. What buffers held is only in it "
 		 "with --user-data, and only if the job ran at level 10:\n"
-		 "    unhang repro job.recording -o repro --user-data --shrink",
-	.status = "exit status: 0 the program was made (and failed alike, if it was run), 1 it was run and did not fail alike, "
+		 "    unhang run --level 10 --allow-inputs -- python train.py\n"
+		 "    unhang repro RUN -o repro --user-data --shrink",
+	.status = "exit status: 0 the program was made (and failed in the same way, if it was run), 1 it was run and did "
+		  "not fail in the same way, "
 		  "2 it could not be made",
 	.operands = "FILE",
 };
@@ -177,11 +179,11 @@ int cmd_repro(int argc, char **argv)
 		{ 'o', "output", "DIR", "where to write the program: a new directory, or an empty one", TO_TEXT(&o.directory) },
 		{ 0, "user-data", NULL, "save what the buffers held, too: the job's data", TO_FLAG(&o.user_data) },
 		{ 0, "redact", NULL, "leave out the names of the program, its machine and its paths", TO_FLAG(&o.redact) },
-		{ 0, "check", NULL, "build it, run it, and say whether it fails alike", TO_FLAG(&o.check) },
-		{ 0, "shrink", NULL, "also make it smaller, as long as it fails alike", TO_FLAG(&o.shrink) },
-		{ 0, "runs", "N", "run it at most so often (24)", TO_COUNT(&o.runs, RUNS_MOST) },
-		{ 0, "seconds", "N", "end a run after so long (30)", TO_COUNT(&o.seconds, SECONDS_MOST) },
-		{ 0, "before", "N", "take at most so many earlier launches (8)", TO_COUNT(&o.before, BEFORE_MOST) },
+		{ 0, "check", NULL, "build it, run it, and say whether it fails in the same way", TO_FLAG(&o.check) },
+		{ 0, "shrink", NULL, "also make it smaller, as long as it fails in the same way", TO_FLAG(&o.shrink) },
+		{ 0, "runs", "N", "run it at most N times (24)", TO_COUNT(&o.runs, RUNS_MOST) },
+		{ 0, "seconds", "N", "end a run after N seconds (30)", TO_COUNT(&o.seconds, SECONDS_MOST) },
+		{ 0, "before", "N", "take at most N earlier launches (8)", TO_COUNT(&o.before, BEFORE_MOST) },
 		{ 0, "inputs", "DIR", "the inputs that level 10 saved, if they were moved", TO_TEXT(&o.inputs) },
 		{ 0, "code", "FILE", "code objects, or files and directories that have them; may be repeated",
 		  TO_LIST(code, &o.ncode, CODE_MOST) },
@@ -189,7 +191,7 @@ int cmd_repro(int argc, char **argv)
 	};
 	options_parse(&repro_help, ROWS(rows), NO_ROWS, argc, argv);
 	if (argc - optind != 1)
-		return refuse("unhang repro needs one RECORDING, BUNDLE or CORE; see unhang repro --help");
+		return refuse("unhang repro needs one RUN, BUNDLE, RECORDING or CORE; see unhang repro --help");
 	if (!o.directory)
 		return refuse("unhang repro needs -o DIR, where the program goes");
 	o.target = argv[optind];

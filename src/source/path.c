@@ -88,9 +88,9 @@ static struct uh_error *read_regular(const struct named *n, const char *path, st
 		return source_journal_file(n, path, v);
 	if (source_is_archive(start)) {
 		struct bundle *b = NULL;
-		err = v->bundle ? bundle_open(n, path, &b) : NULL;
+		err = bundle_open(n, path, &b);
 		if (b)
-			v->bundle(v->ctx, path, b);
+			source_bundle(path, b, v);
 		else if (!err)
 			source_archive(n, -1, path, v);
 		return err;
@@ -193,4 +193,20 @@ void source_bytes(const char *name, struct str bytes, const struct source_visito
 		struct source s = { .name = name, .size = bytes.n, .read = read_bytes, .ctx = &bytes };
 		v->visit(v->ctx, &s);
 	}
+}
+
+void source_bundle(const char *name, struct bundle *b, const struct source_visitor *v)
+{
+	if (v->bundle) {
+		v->bundle(v->ctx, name, b);
+		return;
+	}
+	for (size_t i = 0; i < b->members.len; i++) {
+		const struct bundle_member *m = &b->members.data[i];
+		_cleanup_text_ struct text member = { 0 };
+		text_printf(&member, "%s:" STR_FMT, name, STR_ARG(m->name));
+		if (m->n)
+			source_bytes(member.p, (struct str){ m->bytes, m->n }, v);
+	}
+	bundle_free(b);
 }

@@ -52,8 +52,7 @@ struct source_visitor {
 	/** What could not be read, and why. The callee frees the error. */
 	void (*problem)(void *ctx, struct uh_error *err);
 	void *ctx;
-	/** A bundle (source/tape/bundle.h), by itself, in a directory or in an archive. The callee frees it. NULL: its members are visited, as
-	 * those of any archive. */
+	/** A bundle (source/tape/bundle.h), by itself, in a directory or in an archive. The callee frees it. NULL: its members are visited. */
 	void (*bundle)(void *ctx, const char *name, struct bundle *b);
 };
 
@@ -62,6 +61,9 @@ void source_path(const char *path, const struct source_visitor *v);
 
 /** What the caller has in memory, under a name that he chose. */
 void source_bytes(const char *name, struct str bytes, const struct source_visitor *v);
+
+/** Hands a bundle to who wants bundles; to others its members, with their holes, which any other archive loses. It is freed. */
+void source_bundle(const char *name, struct bundle *b, const struct source_visitor *v);
 
 /** The kernel's messages in the journal of the boot @boot (0: this one, -1: the one before). @root NULL: this machine. EBADMSG: part of it is
  * damaged, and the rest was read. */

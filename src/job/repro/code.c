@@ -74,7 +74,7 @@ const struct repro_code *repro_code_of(struct repro_making *m, const struct reco
 		code_places_any(m->places, &taker);
 	vec_push(&m->code, ((struct repro_code){ c->base, w.found, (uint32_t)p->objects.len }));
 	if (w.found)
-		vec_push(&p->objects, ((struct repro_object){ w.found->bytes, w.found->gfx, c->base }));
+		vec_push(&p->objects, ((struct repro_object){ w.found->bytes, w.found->gfx, c->base, w.found->abi }));
 	else
 		repro_leave_out(
 			p, "The code of " STR_FMT " is gone%s" STR_FMT ": record at level 10, or name its file with --code.",

@@ -147,7 +147,7 @@ void repro_contents(struct repro_making *m, uint32_t launch, uint64_t time)
 		}
 		add_write(p, w, time);
 		repro_leave_out(p,
-				"What buffer %u held: record it at level 10 (UNHANG_LEVEL=10, or unhang run --allow-inputs).",
+				"What buffer %u held: record it at level 10 (unhang run --level 10 --allow-inputs).",
 				w.buffer);
 	}
 }

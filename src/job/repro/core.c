@@ -116,7 +116,8 @@ static struct uh_error *core_launch(struct core_plan *c, struct target_code *cod
 	const struct str object = from->object->bytes;
 	vec_push(&p->objects, ((struct repro_object){ { arena_copy(p->arena, object.p, object.n), object.n },
 						      arena_str(p->arena, from->object->gfx),
-						      from->base }));
+						      from->base,
+						      from->object->abi }));
 	struct repro_launch l = { .role = REPRO_FAILS,
 				  .queue = queue,
 				  .packet = d->packet,
@@ -131,10 +132,12 @@ static struct uh_error *core_launch(struct core_plan *c, struct target_code *cod
 		list[l.npointers].at = at;
 		if (repro_may_point(k, at) && core_buffer_of(c, get_u64(bytes + at), &list[l.npointers]))
 			l.npointers++;
-		else if (get_u64(bytes + at) && repro_is_pointer(k, at))
+		else if (get_u64(bytes + at) && repro_is_pointer(k, at)) {
+			p->unrecorded++;
 			repro_leave_out(p,
 					"The pointer at byte %u of the arguments is in no buffer of the core: it stays 0x%llx.",
 					at, (unsigned long long)get_u64(bytes + at));
+		}
 	}
 	l.pointers = list;
 	p->failure.kernel = l.symbol;

@@ -68,6 +68,8 @@ static struct str place_say(struct arena *a, const struct repro_failure *f, uint
 		[NEAR_PAST] = "%llu bytes past the end of a buffer of %llu bytes",
 		[NEAR_BEFORE] = "%llu bytes before a buffer of %llu bytes",
 	};
+	if (f->relation == NEAR_PAST && !f->distance)
+		return arena_printf(a, "at the first byte past the end of a buffer of %llu bytes", (unsigned long long)size);
 	if (f->relation == NEAR_NOWHERE)
 		return arena_printf(a, "at 0x%llx, near no buffer", (unsigned long long)f->address);
 	return arena_printf(a, places[f->relation], (unsigned long long)f->distance, (unsigned long long)size);

@@ -37,7 +37,7 @@ static bool still_fails(struct shrinking *s, const char *what)
 	if (s->tell) {
 		char line[160];
 		snprintf(line, sizeof(line), "run %u of at most %u: %s: %s", t->runs, s->options->runs, what,
-			 end == TRIAL_ALIKE ? "fails alike" : "does not");
+			 end == TRIAL_ALIKE ? "fails in the same way" : "does not");
 		s->tell(line);
 	}
 	if (end == TRIAL_OTHER && !t->alike)

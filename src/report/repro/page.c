@@ -46,9 +46,11 @@ static const char *const shows[] = {
 static void write_failure(const struct repro_plan *p, struct arena *a, FILE *out)
 {
 	const struct repro_failure *f = &p->failure;
-	fprintf(out, "\n## What it must show\n%s\n", shows[f->kind]);
+	const bool shown = !p->unrecorded || repro_failing(p)->npointers;
+	fprintf(out, "\n## What it %s show\n%s\n", shown ? "must" : "will",
+		shown ? shows[f->kind] : "A memory fault of the GPU, whatever the bug was: see above.");
 	if (f->said.n)
-		fprintf(out, "In the recording the fault was " STR_FMT ".\n", STR_ARG(repro_plain(a, f->said)));
+		fprintf(out, "In the job the fault was " STR_FMT ".\n", STR_ARG(repro_plain(a, f->said)));
 	if (f->kind == REPRO_ERROR)
 		fprintf(out, "The recording has the status 0x%llx.\n", (unsigned long long)f->status);
 	if (f->argument >= 0 && repro_failing(p)->npointers)
@@ -116,21 +118,44 @@ static void write_private(const struct repro_plan *p, FILE *out)
 		fprintf(out, "Names of the program, its machine and its paths are left out.\n");
 }
 
+/** The version that LLVM counts from 2 on, as the header of the code has it. */
+static unsigned code_version(const struct repro_plan *p)
+{
+	enum { FIRST_VERSION = 2 };
+	return p->objects.len ? p->objects.data[0].abi + FIRST_VERSION : 0;
+}
+
+struct str repro_worth(const struct repro_plan *p, struct arena *a)
+{
+	const uint32_t all = p->unrecorded + (uint32_t)repro_failing(p)->npointers;
+	if (!p->unrecorded)
+		return (struct str){ 0 };
+	if (p->unrecorded < all)
+		return arena_printf(a, "%u of its %u buffers were not recorded: it may fault for that reason alone.",
+				    p->unrecorded, all);
+	return arena_printf(a,
+			    "This program faults in any case: %s was recorded. It does not reproduce the bug; use it to read the "
+			    "kernel and its arguments.",
+			    all == 1 ? "not even its one buffer" : arena_printf(a, "none of its %u buffers", all).p);
+}
+
 void repro_write_readme(const struct repro_plan *p, FILE *out)
 {
 	_cleanup_arena_ struct arena a = { 0 };
 	const struct str gfx = p->objects.len ? repro_plain(&a, p->objects.data[0].gfx) : (struct str){ 0 };
+	const struct str worth = repro_worth(p, &a);
 	fprintf(out,
-		"# A GPU launch that failed, as a program of its own\nunhang %s wrote it. Kernel: " STR_FMT ". GPU: " STR_FMT
-		".\n",
-		UNHANG_VERSION, STR_ARG(repro_plain(&a, repro_failing(p)->plain)), STR_ARG(gfx));
+		"# A GPU launch that failed, as a standalone program\n" STR_FMT "%sunhang %s wrote it. Kernel: " STR_FMT
+		". GPU: " STR_FMT ".\n",
+		STR_ARG(worth), worth.n ? "\n\n" : "", UNHANG_VERSION, STR_ARG(repro_plain(&a, repro_failing(p)->plain)), STR_ARG(gfx));
 	if (!p->redacted)
 		fprintf(out, "It was made from " STR_FMT ", of the program " STR_FMT ".\n", STR_ARG(repro_plain(&a, p->source)),
 			STR_ARG(repro_plain(&a, p->program)));
 	fprintf(out,
 		"\n## Build and run\n    make\n    ./repro\n\nIt needs HIP's headers and library, a C++ compiler, and a GPU "
-		"that runs code for " STR_FMT ". If ROCm is not in /opt/rocm: `make ROCM=DIRECTORY`.\n",
-		STR_ARG(gfx));
+		"that runs code for " STR_FMT ". The code is of code object version %u, which ROCm's runtime there must load. If "
+		"ROCm is not in /opt/rocm: `make ROCM=DIRECTORY`.\n",
+		STR_ARG(gfx), code_version(p));
 	write_failure(p, &a, out);
 	fprintf(out, "\n## What is in it\n`" REPRO_PROGRAM
 		     "` allocates the buffers, fills them, and launches the kernels in the order of the "

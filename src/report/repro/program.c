@@ -4,7 +4,7 @@
 #include "report/repro/repro.h"
 
 static const char prelude[] =
-	"// A GPU launch that failed, as a program of its own. unhang repro wrote it; README.md says how to build it and what "
+	"// A GPU launch that failed, as a standalone program. unhang repro wrote it; README.md says how to build it and what "
 	"it must show.\n"
 	"#include <hip/hip_runtime.h>\n"
 	"#include <stdint.h>\n"

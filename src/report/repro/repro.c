@@ -71,7 +71,7 @@ static void repro_json(const struct repro_plan *p, FILE *out)
 	sheet_begin(&s, "unhang/repro/1", NULL);
 	sheet_fields(&s, { "directory", v_text(p->directory) }, { "source", v_if(!p->redacted, v_text(p->source)) },
 		     { "program", v_if(!p->redacted, v_known(p->program)) }, { "user_data", v_bool(p->user_data) },
-		     { "redacted", v_bool(p->redacted) });
+		     { "redacted", v_bool(p->redacted) }, { "unrecorded_buffers", v_number(p->unrecorded) });
 	put_failure(&p->failure, &s);
 	put_launches(p, &s);
 	put_buffers(p, &s);
@@ -134,7 +134,7 @@ static void repro_text(const struct repro_plan *p, FILE *out)
 {
 	static const char *const kinds[] = { "memory fault", "error of the queue", "hang" };
 	_cleanup_arena_ struct arena a = { 0 };
-	fprintf(out, STR_FMT ": the failing launch as a program of its own\n", STR_ARG(repro_plain(&a, p->directory)));
+	fprintf(out, STR_FMT ": the failing launch as a standalone program\n", STR_ARG(repro_plain(&a, p->directory)));
 	say_row(&a, "Kernel", repro_failing(p)->plain, out);
 	say_row(&a, "Failure",
 		arena_printf(&a, "%s%s" STR_FMT, kinds[p->failure.kind], p->failure.said.n ? ", " : "",
@@ -142,6 +142,8 @@ static void repro_text(const struct repro_plan *p, FILE *out)
 		out);
 	say_row(&a, "Launches", arena_printf(&a, "%zu", repro_launches_left(p)), out);
 	say_row(&a, "Buffers", buffers_say(p, &a), out);
+	if (p->unrecorded)
+		say_row(&a, "Worth", repro_worth(p, &a), out);
 	say_tried(&p->tried, &a, out);
 	for (size_t i = 0; i < p->left_out.len; i++)
 		say_row(&a, i ? "" : "Left out", p->left_out.data[i], out);

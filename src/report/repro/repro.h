@@ -81,6 +81,7 @@ struct repro_step {
 struct repro_object {
 	struct str bytes, gfx;
 	uint64_t base; // where it was loaded
+	unsigned abi;  // of its header
 };
 
 /** How often it was run, and what came of that. */
@@ -99,6 +100,7 @@ struct repro_plan {
 	struct repro_failure failure;
 	struct str source, program, directory; // source: what it was made from
 	bool redacted, user_data;
+	uint32_t unrecorded; // pointers of the failing launch whose buffers nobody recorded, so that they cannot be made
 	VEC(struct repro_object) objects;
 	VEC(struct repro_buffer) buffers;
 	VEC(struct repro_write) writes;
@@ -122,6 +124,9 @@ uint64_t repro_bytes_left(const struct repro_plan *p);
 /** Whether a launch that is left needs it. */
 bool repro_object_used(const struct repro_plan *p, size_t object);
 const struct repro_launch *repro_failing(const struct repro_plan *p);
+
+/** What the program is worth, where buffers are missing that the job had; else empty. */
+struct str repro_worth(const struct repro_plan *p, struct arena *a);
 
 /** Printable ASCII, without what Markdown or a terminal might take for something else. */
 struct str repro_plain(struct arena *a, struct str s);

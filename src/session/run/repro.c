@@ -96,32 +96,62 @@ static void repro_problem(void *ctx, struct uh_error *err)
 	uh_error_free(err);
 }
 
+/** Takes the inputs of the recording's process from @directory, or from what is below it for that process; NULL: there are none. */
+static const char *inputs_in(struct repro_making *m, struct arena *a, const char *directory)
+{
+	const char *tried[] = { directory, arena_printf(a, "%s/%u", directory, m->r->header.pid).p };
+	for (size_t i = 0; i < ARRAY_SIZE(tried); i++) {
+		m->inputs = inputs_read(a, tried[i], m->r->header.pid, &m->ninputs);
+		if (m->ninputs)
+			return tried[i];
+	}
+	return NULL;
+}
+
+/** The same of the tries of a run that was moved. */
+static const char *inputs_of_tries(struct repro_making *m, struct arena *a, const char *run)
+{
+	struct door_names names = { 0 };
+	door_forget(door_names(&(struct named){ .path = run }, true, a, &names));
+	for (size_t i = 0; i < names.n; i++) {
+		const char *found = char_digit(names.list[i][0]) ?
+					    inputs_in(m, a, arena_printf(a, "%s/%s/inputs", run, names.list[i]).p) :
+					    NULL;
+		if (found)
+			return found;
+	}
+	return NULL;
+}
+
 /** Where level 10 saved the inputs: as the user says, or as the recording does; a relative path is one of the job, or beside the recording. */
-static const char *find_inputs(struct repro_making *m, struct arena *a)
+static struct uh_error *find_inputs(struct repro_making *m, struct arena *a)
 {
 	const struct uh_repro_options *o = m->options;
 	const struct str told =
 		str_cut(str_z(arena_z(a, (struct str){ m->r->header.dumps, sizeof(m->r->header.dumps) })), PATH_MAX);
 	const char *slash = strrchr(o->target, '/');
 	const char *beside = slash ? arena_z(a, (struct str){ o->target, (size_t)(slash - o->target) }) : ".";
-	const char *tried[] = { o->inputs, told.n ? told.p : NULL, arena_printf(a, "%s/" STR_FMT, beside, STR_ARG(told)).p,
+	const char *tried[] = { told.n ? told.p : NULL, arena_printf(a, "%s/" STR_FMT, beside, STR_ARG(told)).p,
 				arena_printf(a, "%s/inputs", o->target).p, arena_printf(a, "%s/inputs", beside).p };
-	for (size_t i = 0; i < (o->inputs ? 1 : ARRAY_SIZE(tried)); i++) {
-		if (!tried[i])
-			continue;
-		m->inputs = inputs_read(a, tried[i], m->r->header.pid, &m->ninputs);
-		if (m->ninputs)
-			return tried[i];
+	if (o->inputs) {
+		m->dumps = inputs_in(m, a, o->inputs);
+		return m->dumps ? NULL : uh_error_new("no inputs of process %u in %s", m->r->header.pid, o->inputs);
 	}
-	return o->inputs ? o->inputs : told.n ? told.p : NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(tried) && !m->dumps; i++)
+		m->dumps = tried[i] ? inputs_in(m, a, tried[i]) : NULL;
+	if (!m->dumps)
+		m->dumps = inputs_of_tries(m, a, o->target);
+	if (!m->dumps && told.n)
+		m->dumps = told.p;
+	return NULL;
 }
 
 static struct uh_error *repro_plan(struct repro_making *m, struct repro_found *f, const struct know *k)
 {
 	if (f->recording) {
 		m->r = f->recording;
-		m->dumps = find_inputs(m, m->plan->arena);
-		return repro_from_recording(m);
+		struct uh_error *err = find_inputs(m, m->plan->arena);
+		return err ? err : repro_from_recording(m);
 	}
 	struct core core = f->core.core;
 	f->core.core = (struct core){ 0 };

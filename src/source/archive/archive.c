@@ -35,6 +35,8 @@ static ssize_t read_member(struct source *s, void *buffer, size_t size, struct u
 	return (ssize_t)part.n;
 }
 
+static void archive_unpack(struct archive_work work, const struct source_visitor *v);
+
 /** Something else may have a member of that name, too. */
 static void visit_bundle(struct source *s, const struct source_visitor *v)
 {
@@ -50,12 +52,9 @@ static void visit_bundle(struct source *s, const struct source_visitor *v)
 	if (err) {
 		v->problem(v->ctx, err);
 	} else if (b) {
-		v->bundle(v->ctx, s->name, b);
+		source_bundle(s->name, b, v);
 	} else {
-		const struct source_visitor any = {
-			.visit = v->visit, .record = v->record, .problem = v->problem, .ctx = v->ctx
-		};
-		source_archive_bytes(text_str(&tar), s->name, &any);
+		archive_unpack((struct archive_work){ .fd = -1, .bytes = text_str(&tar), .name = s->name }, v);
 	}
 }
 
@@ -106,7 +105,6 @@ static void archive_unpack(struct archive_work work, const struct source_visitor
 	_cleanup_map_ struct map shared;
 	struct uh_error *err = map_shared(&shared, sizeof(*work.unwanted)) ? NULL : uh_error_os(errno, "%s", work.name);
 	work.unwanted = shared.p;
-	work.bundles = v->bundle;
 	if (!err)
 		err = feed_begin(&feed, CHILD_ARCHIVE, work.name, archive_child, &work);
 	if (err) {
@@ -119,10 +117,10 @@ static void archive_unpack(struct archive_work work, const struct source_visitor
 
 void source_archive(const struct named *n, int fd, const char *name, const struct source_visitor *v)
 {
-	archive_unpack((struct archive_work){ .named = n, .fd = fd, .name = name }, v);
+	archive_unpack((struct archive_work){ .named = n, .fd = fd, .name = name, .bundles = true }, v);
 }
 
 void source_archive_bytes(struct str bytes, const char *name, const struct source_visitor *v)
 {
-	archive_unpack((struct archive_work){ .fd = -1, .bytes = bytes, .name = name }, v);
+	archive_unpack((struct archive_work){ .fd = -1, .bytes = bytes, .name = name, .bundles = true }, v);
 }
