@@ -167,7 +167,7 @@ def test_fault(t, jobs):
     t.same((near["allocation"]["kind"], near["tensor"]), ("segment of PyTorch's allocator", "16 bytes past the end of tensor 1 (float32 4x8) of gather"),
            "an address past a tensor, in a segment of PyTorch's allocator")
     near = jobs.read(ran.pid, "--address", hex(int(ran.out, 16) + 0x1004))["near"]
-    t.same(near["tensor"], "4 bytes behind the begin of tensor 1 (float32 4x8) of gather", "an address in a tensor")
+    t.same(near["tensor"], "4 bytes behind the start of tensor 1 (float32 4x8) of gather", "an address in a tensor")
     fault = jobs.read(ran.pid)["faults"][0]
     t.ok("inside the 4 MiB segment of PyTorch's allocator" in fault["near"]["text"] and fault["near"]["tensor"] is not None, "a fault names its tensor", fault)
     arguments = jobs.launched(ran.pid)[9]["arguments"]["text"]

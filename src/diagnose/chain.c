@@ -206,6 +206,8 @@ void incident_weigh(struct incident *i, const struct know *k)
 		percent = percent < NOT_THE_CAUSE ? percent : NOT_THE_CAUSE;
 		text_add(&why, i->log_has_boot ? S("the log of this boot does not show the cause; ") :
 						 S("this log begins after the cause; "));
+	} else if (incident_proof(i)) {
+		text_printf(&why, STR_FMT "; ", STR_ARG(incident_proof(i)->value));
 	} else if (i->root->now) {
 		struct str looks = diag_value(i->root, "looks"), seconds = diag_value(i->root, "seconds");
 		percent += weigh_votes(i, &why);
@@ -227,7 +229,9 @@ void incident_weigh(struct incident *i, const struct know *k)
 		text_add(&why, S("the earlier messages are no cause of it; "));
 	}
 	bool lacks = false; // what could change the answer
-	if (!incident_has_kernel_events(i)) {
+	if (incident_proof(i)) {
+		; // whatever the log says
+	} else if (!incident_has_kernel_events(i)) {
 		text_add(&why, S("the kernel log of that time is missing; "));
 		lacks = i->root->kind->log_decides;
 	} else if (!i->log_has_boot && !incident_knows_machine(i)) {

@@ -205,6 +205,8 @@ struct incident {
 /** The first fact of this name, or NULL. */
 const struct fact *diag_find(const struct diag_event *e, struct str name);
 static inline const struct fact *diag_fact(const struct diag_event *e, const char *name) { return diag_find(e, str_z(name)); }
+/** Why its cause is shown, and no log or machine could change it; NULL: it is not. */
+static inline const struct fact *incident_proof(const struct incident *i) { return diag_fact(i->root, "proof"); }
 /** Its value; empty where there is none. */
 struct str diag_value(const struct diag_event *e, const char *name);
 void diag_set_fact(struct incident *i, struct diag_event *e, struct fact fact);

@@ -97,8 +97,8 @@ void session_changes(struct uh_session *s)
 	changes_of_boots(&s->changes, s->know);
 	for (size_t n = 0; n < s->ledger.incidents.len; n++) {
 		struct incident *i = s->ledger.incidents.data[n];
-		if (!incident_when(i, s->evidence, s->told.now, &when))
-			continue;
+		if (incident_proof(i) || !incident_when(i, s->evidence, s->told.now, &when))
+			continue; // what is shown to be the program's no change of the machine brought
 		changes_judge(
 			&(struct changes_judge){ .changes = &s->changes,
 						 .sightings = s->past.sightings.data,

@@ -7,7 +7,7 @@
 #include "code/names.h"
 #include "code/object/elf.h"
 
-enum { MODULES_MOST = 32, FILE_MOST = 192 << 20, ALL_MOST = 384 << 20, LINES_MOST = 96 };
+enum { MODULES_MOST = 32, FILE_MOST = 192 << 20, ALL_MOST = 384 << 20, LINES_MOST = 96, NAME_MOST = 120 };
 
 /** A loaded file. */
 struct named_module {
@@ -82,7 +82,8 @@ static void symbol_hold(void *ctx, const struct elf_symbol *s)
 	}
 }
 
-static struct str line_say(struct module_names *n, struct arena *a, const struct named_module *o, uint64_t at)
+/** The source line of the function that the symbol names; what was inlined there goes to @to, each with its own line. */
+static struct str line_say(struct module_names *n, struct arena *a, const struct named_module *o, uint64_t at, struct text *to)
 {
 	struct code_frame frames[CODE_FRAMES];
 	struct code_lines *lines = NULL;
@@ -90,8 +91,19 @@ static struct str line_say(struct module_names *n, struct arena *a, const struct
 	if (n->lines++ >= LINES_MOST)
 		return said;
 	uh_error_free(code_lines_new(str_z(o->path), o->bytes, &at, 1, &lines));
-	if (lines && code_lines_at(lines, at, frames) && frames[0].line)
-		said = arena_printf(a, STR_FMT ":%u", STR_ARG(str_base(frames[0].file)), frames[0].line);
+	const size_t known = lines ? code_lines_at(lines, at, frames) : 0;
+	for (size_t i = 0; i < known; i++) {
+		const struct code_frame *f = &frames[i];
+		const struct str line = f->line ? arena_printf(a, STR_FMT ":%u", STR_ARG(str_base(f->file)), f->line) :
+						  (struct str){ 0 };
+		if (!f->inlined) {
+			said = line;
+			break;
+		}
+		if (f->function.n && line.n)
+			text_printf(to, STR_FMT " (" STR_FMT ") < ", STR_ARG(str_cut(demangle(a, f->function), NAME_MOST)),
+				    STR_ARG(line));
+	}
 	code_lines_free(lines);
 	return said;
 }
@@ -101,17 +113,18 @@ struct str module_place_say(struct module_names *n, struct arena *a, const struc
 	struct named_module *o = module_open(n, m);
 	struct symbol_search f = { .at = offset ? offset - 1 : 0 }; // it returns there: the call stands before
 	struct str line = { 0 };
+	_cleanup_text_ struct text said = { 0 };
 	if (o && o->good) {
 		o->elf.names = 4 * o->bytes.n; // names that may be read in one walk
 		elf_symbols(&o->elf, symbol_hold, &f);
-		line = line_say(n, a, o, f.at);
+		line = line_say(n, a, o, f.at, &said);
 	}
-	const struct str name = f.name.n ? demangle(a, f.name) : (struct str){ 0 };
-	if (name.n && line.n)
-		return arena_printf(a, STR_FMT " (" STR_FMT ")", STR_ARG(str_cut(name, 120)), STR_ARG(line));
-	if (name.n)
-		return arena_str(a, str_cut(name, 120));
 	const struct str base = str_base((struct str){ m->path, strnlen(m->path, sizeof(m->path)) });
-	return arena_printf(a, STR_FMT " + 0x%llx%s" STR_FMT "%s", STR_ARG(base), (unsigned long long)offset,
-			    line.n ? " (" : "", STR_ARG(line), line.n ? ")" : "");
+	if (f.name.n)
+		text_add(&said, str_cut(demangle(a, f.name), NAME_MOST));
+	else
+		text_printf(&said, STR_FMT " + 0x%llx", STR_ARG(base), (unsigned long long)offset);
+	if (line.n)
+		text_printf(&said, " (" STR_FMT ")", STR_ARG(line));
+	return arena_str(a, text_str(&said));
 }

@@ -85,7 +85,7 @@ static struct str touched_say(struct arena *a, const struct alloc_finding *f, co
 					    f->end - 1;
 	if (f->end <= f->begin)
 		return (struct str){ 0 };
-	const char *where = past ? "past the end" : f->begin < 0 ? "before the beginning" : "from the beginning";
+	const char *where = past ? "past the end" : f->begin < 0 ? "before the start" : "from the start";
 	if (first == last)
 		return arena_printf(a, "byte %lld %s", (long long)first, where);
 	return arena_printf(a, "bytes %lld to %lld %s", (long long)first, (long long)last, where);
@@ -98,6 +98,13 @@ static void tell_findings(struct allocations_telling *t)
 		[ALLOC_FOUND_BROKEN_BELOW] = "guard-broken",     [ALLOC_FOUND_BROKEN_ABOVE] = "guard-broken",
 		[ALLOC_FOUND_REFUSED] = "guard-refused",
 	};
+	static const char *const proofs[] = {
+		[ALLOC_FOUND_DOUBLE_FREE] = "the guard saw the call",
+		[ALLOC_FOUND_WILD_FREE] = "the guard saw the call",
+		[ALLOC_FOUND_BROKEN_BELOW] = "the guard's own bytes had changed",
+		[ALLOC_FOUND_BROKEN_ABOVE] = "the guard's own bytes had changed",
+		[ALLOC_FOUND_REFUSED] = NULL,
+	};
 	for (size_t i = 0; i < t->of->nfindings && i < FINDINGS_TOLD; i++) {
 		const struct alloc_finding *f = &t->of->findings[i];
 		const char *signature = f->kind < ARRAY_SIZE(signatures) ? signatures[f->kind] : NULL;
@@ -105,6 +112,8 @@ static void tell_findings(struct allocations_telling *t)
 		struct event e;
 		if (!signature || !allocations_event(t, signature, f->time, &e))
 			continue;
+		if (proofs[f->kind])
+			event_add_text(&e, &t->arena, "proof", str_z(proofs[f->kind]));
 		event_add_code(&e, &t->arena, "address", f->address);
 		event_add_text(&e, &t->arena, "hip_call", str_z(alloc_call_name(f->call)));
 		event_add_text(&e, &t->arena, "found_by", tid_say(&t->arena, f->thread, f->name));
@@ -174,13 +183,11 @@ static bool event_is_of(const struct event *e, const struct allocations *a)
 	return !pid || a->header.pid_namespace || !str_number(pid->value, &n) || n == a->header.pid;
 }
 
-/** When it happened, by the file's clock; a log that has none: the newest that the file knows. */
+/** When it happened, by the file's clock; 0: nobody knows. What a program prints has no time, and how long before it something was is not known then. */
 static uint64_t event_time_in(const struct event *e, const struct allocations *a)
 {
 	const double since = e->time.clock == TIME_WALL ? e->time.seconds - (double)a->header.real_ns / 1e9 : -1;
-	if (!(since > 0) || since > 1e9)
-		return a->upto;
-	return a->header.boot_ns + (uint64_t)(since * 1e9);
+	return since > 0 && since < 1e9 ? a->header.boot_ns + (uint64_t)(since * 1e9) : 0;
 }
 
 static void add_allocation(struct event *e, struct arena *to, struct allocations *a, const struct allocation_at *at)
@@ -196,6 +203,10 @@ static void add_allocation(struct event *e, struct arena *to, struct allocations
 	event_add_text(e, to, "guard_offset", allocation_offset_say(to, at));
 	if (at->guess)
 		event_add_text(e, to, "guard_guess", S("a guess"));
+	else if (at->place != ALLOC_ELSEWHERE)
+		event_add_text(e, to, "proof",
+			       at->place == ALLOC_FREED ? S("the address lies in memory that the guard keeps unmapped since it was freed") :
+							  S("the address lies in the guard's gap"));
 	if (every > 1)
 		event_add_number(e, to, "guard_sampled", every);
 	add_row(e, to, a, at->row, event_time_in(e, a));

@@ -60,14 +60,14 @@ struct str allocation_offset_say(struct arena *a, const struct allocation_at *at
 	case ALLOC_PAST:
 		return range_say(a, at->first - size, at->last - size, "past the end");
 	case ALLOC_BEFORE:
-		return range_say(a, -at->last, -at->first, "before the beginning");
+		return range_say(a, -at->last, -at->first, "before the start");
 	case ALLOC_INSIDE:
 	case ALLOC_FREED:
 		if (at->last < 0)
-			return range_say(a, -at->last, -at->first, "before the beginning");
+			return range_say(a, -at->last, -at->first, "before the start");
 		if (at->first >= size)
 			return range_say(a, at->first - size, at->last - size, "past the end");
-		return range_say(a, at->first, at->last < size ? at->last : size - 1, "from the beginning");
+		return range_say(a, at->first, at->last < size ? at->last : size - 1, "from the start");
 	case ALLOC_ELSEWHERE:
 		break;
 	}

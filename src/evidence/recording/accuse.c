@@ -67,7 +67,7 @@ static void add_accused(struct event *e, struct arena *a, const struct flight_re
 		event_add_text(
 			e, a, "fault_seen",
 			arena_printf(a, "The recorder saw a memory fault at 0x%llx.", (unsigned long long)s.fault->a[0]));
-		event_add_text(e, a, "fault_place", near_say(a, r, &n, s.fault->time));
+		event_add_text(e, a, "fault_place", near_say(a, r, &n, s.fault->time, " the fault"));
 		// How far two buffers lie apart changes from try to try.
 		if (n.allocation && (n.relation == NEAR_INSIDE || n.relation == NEAR_FREED || n.distance < NEIGHBOURS))
 			event_add_text(e, a, "fault_offset",

@@ -230,7 +230,7 @@ const char *near_name(enum near_relation relation);
 /** 2.1 s, 3 min, 640 us */
 struct str seconds_say(struct arena *a, double seconds);
 /** `64 bytes past the end of the 4 KiB buffer at 0x7f0000000000, allocated 2.1 s before`; empty where it is near none. */
-struct str near_say(struct arena *a, const struct flight_recording *r, const struct nearby *n, uint64_t time);
+struct str near_say(struct arena *a, const struct flight_recording *r, const struct nearby *n, uint64_t time, const char *what);
 /** The kernel of a packet without its mangling; its object where the name is not known. */
 struct str packet_say(struct arena *a, const struct recorded_packet *p);
 /** `hsa_amd_memory_pool_allocate(3584 bytes)` */

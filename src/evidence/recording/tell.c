@@ -141,7 +141,7 @@ static void recording_tell_tell_fault(struct recording_telling *t, const struct 
 	if (g)
 		event_add_number(&e, &t->arena, "gpu_node", g->node);
 	const struct nearby n = recording_near(t->r, f->a[0], f->time, f->a[2]);
-	const struct str place = near_say(&t->arena, t->r, &n, f->time);
+	const struct str place = near_say(&t->arena, t->r, &n, f->time, " the fault");
 	event_add_text(&e, &t->arena, "fault_place", place);
 	if (n.relation == NEAR_FREED)
 		event_add_text(&e, &t->arena, "use_after_free", place);

@@ -57,7 +57,7 @@ static void recording_words_add_place(struct text *t, struct arena *a, const str
 	switch (n->relation) {
 	case NEAR_INSIDE:
 	case NEAR_FREED:
-		text_printf(t, "%s the %s" STR_FMT " %s at 0x%llx", n->distance ? "inside" : "at the begin of",
+		text_printf(t, "%s the %s" STR_FMT " %s at 0x%llx", n->distance ? "inside" : "at the start of",
 			    n->relation == NEAR_FREED ? (m->call == CALL_MAP ? "unmapped " : "freed ") : "", STR_ARG(size),
 			    noun, begin);
 		if (n->distance)
@@ -71,7 +71,7 @@ static void recording_words_add_place(struct text *t, struct arena *a, const str
 		text_printf(t, " the end of the " STR_FMT " %s at 0x%llx", STR_ARG(size), noun, begin);
 		break;
 	case NEAR_BEFORE:
-		text_printf(t, STR_FMT " before the begin of the " STR_FMT " %s at 0x%llx", STR_ARG(distance), STR_ARG(size),
+		text_printf(t, STR_FMT " before the start of the " STR_FMT " %s at 0x%llx", STR_ARG(distance), STR_ARG(size),
 			    noun, begin);
 		break;
 	case NEAR_NOWHERE:
@@ -79,7 +79,7 @@ static void recording_words_add_place(struct text *t, struct arena *a, const str
 	}
 }
 
-struct str near_say(struct arena *a, const struct flight_recording *r, const struct nearby *n, uint64_t time)
+struct str near_say(struct arena *a, const struct flight_recording *r, const struct nearby *n, uint64_t time, const char *what)
 {
 	_cleanup_text_ struct text t = { 0 };
 	const struct recorded_allocation *m = n->allocation;
@@ -91,12 +91,16 @@ struct str near_say(struct arena *a, const struct flight_recording *r, const str
 	if (n->not_for_gpu)
 		text_add(&t, S(" (not mapped for this GPU)"));
 	add_age(&t, a, r, ", allocated ", m->born, time);
-	text_printf(&t, "%s", m->born && time > m->born ? " before" : "");
+	if (m->born && time > m->born)
+		text_printf(&t, " before%s", what);
 	add_by(&t, r, m->by);
 	if (n->relation == NEAR_FREED) {
 		const bool mapped = m->call == CALL_MAP;
 		add_age(&t, a, r, mapped ? ", unmapped " : ", freed ", m->died, time);
-		text_add(&t, m->died < time ? S(" before") : mapped ? S(", unmapped") : S(", freed"));
+		if (m->died < time)
+			text_printf(&t, " before%s", what);
+		else
+			text_add(&t, mapped ? S(", unmapped") : S(", freed"));
 		add_by(&t, r, m->freed_by);
 	}
 	return arena_str(a, text_str(&t));
@@ -360,8 +364,8 @@ struct str tensor_say(struct arena *a, const struct flight_recording *r, uint64_
 	const struct str of = operation_say(a, r, in);
 	const struct str far = distance ? map_size_say(a, distance) : (struct str){ 0 };
 	const char *place = past     ? (distance ? " past the end of" : "just past the end of") :
-			    distance ? " behind the begin of" :
-				       "at the begin of";
+			    distance ? " behind the start of" :
+				       "at the start of";
 	return arena_printf(a, STR_FMT "%s tensor %u (" STR_FMT ") of " STR_FMT, STR_ARG(far), place, number + 1,
 			    STR_ARG(text_str(&what)), STR_ARG(of));
 }

@@ -176,7 +176,9 @@ static void first_put_remedies(struct html_report *h, const struct incident *i, 
 		page_numbers(p, " <a href=\"#remedy%zu-%zu\">steps</a></li>", h->index, n + 1);
 	}
 	page_put(p, "</ol>");
-	if (!told)
+	if (!told && incident_proof(i))
+		page_put(p, "Fix the program: see why, below.");
+	else if (!told)
 		page_put(p, "Nothing specific is known.");
 	page_put(p, "</dd></div>\n");
 	if (i->next.len) {

@@ -45,7 +45,7 @@ static void walk_near(struct recording_sheet *w, const char *key, uint64_t addre
 	const struct recorded_allocation *m = n.allocation;
 	sheet_open(s, key, '{');
 	sheet_fields(s, { "relation", v_word(near_name(n.relation)) },
-		     { "text", v_known(near_say(&w->arena, w->r, &n, time)) });
+		     { "text", v_known(near_say(&w->arena, w->r, &n, time, "")) });
 	if (sheet_object(s, "allocation", m)) {
 		sheet_fields(s, { "address", v_hex(m->begin) }, { "size", v_number(m->size) },
 			     { "kind", v_word(allocation_noun(&w->arena, w->r, m)) }, { "distance", v_number(n.distance) },

@@ -386,7 +386,7 @@ void brief_close(void *ctx, enum report_list list, const struct incident *i)
 		add_why(t, i);
 	if (list == LIST_CHANGES)
 		brief_not_blamed(t, i);
-	if (list == LIST_REMEDIES && !t->tried)
+	if (list == LIST_REMEDIES && !t->tried && !incident_proof(i))
 		screen_text(&t->screen, add_label(t, "Try", 1, 2),
 			    i->next.len ? S("Nothing specific is known. The next step tells more.") :
 					  S("Nothing specific is known."));
@@ -453,9 +453,11 @@ void brief_end(void *ctx, const struct incident *i)
 	}
 	struct block *more = add_label(t, "More", 1, 2);
 	more->spare = true;
+	const struct str typed = command_str(t->diagnosis->again);
+	const bool looked = t->diagnosis->observed && (!typed.n || str_is(typed, "unhang"));
 	screen_text(&t->screen, more,
-		    t->diagnosis->observed ? S("unhang -v: every event; unhang remedy ID: steps, cost and source") :
-					     S("unhang explain -v: every event; unhang remedy ID: steps, cost and source"));
+		    looked ? S("unhang -v: every event; unhang remedy ID: steps, cost and source") :
+			     S("unhang explain -v: every event; unhang remedy ID: steps, cost and source"));
 	const size_t lines = LINES - others - notes_lines(t);
 	// Narrow lines hold less.
 	screen_write(&t->screen, t->width < COLUMNS_USUAL ? lines * COLUMNS_USUAL / t->width : lines);

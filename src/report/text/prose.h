@@ -64,6 +64,7 @@ struct text_report {
 	size_t index; // of the incident
 	bool full;    // this incident is written in full
 	bool batch;   // the incidents are a table
+	bool bare;    // the machine has no GPU, which is said behind its incidents
 	size_t noted;
 	struct stamp begin; // of the incident
 	// of the first screen

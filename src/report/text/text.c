@@ -295,17 +295,24 @@ static void text_on_machine(void *ctx, const struct machine_observation *m)
 {
 	struct text_report *t = ctx;
 	struct sheet s = sheet_on(false, t->out);
-	report_machine(m, &s, t->options);
+	t->bare = !m->n && t->diagnosis->ledger->incidents.len;
+	if (!t->bare)
+		report_machine(m, &s, t->options);
 	if (m->devices.n < t->diagnosis->expected)
 		fprintf(t->out, "%u AMD GPU%s expected, %zu found.\n", t->diagnosis->expected,
 			t->diagnosis->expected == 1 ? " was" : "s were", m->devices.n);
-	if (t->diagnosis->ledger->incidents.len)
+	if (t->diagnosis->ledger->incidents.len && (!t->bare || t->diagnosis->expected))
 		fputc('\n', t->out);
 }
 
 static void text_on_end(void *ctx, const struct diagnosis *d)
 {
 	const struct text_report *t = ctx;
+	if (t->bare) {
+		struct sheet s = sheet_on(false, t->out);
+		fputc('\n', t->out);
+		report_machine(d->observed, &s, t->options);
+	}
 	if (t->noted > NOTES_BRIEF && !t->options->verbose)
 		fprintf(t->out, "%*sand %zu more (-v)\n", LABEL, "", t->noted - NOTES_BRIEF);
 	bool trouble = false;
