@@ -104,6 +104,7 @@ static void finding_tell(const struct alloc_finding *f, const struct alloc_row *
 {
 	const unsigned long long at = f->address, size = r ? r->size : 0, number = r ? r->number : 0;
 	const long long begin = f->begin, end = f->end;
+	const char *side = f->kind == ALLOC_FOUND_BROKEN_BELOW ? "before the start" : "past the end";
 	switch (f->kind) {
 	case ALLOC_FOUND_DOUBLE_FREE:
 		rec_line("double free of %#llx: allocation %llu (%llu bytes) was freed before", at, number, size);
@@ -117,8 +118,11 @@ static void finding_tell(const struct alloc_finding *f, const struct alloc_row *
 		break;
 	case ALLOC_FOUND_BROKEN_BELOW:
 	case ALLOC_FOUND_BROKEN_ABOVE:
-		rec_line("bytes %lld to %lld of allocation %llu (%llu bytes at %#llx) were written, out of its bounds", begin,
-			 end - 1, number, size, at);
+		if (end - 1 == begin)
+			rec_line("byte %lld of allocation %llu (%llu bytes at %#llx), %s, was overwritten", begin, number, size, at, side);
+		else
+			rec_line("bytes %lld to %lld of allocation %llu (%llu bytes at %#llx), %s, were overwritten", begin, end - 1,
+				 number, size, at, side);
 		break;
 	}
 }

@@ -61,7 +61,7 @@ def test_hang_in_run(t, r):
     done, report, _ = r.report(f"gpu gfx90a; {HANGS}", ["--pool", "--hang-after", 20], [r.programs.program, *SEED], **EACH)
     t.ok(done.returncode == 0 and done.stdout.endswith("allocation 5000 hipSuccess\n"), "with the pool it ends", (done.returncode, done.stderr[-800:]))
     said = report["tries"][-1]["allocator"] or ""
-    t.ok(said.startswith("Pool: 5,048 allocations (5,000 from 2 KiB on, 48 from 4 MiB on)") and "calls of KFD" in said and re.search(r"5,000 allocations of up to 4 KiB in ", said),
+    t.ok(said.startswith("Pool: 5,048 allocations (5,000 of 2 to 4 KiB, 48 of 4 to 8 MiB), from slabs: at most 17.") and "calls of KFD by the whole process" in said and re.search(r"5,000 allocations of up to 4 KiB in ", said),
          "its statistics are in the report, and the pattern is named", said)
 
 
@@ -126,7 +126,17 @@ def test_guard(t, r, jobs):
     done, report, where = r.report("gpu gfx90a", ["--guard"], [r.programs.program, "read-freed"])
     last = report["tries"][-1]
     t.ok(re.search(r"used memory that was freed.*: hipMalloc of 4,194,304 bytes at 0x", last["title"] or ""), "a use after free names the allocation", last["title"])
-    t.ok("PYTORCH_NO_CUDA_MEMORY_CACHING=1 was set" in last["allocator"] and "offsets are ranges" in last["allocator"], "the limits are in the report", last["allocator"])
+    t.ok("up to 255 bytes do not fault" in last["allocator"] and "offsets are ranges" in last["allocator"], "the limits are in the report", last["allocator"])
+    t.ok("PYTORCH" not in last["allocator"] and "Allocator" not in done.stderr, "without PyTorch, of which it is none; and not on the screen of a fault that is explained", done.stderr)
+    t.ok(re.search(r"Allocated +in .*main", done.stderr) and re.search(r"Freed +in .*main", done.stderr), "the screen has the functions", done.stderr)
+    t.ok("Advice Free the buffer only when copy" in flat(done.stderr) and "--level" not in done.stderr, "and what to fix", done.stderr)
+    told, first = r.said("explain", where), json.loads(r.said("explain", "--json", where))["incidents"][0]
+    t.ok("Confidence: high; the address lies in memory that the guard keeps unmapped" in flat(told), "what the guard saw is proof", told)
+    t.ok("update-rocm" not in told and "Changed lately" not in told and "unhang try" not in told, "neither an update, nor a change of the machine, nor a circle", told)
+    t.ok(re.search(r"used memory that was freed( [\d.]+ .?s before the fault)?: ", first["cause"]["title"]), "times say before what", first["cause"]["title"])
+    ago = {f["name"]: f["value"] for f in first["facts"]}.get("freed_ago")
+    t.ok(ago is None or re.match(r"[\d.]+ (us|ms)$", ago), "and are of the fault, not of the look", ago)
+    t.ok(not told.startswith("This machine has no AMD GPU") and re.search(r"More +unhang explain -v", told), "the verdict comes first, and -v is explain's", told)
     done, report, where = r.report("gpu gfx90a", ["--guard"], [r.programs.program, "read-beyond", 1])
     t.ok(re.search(r"went 0 to 4,095 bytes past the end of hipMalloc of 4,194,304 bytes at 0x", report["tries"][-1]["title"] or ""), "a read past the end", report["tries"][-1]["title"])
     facts = {f["name"]: f["value"] for f in json.loads(r.said("explain", "--json", where))["incidents"][0]["facts"]}
@@ -155,7 +165,13 @@ def test_findings(t, r, jobs):
                                    ("slack", 3, ("bytes 0 to 7 past the end of hipMalloc of 500 bytes",))):
         done, report, where = r.report("gpu gfx90a", ["--guard"], jobs.command(mode))
         told = flat(r.said("explain", "-v", "--all", where))
-        t.same(report["tries"][-1]["findings"], findings, f"{mode}: the report counts what the guard found")
+        last = report["tries"][-1]
+        t.same((last["findings"], last["ended"], done.returncode), (findings, "done", 0), f"{mode}: the report counts what the guard found")
+        screen = flat(done.stderr)
+        t.ok(f"the job ended with status 0, but the guard found {findings} memory errors." in screen and "ended well" not in screen, f"{mode}: which the first line says", done.stderr)
+        t.ok(f"First {last['title']} Found in release (allocate.c:" in screen and f"unhang explain '{where}'" in screen and not last["bundle"], f"{mode}: with the first of them, its function and the next step", done.stderr)
+        short = flat(r.said("explain", where))
+        t.ok("Confidence: high; the guard" in short and "Nothing specific is known" not in short, f"{mode}: explain is sure", short)
         for text in wanted:
             t.ok(text in told, f"{mode}: {text}", told)
 
@@ -165,6 +181,8 @@ def test_refused(t, r):
                           (["--guard", "--guard-align", 3], "power of two")):
         done = r.go("gpu gfx90a", options, ["true"])
         t.ok(done.returncode == 2 and word in done.stderr and len(done.stderr.splitlines()) == 1, f"refused with one line: {' '.join(map(str, options))}", done.stderr)
+    done = subprocess.run([r.unhang.binary, "run", "--guard", "below", "--", "true"], capture_output=True, text=True, env=r.programs.environment("gpu gfx90a"))
+    t.ok(done.returncode == 127 and "(did you mean --guard=below?)" in done.stderr, "a word of --guard without its =", done.stderr)
     done = r.go("gpu gfx90a", ["--guard"], ["env"], LD_PRELOAD=f"{r.programs.library}", PYTORCH_NO_CUDA_MEMORY_CACHING="0")
     names = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
     t.ok(names.get("LD_PRELOAD", "").endswith(str(r.programs.library)) and "libunhang-guard.so:" in names["LD_PRELOAD"], "what is preloaded stays", names.get("LD_PRELOAD"))

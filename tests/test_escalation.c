@@ -17,6 +17,7 @@ struct short_try {
 	bool fill; // it was the kernel fill
 	const char *fault;
 	const char *offset; // of the fault, in its buffer
+	const char *guard;  // what the guard says of it
 };
 
 /** A case: what happened in the tries before and in the last one, and the row that it comes to. */
@@ -42,6 +43,7 @@ static struct run_try try_of(const struct short_try *s)
 				 .kernel = str_z(s->fill ? "fill" : ""),
 				 .symbol = str_z(s->fill ? "_Z4fill" : ""),
 				 .offset = str_z(s->offset ? s->offset : ""),
+				 .guard = str_z(s->guard ? s->guard : ""),
 				 .fault = str_z(s->fault ? s->fault : "job") };
 }
 
@@ -74,6 +76,10 @@ static const struct table_case cases[] = {
 	{ "memory", .last = SIGNAL("oom", 9, 9), .act = "restart", .level = 1 },
 	{ "memory-once", .last = SIGNAL("oom", 9, 9), .alone = true, .act = "stop" },
 	{ "memory-again", { SIGNAL("oom", 9, 7) }, SIGNAL("oom", 9, 9), .act = "stop" },
+	{ "guard-freed", .last = { "gpu-fault", 1, .guard = "freed" }, .act = "stop" },
+	{ "guard-before", .last = { "gpu-fault", 1, .guard = "before" }, .act = "stop" },
+	{ "guard-past", .last = { "gpu-fault", 1, .guard = "past" }, .act = "stop" },
+	{ "guard-wild", .last = { "gpu-fault", 1, .guard = "wild" }, .act = "stop" },
 	{ "gpu-first", .last = FAULT(1, 7), .act = "restart", .level = 3 },
 	{ "gpu-first", .last = HANG(1, 7), .act = "restart", .level = 3 },
 	{ "gpu-first", .last = SIGNAL("silent", 15, 9), .act = "restart", .level = 3 },

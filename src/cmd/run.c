@@ -98,22 +98,40 @@ static const char *find_library(char room[static PATH_MAX], const char *name)
 const char *find_recorder(char room[static PATH_MAX]) { return find_library(room, RECORDER); }
 const char *find_allocator(char room[static PATH_MAX]) { return find_library(room, ALLOCATOR); }
 
-/** As option_row.take: the words that UNHANG_GUARD has. */
-static bool take_guard(void *to, const char *text)
+/** Whether these are the words that UNHANG_GUARD has. */
+static bool guard_words(struct str words)
 {
-	struct uh_run_options *o = to;
 	int64_t n;
-	struct str words = str_z(text ? text : "above"), rest;
-	o->guard = text && *text ? text : "above";
+	struct str rest;
 	while (words.n) {
 		const struct str word = str_split(&words, ',');
 		const bool sample = str_behind(word, S("sample:"), &rest);
-		if (str_is(word, "above") || str_is(word, "below") || (sample && str_number(rest, &n) && n > 0 && n <= INT32_MAX) ||
-		    (str_behind(word, S("match:"), &rest) && rest.n && rest.n < 128))
-			continue;
-		return reject("--guard=%s: it is none of above, below, sample:N and match:GLOB", text);
+		if (!str_is(word, "above") && !str_is(word, "below") &&
+		    !(sample && str_number(rest, &n) && n > 0 && n <= INT32_MAX) &&
+		    !(str_behind(word, S("match:"), &rest) && rest.n && rest.n < 128))
+			return false;
 	}
 	return true;
+}
+
+/** As option_row.take. */
+static bool take_guard(void *to, const char *text)
+{
+	struct uh_run_options *o = to;
+	o->guard = text && *text ? text : "above";
+	return guard_words(str_z(o->guard)) ||
+	       reject("--guard=%s: it is none of above, below, sample:N and match:GLOB", text);
+}
+
+/** Tells why the job was not started; of a command that is none, whether it would be what --guard takes behind a =. */
+static int run_cannot(const struct uh_run_options *o, struct uh_error *err, int status)
+{
+	enum { NOT_FOUND = 127 };
+	if (status != NOT_FOUND || !o->guard || !guard_words(str_z(o->command[0])))
+		return cannot(err);
+	complain("%s (did you mean --guard=%s?)", uh_error_message(err), o->command[0]);
+	uh_error_free(err);
+	return EXIT_CANNOT;
 }
 
 bool take_guard_align(void *to, const char *text)
@@ -218,12 +236,12 @@ int cmd_run(int argc, char **argv)
 		  .words = LEVELS },
 		{ 0, "allow-inputs", NULL, "allow level 10, which stores the data of the job", TO_FLAG(&o.allow_inputs) },
 		{ 0, "guard", "[=WORDS]",
-		  "unmapped addresses around each GPU allocation, so that the first access beside it faults: above (the default), "
+		  "unmapped addresses around each GPU allocation, so that accesses out of bounds fault: above (the default), "
 		  "below, sample:N, match:GLOB; slower, more memory",
 		  TO_FUNCTION(take_guard, &o) },
 		{ 0, "guard-align", "N", "with --guard: allocations begin at multiples of N bytes (256)",
 		  TO_FUNCTION(take_guard_align, &o.guard_align) },
-		{ 0, "pool", NULL, "small GPU allocations share large ones, for cards that hang by many small ones",
+		{ 0, "pool", NULL, "small GPU allocations share large ones, for cards that hang after many small ones",
 		  TO_FLAG(&o.pool) },
 		{ 0, "hang-after", "SECONDS",
 		  "a job hangs if it has work on the GPU and no queue moves for so long (60; 35 minutes in a collective; "
@@ -265,7 +283,7 @@ int cmd_run(int argc, char **argv)
 	struct uh_error *err = uh_run(&o, stderr, &status);
 	if (!err)
 		return status;
-	const int refused = cannot(err);
+	const int refused = run_cannot(&o, err, status);
 	return status > 0 ? status : refused;
 }
 

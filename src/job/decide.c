@@ -48,6 +48,8 @@ static bool decide_get(const void *ctx, struct str name, size_t index, struct st
 		    { "fault", f->of->fault },
 		    { "kernel", f->of->kernel },
 		    { "place", f->of->place },
+		    { "guard", f->of->guard },
+		    { "allocation", f->of->allocation },
 		    { "seen", f->seen },
 		    { "earlier", f->earlier },
 		    { "sure", f->sure },

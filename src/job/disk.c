@@ -34,7 +34,8 @@ static const struct record_key try_keys[] = {
 	N(recordings),   T(fingerprint),  T(kind),      T(bundle), T(diagnosis),  T(output),     T(words),      T(lacking),
 	N(memory_peak),  N(memory_limit), N(oom_kills), T(group),  T(counted_in), N(oom_before), T(left),       T(holders), T(allocator), N(findings),
 	T(checkpoint),   N(lost_ms),      T(row),       W(act),    T(reason),     T(propose),    N(next_level), T(next_filter),
-	W(next_changes), T(action),       T(fit),       { 0 },
+	W(next_changes), T(action),       T(fit),       T(guard),  T(allocation), T(found_in),   T(allocated_in), T(freed_in),
+	{ 0 },
 };
 #undef T
 #undef N

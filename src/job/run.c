@@ -62,11 +62,12 @@ static void study_try(struct supervisor *s, struct job_try *a)
 	// Who ends a job whose queues stand mostly does so because it hangs.
 	const bool stood = t->ended == RUN_STOPPED && a->stood_ms >= STOOD_MS;
 	const bool failed = stood || (t->ended != RUN_DONE && t->ended != RUN_NO_LAUNCH && t->ended != RUN_STOPPED);
+	const bool well = !failed && t->findings > 0; // it ended well, and the guard knows better
 	// A job that never came to a GPU has nothing there; one without the recorder may have.
 	const bool unseen = t->recordings <= 0 && t->ended != RUN_EXIT && !access("/sys/class/kfd", F_OK);
-	const bool wanted = t->launches > 0 || unseen;
+	const bool wanted = !well && (t->launches > 0 || unseen);
 	struct job_study study = study_of(s, a);
-	if (!failed || s->life.studied || !disk_ours(s))
+	if ((!failed && !well) || s->life.studied || !disk_ours(s))
 		return;
 	study.capture = wanted && disk_first_of_node(s, a);
 	study.elsewhere = wanted && !study.capture;
@@ -116,6 +117,8 @@ static struct str allocator_say(const struct supervisor *s, const char *director
 	struct arena *a = s->arena;
 	struct str said = { 0 };
 	uint64_t most = 0;
+	unsigned align = 0;
+	bool torch = false;
 	_cleanup_dir_ DIR *d = opendir(directory);
 	for (const char *name; (name = dir_next(d));) {
 		struct allocations *of = str_starts(str_z(name), S(JOB_ALLOCATIONS)) ? allocations_in(dirfd(d), name) : NULL;
@@ -123,18 +126,26 @@ static struct str allocator_say(const struct supervisor *s, const char *director
 			most = allocations_sum(of).count;
 			said = allocations_statistics_say(a, of);
 		}
-		*ret_findings = (*ret_findings > 0 ? *ret_findings : 0) + (of ? (int64_t)of->nfindings : 0);
+		*ret_findings = (*ret_findings > 0 ? *ret_findings : 0) + (of ? (int64_t)allocations_sum(of).findings : 0);
+		torch |= of && allocations_of_torch(of);
+		align = of && of->header.align > align ? of->header.align : align;
 		allocations_free(of);
 	}
 	if (!said.n)
 		return S("No process of the job called HIP with the allocator: it is linked statically, lost LD_PRELOAD, or used no GPU.");
 	if (!s->options->guard)
 		return said;
-	return arena_printf(a,
-			    STR_FMT " Limits: a GPU tells the page of a fault, so offsets are ranges; buffer instructions with exact "
-				    "bounds never fault. PYTORCH_NO_CUDA_MEMORY_CACHING=1 was set, else PyTorch's segments alone "
-				    "would be guarded.",
-			    STR_ARG(said));
+	_cleanup_text_ struct text t = { 0 };
+	text_printf(&t, STR_FMT " Limits:", STR_ARG(said));
+	if (align > 1)
+		text_printf(&t,
+			    " past the end of a size that is no multiple of %u bytes, up to %u bytes do not fault: writes there are found "
+			    "later, reads never (--guard-align 16 or 1 finds more);",
+			    align, align - 1);
+	text_add(&t, S(" a GPU tells the page of a fault, so offsets are ranges; buffer instructions with exact bounds never fault."));
+	if (torch)
+		text_add(&t, S(" PYTORCH_NO_CUDA_MEMORY_CACHING=1 was set, else PyTorch's segments alone would be guarded."));
+	return arena_str(a, text_str(&t));
 }
 
 /** KFD lets go of a process some time after it has ended; a new try would find no memory until then. */
@@ -205,13 +216,13 @@ static struct uh_error *try_once(struct supervisor *s, struct run_try *t)
 		if (t->ended != RUN_DONE) // of which there is nothing more to find out
 			disk_save(s);
 		cores_collect(s, a);
+		if (s->options->guard || s->options->pool)
+			t->allocator = allocator_say(s, a->directory, &t->findings);
 		study_try(s, a);
 		study_words(s, a);
 		ended_starved(s, a);
 		cores_drop(s, a);
 		wait_for_memory(s, a);
-		if (s->options->guard || s->options->pool)
-			t->allocator = allocator_say(s, a->directory, &t->findings);
 		if (t->ended != RUN_DONE)
 			checkpoint_find(s->options->checkpoint, s->arena, t);
 		loop_step(s, t->ended == RUN_DONE ? LIFE_IS_WELL : LIFE_IS_EXPLAINED);

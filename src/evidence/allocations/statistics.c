@@ -7,15 +7,45 @@
 
 enum { SMALL_CLASSES = 12, SIZES_SAID = 3, BURST_LEAST = 1000 };
 
-/** Powers of two, as people write them: 4 KiB. */
-static struct str class_say(struct arena *a, unsigned class) { return map_size_say(a, UINT64_C(1) << class); }
+/** The sizes of a class, as people write them: 4 to 8 KiB. */
+static struct str class_say(struct arena *a, unsigned class)
+{
+	struct str least = map_size_say(a, UINT64_C(1) << class), most = map_size_say(a, UINT64_C(2) << class);
+	struct str number = least, unit = most;
+	str_word(&unit);
+	number = str_word(&least);
+	return str_eq(str_trim(least), str_trim(unit)) ?
+		       arena_printf(a, STR_FMT " to " STR_FMT, STR_ARG(number), STR_ARG(most)) :
+		       arena_printf(a, STR_FMT " " STR_FMT " to " STR_FMT, STR_ARG(number), STR_ARG(str_trim(least)), STR_ARG(most));
+}
+
+/** 640 KiB, 17.1 MiB. */
+static struct str about_say(struct arena *a, uint64_t bytes)
+{
+	return bytes < 1 << 20 ? arena_printf(a, "%llu KiB", (unsigned long long)bytes >> 10) :
+				 arena_printf(a, "%.1f MiB", (double)bytes / (1 << 20));
+}
+
+bool allocations_of_torch(const struct allocations *a)
+{
+	static const char *const names[] = { "libc10", "libtorch" };
+	for (size_t i = 0; i < a->nmodules; i++) {
+		const struct str base = str_base((struct str){ a->modules[i].path, strnlen(a->modules[i].path, sizeof(a->modules[i].path)) });
+		for (size_t k = 0; k < ARRAY_SIZE(names); k++)
+			if (str_starts(base, str_z(names[k])))
+				return true;
+	}
+	return false;
+}
 
 struct allocations_sum allocations_sum(const struct allocations *a)
 {
 	const struct alloc_header *h = &a->header;
 	struct allocations_sum s = {
-		.peak_bytes = h->peak_bytes, .taken_peak = h->taken_peak, .kfd_calls = h->kfd_calls, .findings = a->nfindings
+		.peak_bytes = h->peak_bytes, .taken_peak = h->taken_peak, .kfd_calls = h->kfd_calls
 	};
+	for (size_t i = 0; i < a->nfindings; i++)
+		s.findings += a->findings[i].kind != ALLOC_FOUND_REFUSED; // which is no error of the program
 	for (unsigned c = 0; c < a->nsizes && c < ALLOC_CLASSES; c++) {
 		const struct alloc_size *z = &a->sizes[c];
 		s.count += z->count;
@@ -66,7 +96,7 @@ static void sizes_say(struct text *t, struct arena *a, const struct allocations 
 	qsort(list, n, sizeof(*list), larger_count);
 	for (size_t i = 0; i < n && i < SIZES_SAID; i++) {
 		const unsigned class = (unsigned)(list[i] - of->sizes);
-		text_printf(t, "%s" STR_FMT " from " STR_FMT " on", i ? ", " : " (", STR_ARG(arena_grouped(a, list[i]->count)),
+		text_printf(t, "%s" STR_FMT " of " STR_FMT, i ? ", " : " (", STR_ARG(arena_grouped(a, list[i]->count)),
 			    STR_ARG(class_say(a, class)));
 	}
 	text_add(t, n ? S(")") : S(""));
@@ -85,15 +115,16 @@ struct str allocations_statistics_say(struct arena *a, const struct allocations 
 		    STR_ARG(arena_grouped(a, s.count)));
 	sizes_say(&t, a, of);
 	if (s.peak_bytes)
-		text_printf(&t, ", at most " STR_FMT " KiB at once", STR_ARG(arena_grouped(a, s.peak_bytes >> 10)));
+		text_printf(&t, ", %sat most " STR_FMT " at once", h->mode == ALLOC_MODE_POOL ? "from slabs: " : "",
+			    STR_ARG(about_say(a, s.peak_bytes)));
 	if (s.taken_peak > s.peak_bytes && s.peak_bytes)
-		text_printf(&t, " in " STR_FMT " KiB (%llu %% unused)", STR_ARG(arena_grouped(a, s.taken_peak >> 10)),
+		text_printf(&t, " in " STR_FMT " (%llu %% unused)", STR_ARG(about_say(a, s.taken_peak)),
 			    (unsigned long long)((s.taken_peak - s.peak_bytes) * 100 / s.taken_peak));
 	const struct str half = half_say(a, &s);
 	if (half.n)
 		text_printf(&t, "; half of those freed lived less than " STR_FMT, STR_ARG(half));
 	if (s.kfd_calls)
-		text_printf(&t, "; " STR_FMT " calls of KFD", STR_ARG(arena_grouped(a, s.kfd_calls)));
+		text_printf(&t, "; " STR_FMT " calls of KFD by the whole process", STR_ARG(arena_grouped(a, s.kfd_calls)));
 	text_add(&t, S("."));
 	if (b && b->count >= BURST_LEAST)
 		text_printf(&t, " Many small ones: " STR_FMT ".", STR_ARG(burst_say(a, b)));

@@ -11,6 +11,8 @@ struct allocations_sum {
 	size_t findings;
 };
 struct allocations_sum allocations_sum(const struct allocations *a);
+/** Whether PyTorch asked for some of them. */
+bool allocations_of_torch(const struct allocations *a);
 /** Seconds: the most that a lifetime of a bucket has. */
 double lifetime_most(unsigned bucket);
 /** `Pool: 5,048 allocations (5,000 from 2 KiB on, 48 from 4 MiB on), at most ... 12 calls of KFD.` */

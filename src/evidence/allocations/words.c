@@ -85,6 +85,14 @@ static bool frame_dull(const struct alloc_module *m)
 	return false;
 }
 
+/** What calls main() is every program's. */
+static bool frame_is_main(struct str place)
+{
+	for (ptrdiff_t at; (at = str_find(place, S(" < "))) >= 0;)
+		place = str_from(place, (size_t)at + 3);
+	return str_is(place, "main") || str_starts(place, S("main ("));
+}
+
 struct str allocation_stack_say(struct allocations *a, struct arena *to, uint32_t stack, size_t most)
 {
 	const struct alloc_stack *s = stack && stack <= a->nstacks ? &a->stacks[stack - 1] : NULL;
@@ -103,6 +111,8 @@ struct str allocation_stack_say(struct allocations *a, struct arena *to, uint32_
 		const struct str place = m && m->path[0] ? module_place_say(a->names, to, m, offset) :
 							   arena_printf(to, "0x%llx", (unsigned long long)offset);
 		text_printf(&t, "%s" STR_FMT, said++ ? " < " : "", STR_ARG(place));
+		if (frame_is_main(place))
+			break;
 	}
 	return arena_str(to, text_str(&t));
 }

@@ -99,19 +99,31 @@ static void say_headline(FILE *out, const struct run_told *r, const struct run_t
 	text_add(&said, S(": "));
 	if (t->ran_ms >= 0)
 		text_printf(&said, "after %lld.%lld s ", (long long)t->ran_ms / 1000, (long long)(t->ran_ms % 1000) / 100);
-	text_printf(&said, "the job %s.", ended_say[t->ended]);
+	if (t->ended == RUN_DONE && t->findings > 0)
+		text_printf(&said, "the job ended with status 0, but the guard found %lld memory error%s.", (long long)t->findings,
+			    t->findings == 1 ? "" : "s");
+	else
+		text_printf(&said, "the job %s.", ended_say[t->ended]);
 	print_wrapped(out, text_str(&said), 2, 0, width);
 }
 
 static void say_try(struct sheet *s, const struct run_told *r, const struct run_try *t, size_t width)
 {
+	_cleanup_arena_ struct arena a = { 0 };
+	const struct str none = { 0 };
+	const bool found = t->ended == RUN_DONE && t->findings > 0, named = t->guard.n && t->allocated_in.n;
 	const struct {
 		const char *label;
 		struct str value;
-	} rows[] = { { "Evidence", t->because }, { "It said", t->words },         { "Cause", t->title },
-		     { "Beside it", t->beside }, { "Kernel", t->kernel },         { "Address", t->place },
+	} rows[] = { { "Evidence", found ? none : t->because },
+		     { "It said", t->words },
+		     { found ? "First" : "Cause", t->title },
+		     { "Found in", t->found_in },
+		     { "Allocated", t->allocated_in.n ? arena_printf(&a, "in " STR_FMT, STR_ARG(t->allocated_in)) : none },
+		     { "Freed", t->freed_in.n ? arena_printf(&a, "in " STR_FMT, STR_ARG(t->freed_in)) : none },
+		     { "Beside it", t->beside }, { "Kernel", t->kernel },         { "Address", named ? none : t->place },
 		     { "Lacking", t->lacking },  { "Bundle", t->bundle },         { "Ended too", t->left },
-		     { "Allocator", t->allocator }, { "Memory", t->holders },   { "Checkpoint", t->checkpoint }, { "Decision", t->reason },
+		     { "Allocator", t->guard.n || t->findings > 0 ? none : t->allocator }, { "Memory", t->holders },   { "Checkpoint", t->checkpoint }, { "Decision", t->reason },
 		     { "Advice", t->propose } };
 	if (s->as_json)
 		return;
@@ -152,7 +164,9 @@ static void put_try(struct sheet *s, const struct run_told *r, const struct run_
 	sheet_fields(s, { "recordings", v_count(t->recordings) }, { "packets", v_count(t->launches) },
 		     { "output", v_known(t->output) }, { "words", v_known(t->words) }, { "bundle", v_known(t->bundle) },
 		     { "diagnosis", v_known(t->diagnosis) }, { "lacking", v_known(t->lacking) }, { "left", v_known(t->left) },
-		     { "allocator", v_known(t->allocator) }, { "findings", v_count(t->findings) }, { "holders", v_known(t->holders) }, { "checkpoint", v_known(t->checkpoint) },
+		     { "allocator", v_known(t->allocator) }, { "findings", v_count(t->findings) },
+		     { "guard", v_known(t->guard) }, { "allocation", v_known(t->allocation) }, { "found_in", v_known(t->found_in) },
+		     { "allocated_in", v_known(t->allocated_in) }, { "freed_in", v_known(t->freed_in) }, { "holders", v_known(t->holders) }, { "checkpoint", v_known(t->checkpoint) },
 		     { "lost_ms", v_count(t->lost_ms) });
 	put_decision(s, t);
 	say_try(s, r, t, width);
@@ -183,8 +197,9 @@ void report_run(const struct run_told *r, bool json, size_t width, FILE *out)
 		// All that is known of the last failure, remedies too.
 		const struct run_try *last = r->ntries ? r->tries[r->ntries - 1] : NULL;
 		_cleanup_text_ struct text path = { 0 };
-		if (last && last->bundle.n) {
-			shell_quote(&path, last->bundle);
+		const bool well = last && last->ended == RUN_DONE && last->findings > 0; // which leaves no bundle
+		if (last && (last->bundle.n || well)) {
+			shell_quote(&path, last->bundle.n ? last->bundle : r->directory);
 			sheet_say_safe(&s, "All of it, with remedies: unhang explain ", text_str(&path), "\n");
 		}
 	}

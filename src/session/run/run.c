@@ -181,6 +181,9 @@ static void tell_incident(const struct incident *i, const struct run_try *of, bo
 	print_line(to, "action", i->action->action);
 	print_line(to, "fit", said ? S("unknown") : incident_fit(i));
 	print_line(to, "gpu", i->gpu.device);
+	static const char *const guarded[] = { "guard", "allocation", "found_in", "allocated_in", "freed_in" };
+	for (size_t n = 0; n < ARRAY_SIZE(guarded); n++)
+		print_line(to, guarded[n], diag_value(i->root, guarded[n]));
 }
 
 /** Only what happened since the try began is its. false: @path tells of nothing else than what was before, or of others. */
@@ -273,7 +276,7 @@ static void study_all(const struct job_study *s, struct arena *a, struct told_te
 		   contained = container_save(s->options->command, arena_printf(a, "%s/" JOB_CONTAINER, s->directory).p);
 	struct str bundle = save_bundle(s, a, to);
 	fflush(to);
-	if (bundle.n || said || contained || s->of->recordings > 0) {
+	if (bundle.n || said || contained || s->of->recordings > 0 || s->of->findings > 0) {
 		if (!bundle.n || !explain_with(s, bundle.p, s->of->recordings <= 0, a, ret, to))
 			explain_with(s, s->recordings, true, a, ret, to);
 	}
