@@ -35,7 +35,7 @@ static struct uh_error *directory_judge(const char *path, int fd)
 		return uh_error_os(errno, "%s", path);
 	for (const struct dirent *e; (e = readdir(dir));)
 		if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
-			return uh_error_new("%s: it is not empty; name a directory that is new", path);
+			return uh_error_new("%s is not empty; name a new directory", path);
 	return NULL;
 }
 
