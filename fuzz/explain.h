@@ -44,7 +44,7 @@ static inline char *explain_end(struct explained *x, size_t *ret_size)
 	uh_error_free(evidence_end(x->reader));
 	engine_end(x->engine);
 	if (evidence_count(x->reader) > 1 || x->ledger.incidents.len > 1)
-		ledger_join(&x->ledger, x->know, &x->machine);
+		ledger_join(&x->ledger, x->know, &x->machine, &(struct boot_began){ 0 });
 	ledger_sort(&x->ledger);
 	for (size_t i = 0; i < x->ledger.incidents.len; i++)
 		incident_advise(x->ledger.incidents.data[i], x->know, NULL);

@@ -166,6 +166,20 @@ def test_returned(m):
                  (1, "0123456789abcdef", service, "replace" if service == "replace" else "power-cycle"), f"the module failed before, and {name}")
 
 
+def test_watch(m):
+    """The counters rise, and the log has no line: the watch opens an incident, saves the evidence and explains it, of this GPU and no job."""
+    later = counted(1, 0, 1).replace("event_state ", "event_state from 2 ")
+    w = watched.Machine(m.unhang, "counters", WELL + counted() + later)
+    told = w.until(f"ls {w.top}/state/incidents/*/diagnosis.json >/dev/null 2>&1")
+    i = (w.incidents() or [{}])[0]
+    m.t.same((watched.words(told)[:2], len(w.incidents()), i.get("origin"), i.get("class"), i.get("bundle")), (["opened", "explained"], 1, "counters", "ras-uncorrectable-error", "taken"),
+             "counters rise without a line: an incident, captured and explained")
+    m.t.same((i.get("job"), i.get("action"), (i.get("gpu") or {}).get("pci")), (None, "power-cycle", A), "it is of the GPU, and of no job")
+    said = json.loads((w.directory(i) / "diagnosis.json").read_text())["incidents"][0] if i else {}
+    m.t.same(([g["pci"] for g in said.get("gpus", [])], said.get("processes"), (said.get("hardware") or {}).get("serial")), ([A], [], (i.get("gpu") or {}).get("serial")),
+             "what other jobs recorded before is not its effect")
+
+
 def main():
     unhang, t = tap.Unhang(sys.argv[1]), tap.Tap()
     if not emulated.possible(unhang):
@@ -173,7 +187,7 @@ def main():
         t.end()
         return
     m = Machines(t, unhang)
-    for test in (test_counters, test_hive, test_throttle, test_files, test_incident, test_returned, test_kernel_events):
+    for test in (test_counters, test_hive, test_throttle, test_files, test_incident, test_returned, test_kernel_events, test_watch):
         test(m)
     t.end()
 

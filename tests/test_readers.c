@@ -131,7 +131,7 @@ static void try_sources(struct trial *t, struct str text)
 	}
 	for (size_t i = 0; i < evidence_count(reader); i++)
 		t->events += evidence_at(reader, i)->events;
-	ledger_join(&r.ledger, t->know, &r.machine);
+	ledger_join(&r.ledger, t->know, &r.machine, &(struct boot_began){ 0 });
 	ledger_sort(&r.ledger);
 	for (size_t i = 0; i < r.ledger.incidents.len; i++)
 		incident_advise(r.ledger.incidents.data[i], t->know, NULL);

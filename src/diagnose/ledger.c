@@ -71,8 +71,10 @@ static bool share_key(const uint64_t *a, size_t n, const uint64_t *b, size_t m)
 	return false;
 }
 
-static void describe(struct part *p)
+static void describe(struct part *p, const struct boot_began *boot)
 {
+	struct time_range *wall = &p->times[TIME_WALL];
+	const struct time_range *since = &p->times[TIME_BOOT];
 	for (size_t n = 0; n < p->incident->events.len; n++) {
 		const struct diag_event *e = p->incident->events.data[n];
 		struct time_range *r = &p->times[e->time.clock];
@@ -90,6 +92,8 @@ static void describe(struct part *p)
 			add_key(p->pids, &p->npids, (uint64_t)pid);
 		p->kernel |= !e->program;
 	}
+	if (since->known && !wall->known && boot->id.n && str_eq(p->incident->boot_id, boot->id))
+		*wall = (struct time_range){ true, boot->seconds + since->low, boot->seconds + since->high };
 }
 
 static bool share_fault(const struct part *a, const struct part *b)
@@ -367,12 +371,12 @@ static void merge_group(struct part *parts, size_t n, size_t first)
 
 /** Joins what belongs together among the @n incidents of @list, and frees those that were merged into others. Returns how many are
  * left. Those that were joined have to be concluded again. */
-static size_t incidents_join(struct incident **list, size_t n)
+static size_t incidents_join(struct incident **list, size_t n, const struct boot_began *boot)
 {
 	struct part *parts = mem_alloc((n + 1) * sizeof(*parts));
 	for (size_t i = 0; i < n; i++) {
 		parts[i].incident = list[i];
-		describe(&parts[i]);
+		describe(&parts[i], boot);
 	}
 	qsort(parts, n, sizeof(*parts), by_content);
 	size_t kernels = count_kernels(parts, n);
@@ -469,7 +473,7 @@ static void sort_out(struct ledger *l, struct incident **list, size_t n)
 	}
 }
 
-void ledger_join(struct ledger *l, const struct know *k, const struct machine *m)
+void ledger_join(struct ledger *l, const struct know *k, const struct machine *m, const struct boot_began *boot)
 {
 	size_t n = l->incidents.len + l->seen.len, at = 0;
 	struct incident **all = mem_alloc((n + 1) * sizeof(struct incident *));
@@ -477,7 +481,7 @@ void ledger_join(struct ledger *l, const struct know *k, const struct machine *m
 		all[at++] = l->incidents.data[i];
 	for (size_t i = 0; i < l->seen.len; i++)
 		all[at++] = l->seen.data[i];
-	n = incidents_join(all, n);
+	n = incidents_join(all, n, boot);
 	for (size_t i = 0; i < n; i++) {
 		incident_complete(all[i], m);
 		incident_conclude(all[i], k);
