@@ -225,6 +225,38 @@ def test_tools(t, unhang, program):
     t.same((pages.incidents, [n["event"] for n in pages.document["notes"]]), ([], ["bad-page-pending"]), "a page that waits to be retired is told")
 
 
+def test_trend(t, unhang, program):
+    """Corrected errors are no incident; how many came this week is told beside the week before."""
+    def line(day, text):
+        return f"2026-05-{day:02}T08:00:00.000000+00:00 node7 kernel: amdgpu 0000:1b:00.0: amdgpu: {text}\n"
+    new = "{{4}}socket: 0, die: 0, {} new correctable hardware errors detected in umc block"
+    a = unhang.explain_text(line(1, new.format(1)) + line(12, new.format(3)) + line(12, "{4}socket: 0, die: 0, 4 correctable hardware errors detected in total in umc block") +
+                            line(20, new.format(40)))
+    told = [n["text"] for n in a.document["notes"] if n["event"] == "corrected-errors"]
+    t.ok(len(told) == 1 and "of 0000:1b:00.0: 44, 40 of them in the last 7 days of this evidence and 3 in the 7 days before; the first on 2026-05-01" in told[0] and
+         "no public threshold" in told[0], "corrected errors: this week, the week before, and since when", str(told))
+    t.same((a.status, a.incidents), (0, []), "and they are no incident")
+    records = b"".join(made(QUIET_RECORDS[0], number=n, oam=3, when=(2026, 5, 10 + n, 0, 0, 0)) for n in range(5))
+    told = [n["text"] for n in unhang.explain_text(records, "ce.cper").document["notes"] if n["event"] == "corrected-errors"]
+    t.ok(len(told) == 1 and "of OAM3: 5, 5 of them" in told[0], "records of corrected errors have a trend too", str(told))
+    bare = unhang.explain_text(log("2 new correctable hardware errors detected in gfx block"))
+    t.ok(any(n["event"] == "corrected-errors" and "of 0000:1b:00.0: 2. " in n["text"] for n in bare.document["notes"]), "without days there is only a count", str(bare.document["notes"]))
+
+
+def test_words(t, unhang, program):
+    """What the kernel writes around a hardware error, in the words of its source."""
+    def first(*lines):
+        return unhang.explain_text("".join(f"[{100 + n / 1000:12.6f}] {line}\n" for n, line in enumerate(lines)))
+    dev = f"amdgpu {GPU}: "
+    for name, text in {"poison, queues unmapped": dev + "amdgpu: RAS poison consumption, unmap queue flow succeeded: client id 0x1b",
+                       "poison, fall back": dev + "amdgpu: RAS poison consumption, fall back to gpu reset flow: client id 0x1b",
+                       "poison, its client": dev + "amdgpu: poison is consumed by client 27, kick off gpu reset flow"}.items():
+        a = first(text)
+        t.ok(a.first.cls == "ras-uncorrectable-error" and a.first.events("ras-poison"), f"KFD: {name}", str(a.classes))
+    lost = first(dev + "amdgpu: GPU reset begin!", dev + "[drm] device wedged, needs recovery")
+    t.ok(lost.first.events("wedged-lost"), "the kernel asks for a recovery", str(lost.first.timeline)[:300])
+
+
 def test_replace(t, unhang, program):
     """The two ways to a replacement: the driver asks for it, or it came back after a cold restart."""
     full = unhang.explain_text(log("RAS records:300 exceed threshold:256, GPU will not be initialized. Replace this GPU or increase the threshold")).first
@@ -236,7 +268,7 @@ def test_replace(t, unhang, program):
 
 def main():
     unhang, program, t = tap.Unhang(sys.argv[1]), sys.argv[2], tap.Tap()
-    for test in (test_records, test_service, test_random, test_hostile, test_log, test_joined, test_tools, test_replace):
+    for test in (test_records, test_service, test_random, test_hostile, test_log, test_joined, test_tools, test_trend, test_words, test_replace):
         test(t, unhang, program)
     t.end()
 

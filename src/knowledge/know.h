@@ -44,6 +44,7 @@ enum know_tells {
 	TELLS_ELSEWHERE,     // it failed in another module, or in what every module uses
 	TELLS_UNREAD,        // the command that was to save the log was refused
 	TELLS_UNKNOWN,       // of a failure that nobody has described yet
+	TELLS_CORRECTED,     // hardware errors that harmed nothing: ras_count of them, or one
 };
 /** Where an event of a bus was seen: it may be about any device. */
 enum know_bus { BUS_NONE, BUS_PCIE, BUS_SLOT, BUS_IOMMU, BUS_GUEST };

@@ -19,6 +19,7 @@ enum { BOOTS_BACK = 5, NOTES_MAX = 16, NAMES_MAX = 4096, REFUSED_TOLD = 8 };
 static void session_event(void *ctx, const struct event *e)
 {
 	struct uh_session *s = ctx;
+	corrected_take(&s->corrected, e, evidence_wall(evidence_at(s->evidence, e->at.source), e->time));
 	const bool context = !e->signature || (e->signature->event && e->signature->event->opens == OPENS_CONTEXT);
 	if (s->told.lines && !context) {
 		const struct stamp when = evidence_wall(evidence_at(s->evidence, e->at.source), e->time);
@@ -203,6 +204,7 @@ void uh_session_free(struct uh_session *s)
 	job_seen_free(&s->job);
 	cases_asked_free(&s->cases);
 	vec_free(&s->kinds);
+	corrected_free(&s->corrected);
 	vec_free(&s->notes);
 	vec_free(&s->answers);
 	arena_free(&s->arena);
@@ -386,6 +388,17 @@ void uh_session_newest(struct uh_session *s) { s->told.newest = true; }
 
 void uh_session_add_code(struct uh_session *s, const char *path) { evidence_add_code(s->evidence, path); }
 
+/** Of the machine that was looked at, now or for a bundle. */
+static struct boot_began session_boot_began(struct uh_session *s)
+{
+	for (size_t n = 0; n < evidence_count(s->evidence); n++) {
+		const struct evidence *e = evidence_at(s->evidence, n);
+		if (str_is(str_z(e->kind), "live") && e->wall_most)
+			return (struct boot_began){ session_boot(s), e->wall_most };
+	}
+	return (struct boot_began){ 0 };
+}
+
 void uh_session_end(struct uh_session *s)
 {
 	engine_end(s->engine);
@@ -406,8 +419,10 @@ void uh_session_end(struct uh_session *s)
 			vec_push(&s->kinds, str_z(evidence_at(s->evidence, n)->kinds[k]));
 	say_what_the_host_has(s);
 	session_note_past(s);
+	corrected_tell(s);
+	const struct boot_began boot = session_boot_began(s);
 	if (evidence_count(s->evidence) > 1 || s->ledger.incidents.len > 1)
-		ledger_join(&s->ledger, s->know, &s->machine);
+		ledger_join(&s->ledger, s->know, &s->machine, &boot);
 	ledger_sort(&s->ledger);
 	s->told.now = time(NULL);
 	s->earlier = told_leave_out(&s->ledger, s->evidence, &s->told);

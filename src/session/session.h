@@ -9,6 +9,7 @@
 #include "evidence/lines.h"
 #include "evidence/silicon/silicon.h"
 #include "report/report.h"
+#include "session/corrected.h"
 #include "session/machine.h"
 
 struct uh_session {
@@ -39,6 +40,7 @@ struct uh_session {
 	struct lines *lines; // of the evidence; NULL: nobody asks
 	struct told_options told;
 	struct cases_asked cases;
+	struct corrected_all corrected; // hardware errors that harmed nothing
 	size_t earlier;              // incidents that were left out
 	struct str host;             // this machine's name
 	struct str boot;             // and the id of its boot; empty: not asked for yet

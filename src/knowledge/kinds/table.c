@@ -32,7 +32,7 @@ static const struct kind_key event_keys[] = {
 	{ "tells", KEY_CHOICE, AT(know_event, tells),
 	  .choices = "nothing notice boot command-line gpu-found gpu-ready identity rank-gpu process sleep wake reset-begins "
 		     "ring-reset-begins inside-reset reset-ends reset-fails frame frame-process packet packet-kernel in-flight "
-		     "context faulted elsewhere unread unknown" },
+		     "context faulted elsewhere unread unknown corrected" },
 	{ "bus", KEY_CHOICE, AT(know_event, bus), .choices = "none pcie slot iommu guest" },
 	{ "fails-by", KEY_CHOICE, AT(know_event, fails_by), .choices = "unsaid assert hang" },
 	{ "as-hang", KEY_FLAG, AT(know_event, as_hang) },
