@@ -73,8 +73,7 @@ static bool share_key(const uint64_t *a, size_t n, const uint64_t *b, size_t m)
 
 static void describe(struct part *p, const struct boot_began *boot)
 {
-	struct time_range *wall = &p->times[TIME_WALL];
-	const struct time_range *since = &p->times[TIME_BOOT];
+	struct time_range *wall = &p->times[TIME_WALL], *since = &p->times[TIME_BOOT];
 	for (size_t n = 0; n < p->incident->events.len; n++) {
 		const struct diag_event *e = p->incident->events.data[n];
 		struct time_range *r = &p->times[e->time.clock];

@@ -20,7 +20,7 @@ static struct corrected *module_of(struct corrected_all *c, const struct event *
 	return one;
 }
 
-static void add_day(struct corrected_all *c, size_t module, int64_t day, uint64_t n)
+static void corrected_add_day(struct corrected_all *c, size_t module, int64_t day, uint64_t n)
 {
 	struct corrected_day *known = list_find(c->days.data, c->days.len, it, it->module == module && it->day == day);
 	if (known)
@@ -46,11 +46,11 @@ void corrected_take(struct corrected_all *c, const struct event *e, struct stamp
 		return;
 	m->first = !m->timed || when.seconds < m->first ? when.seconds : m->first;
 	m->timed += (uint64_t)n;
-	add_day(c, (size_t)(m - c->list), (int64_t)when.seconds / DAY, (uint64_t)n);
+	corrected_add_day(c, (size_t)(m - c->list), (int64_t)when.seconds / DAY, (uint64_t)n);
 }
 
 /** How many came in the @days before and up to @last. */
-static uint64_t came(const struct corrected_all *c, size_t module, int64_t last, int64_t days)
+static uint64_t corrected_came(const struct corrected_all *c, size_t module, int64_t last, int64_t days)
 {
 	uint64_t n = 0;
 	for (size_t i = 0; i < c->days.len; i++) {
@@ -61,11 +61,11 @@ static uint64_t came(const struct corrected_all *c, size_t module, int64_t last,
 	return n;
 }
 
-static void add_rate(const struct corrected_all *c, const struct corrected *m, struct text *to)
+static void corrected_add_rate(const struct corrected_all *c, const struct corrected *m, struct text *to)
 {
 	const int64_t last = (int64_t)c->newest / DAY;
-	const uint64_t now = came(c, (size_t)(m - c->list), last, WEEK_DAYS),
-		       before = came(c, (size_t)(m - c->list), last - WEEK_DAYS, WEEK_DAYS);
+	const uint64_t now = corrected_came(c, (size_t)(m - c->list), last, WEEK_DAYS),
+		       before = corrected_came(c, (size_t)(m - c->list), last - WEEK_DAYS, WEEK_DAYS);
 	const time_t first = (time_t)m->first;
 	struct tm tm;
 	char day[16] = "";
@@ -97,7 +97,7 @@ void corrected_tell(struct uh_session *s)
 			text_printf(&text, " (serial " STR_FMT ")", STR_ARG(serial));
 		text_printf(&text, ": %llu", (unsigned long long)m->all);
 		if (m->timed)
-			add_rate(c, m, &text);
+			corrected_add_rate(c, m, &text);
 		text_printf(&text, ". They harm nothing. There is no public threshold for them; ask the vendor only if "
 				   "the rate keeps growing");
 		session_add_note(s, (struct note){ S("corrected-errors"), text_str(&text), m->at, .seen = true });
