@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """User queues of the driver's clients (DRM): what `unhang queues` says of them on an emulated machine, and that it only reads."""
+import json
 import sys
 
 import emulated
 import tap
+import watched
 
 PCI = "0000:03:00.0"
 MQD, RING, READ, WRITE = 0x7fff00000000, 0x7a0000010000, 0x7a0000000080, 0x7a0000000088
@@ -88,6 +90,45 @@ def test_unknown(m):
         t.same([(q["state"], q["ring"]) for q in got], [("not known", None)], f"{state}: nothing is read of it")
 
 
+# A GPU that is busy all the time and whose rings and waves do not move: without its user queues it looks hung.
+BUSY = """    busy 100
+    register GRBM_STATUS.SPI_BUSY = 1
+    register GRBM_STATUS.GUI_ACTIVE = 1
+    register GRBM_STATUS2.CPG_BUSY = 1
+"""
+MOVES = {"read": "count 16 1 0.0001 0", "write": "count 48 1 0.0001 0"}
+
+
+def test_look(m):
+    """A user queue that moves is progress."""
+    def health(name, **about):
+        run = emulated.inside(m.unhang, m.write(scenario(more=BUSY, **about)), "live", "--json")
+        found = json.loads(run.stdout)
+        return [g["health"] for g in found["machine"]["gpus"]]
+    m.t.same(health("moves", **MOVES), ["busy"], "look: a GPU whose user queue moves works")
+    m.t.same(health("none", queue=""), ["hung"], "look: the same one without that queue is silent")
+
+
+def test_watch(m):
+    """So it is for the watch, every few seconds."""
+    w = watched.Machine(m.unhang, "clients", scenario(more="    busy 100\n", **MOVES))
+    w.configure("quiet 1\ncapture no")
+    w.until(f"grep -q '\"progress\": *\"working\"' {w.top}/run/state.json")
+    m.t.same([g["progress"] for g in w.state()["gpus"]], ["working"], "watch: a program whose user queue moves works")
+    m.t.same(w.incidents(), [], "watch: and no incident is told")
+
+
+def test_tracepoint(m):
+    """The driver's word for a queue that hung, and the same word in a reset, which marks all queues."""
+    hung = "[  600.100000] amdgpu_userq_state_changed: client_id=10, type=0, doorbell=32, to="
+    late = "[  599.100000] amdgpu 0000:03:00.0: [drm] *ERROR* ring gfx_0.0.0 timeout, signaled seq=5, emitted seq=7\n"
+    for name, log, title in (("alone", hung + "3", "The driver marked a user queue as hung"), ("preempted", hung + "2", None), ("a ring was late before it", late + hung + "3", "gfx-ring-timeout")):
+        found = m.unhang.explain(m.unhang.write("queue.log", log + "\n")).document["incidents"]
+        said = [title if title in (i["cause"]["title"], i["cause"]["class"]) else i["cause"] for i in found]
+        m.t.same(said, [title] if title else [], f"the tracepoint: {name}")
+    m.t.same([e["role"] for i in found for e in i["timeline"] if e["event"] == "user-queue-hung"], ["effect"], "is no cause then")
+
+
 def test_only_reads(m):
     paths = emulated.only_reads(m.t, m.unhang, m.write(scenario()), ["queues"], "nothing is written, nothing is woken")
     m.t.ok(any(p.endswith("/mqd_info") for p in paths), "the files were opened", sorted(paths))
@@ -98,7 +139,7 @@ def main():
     if not emulated.possible(unhang):
         tap.skip_all("no emulated machine can be made here")
     m = Machine(t, unhang)
-    for test in (test_queue, test_two_clients, test_unknown, test_only_reads):
+    for test in (test_queue, test_two_clients, test_unknown, test_look, test_watch, test_tracepoint, test_only_reads):
         test(m)
     t.end()
 

@@ -347,7 +347,8 @@ static bool facts_add_queues(struct verdict_facts *f, const struct watch *w, con
 		moved |= user_queue_moved(u);
 		if (!user_queue_stands(u))
 			continue;
-		note(f, "queue_stuck", arena_printf(f->arena, "%u", u->id));
+		// One of a client may wait for a fence of another program: that it stands is no hang, only no progress.
+		note(f, u->client ? "client_queue_stuck" : "queue_stuck", arena_printf(f->arena, "%u", u->id));
 		if (!told) {
 			facts_number(f, "queue_id", u->id, true);
 			if (u->packets)
@@ -392,14 +393,14 @@ static void add_progress(struct verdict_facts *f, const struct watch *w, const s
 	bool rings = add_rings(f, w) && !p->process, queues = facts_add_queues(f, w, p, q);
 	bool counted = w->interrupts_first >= 0 && w->interrupts_last >= 0;
 	bool interrupts = counted && w->interrupts_last != w->interrupts_first;
-	bool standing = verdict_fact(f, "queue_stuck").n;
+	bool standing = verdict_fact(f, "queue_stuck").n, client_stands = verdict_fact(f, "client_queue_stuck").n;
 	// Interrupts of a display come also while all work hangs, and programs that poll need none: alone they prove nothing.
 	const char *word = queues	   ? "yes" :
 			   standing	   ? "no" :
 			   rings	   ? "yes" :
 			   interrupts	   ? "maybe" :
 			   !w->device	   ? "no" : // the driver waited before it wrote the dump
-			   w->rings_known ? "no" :
+			   client_stands || w->rings_known ? "no" :
 						       "unknown";
 	note(f, "progress", str_z(word));
 	note(f, "interrupts", !counted ? S("unknown") : interrupts ? S("moving") : S("still"));

@@ -40,7 +40,7 @@ enum sureness { MATCH_NONE, MATCH_MAYBE, MATCH_VMID, MATCH_PLACE };
 static enum sureness parties_match(const struct wave_slot *w, const struct user_queue *u)
 {
 	const struct queue_slot *s = &u->slot;
-	if (!w->me) // graphics
+	if (!w->me || u->client) // graphics; where a client's queue is on the GPU, nobody tells
 		return MATCH_NONE;
 	if (!s->known)
 		return MATCH_MAYBE;
@@ -96,7 +96,7 @@ static void find_queues(const struct party_search *s, struct party *p)
 	enum sureness best = best_match(s, w);
 	p->queues = arena_alloc(s->arena, (s->nqueues + 1) * sizeof(struct user_queue *));
 	for (size_t i = 0; i < s->nqueues; i++)
-		if (best >= MATCH_VMID ? parties_match(w, s->queues[i]) == best : w->me && !queue_taken(s, s->queues[i]))
+		if (best >= MATCH_VMID ? parties_match(w, s->queues[i]) == best : w->me && !s->queues[i]->client && !queue_taken(s, s->queues[i]))
 			p->queues[p->nqueues++] = s->queues[i];
 	if (best != MATCH_PLACE)
 		narrow(p, &p->waves->state);

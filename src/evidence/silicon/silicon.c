@@ -230,6 +230,8 @@ static void tell_code(struct look_round *r, struct silicon_looked *g, const stru
 	for (size_t i = 0; i < r->queues.nprocesses; i++) {
 		struct target *t = r->queues.processes[i].target;
 		struct target_code c;
+		if (!t)
+			continue;
 		if (p->process ? p->process != &r->queues.processes[i] :
 				 !silicon_holder_of(g->device, r->queues.processes[i].pid))
 			continue;
@@ -399,7 +401,7 @@ static void judge_gpu(struct look_round *r, struct silicon_looked *g)
 		    !g->device->stuck.is && !target_stuck(g->target) && !watch_xccs_unseen(&g->watch) &&
 		    !str_is(g->view->health, "unknown") && !r->queues.kfd.stuck.is;
 	for (size_t i = 0; i < r->queues.nprocesses; i++)
-		seen &= !process_stuck(r->queues.processes[i].target) ||
+		seen &= !r->queues.processes[i].target || !process_stuck(r->queues.processes[i].target) ||
 			!silicon_holder_of(g->device, r->queues.processes[i].pid);
 	g->view->known = seen && !r->lacks.n;
 }

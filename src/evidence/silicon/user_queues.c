@@ -22,7 +22,9 @@ struct queue_at {
 void user_queues_free(struct user_queues *q)
 {
 	for (size_t i = 0; i < q->nprocesses; i++)
-		target_close(q->processes[i].target);
+		if (q->processes[i].target)
+			target_close(q->processes[i].target);
+	client_queues_free(&q->clients);
 	free(q->processes);
 	free(q->list);
 	kfd_free(&q->kfd);
@@ -32,7 +34,7 @@ void user_queues_free(struct user_queues *q)
 static struct user_queue *user_queues_queue_of(struct user_queues *q, size_t process, uint32_t id)
 {
 	for (size_t i = 0; i < q->n; i++)
-		if (q->list[i].process == process && q->list[i].id == id)
+		if (q->list[i].process == process && q->list[i].id == id && !q->list[i].client)
 			return &q->list[i];
 	if (q->n == QUEUES_MOST)
 		return NULL;
@@ -188,12 +190,61 @@ static void find_processes(struct user_queues *q, const struct know *k, const st
 	}
 }
 
+// --- queues of clients of the driver ---
+
+/** The process of a client, which may compute through KFD, too. */
+static bool process_of_client(struct user_queues *q, const struct client_queue *c, size_t *ret)
+{
+	size_t i = 0;
+	while (i < q->nprocesses && q->processes[i].pid != c->pid)
+		i++;
+	if (i == PROCESSES_MOST)
+		return false;
+	if (i == q->nprocesses)
+		q->processes[q->nprocesses++] = (struct user_process){ .pid = c->pid, .name = c->process };
+	*ret = i;
+	return true;
+}
+
+static void user_queues_find_clients(struct user_queues *q, const struct know *k, const struct devices *d)
+{
+	client_queues_look(k, d, &q->clients);
+	for (size_t i = 0; i < q->clients.n && q->n < QUEUES_MOST; i++) {
+		const struct client_queue *c = &q->clients.list[i];
+		struct user_queue u = { .client = c, .id = c->queue.id, .first_read = c->queue.read_index };
+		if (!c->queue.indexes_known || !c->device || !c->pid || !process_of_client(q, c, &u.process))
+			continue;
+		u.gpu = c->device->pci;
+		q->list[q->n++] = u;
+	}
+}
+
+static void look_at_clients(struct user_queues *q, const struct know *k)
+{
+	if (q->clients.n)
+		client_queues_look_again(k, &q->clients);
+	for (size_t i = 0; i < q->n; i++) {
+		struct user_queue *u = &q->list[i];
+		if (!u->client)
+			continue;
+		u->known = u->client->answered;
+		u->read = u->client->queue.read_index;
+		u->pending = client_queue_waiting(u->client);
+	}
+}
+
 void user_queues_look(struct user_queues *q, const struct know *k, const struct devices *d)
 {
 	bool first = !q->looks++;
-	if (first)
+	if (first) {
 		find_processes(q, k, d);
+		user_queues_find_clients(q, k, d);
+	} else {
+		look_at_clients(q, k);
+	}
 	for (size_t i = 0; i < q->nprocesses; i++) {
+		if (!q->processes[i].target)
+			continue;
 		if (!first)
 			process_look_again(q->processes[i].target);
 		look_at_process(q, k, d, i);
@@ -208,6 +259,8 @@ void user_queues_place(struct user_queues *q, const struct know *k, const struct
 	kfd_look_at_places(&q->kfd, k, d);
 	for (size_t i = 0; i < q->nprocesses; i++) {
 		struct request r = { .kind = REQUEST_QUEUES };
+		if (!q->processes[i].target)
+			continue;
 		process_find_places(q->processes[i].target);
 		target_ask(q->processes[i].target, &r);
 		for (size_t n = 0; n < r.n; n++) {

@@ -1,6 +1,7 @@
 // The queues of the processes that compute, looked at several times: which of them stand still, and what waits in them.
 #pragma once
 
+#include "gpu/find/clients.h"
 #include "gpu/process/target.h"
 
 /** A packet that waits in a queue. */
@@ -24,6 +25,7 @@ struct user_queue {
 	struct str packet; // at the read index: kernel_dispatch, barrier_and; empty
 	struct str kernel;
 	size_t process;
+	const struct client_queue *client; // it is of a client of the driver; NULL: of KFD
 	bool waits; // a barrier at the read index holds it
 	size_t nsignals;
 	uint64_t signals[5]; // that it waits for: all of them, or the one that is left
@@ -34,13 +36,14 @@ struct user_queue {
 struct user_process {
 	int64_t pid;
 	struct str name;
-	struct target *target;
+	struct target *target; // NULL: it does not compute through KFD
 };
 
 struct user_queues {
 	struct arena arena;
 	size_t looks;
 	struct kfd kfd;
+	struct client_queues clients;
 	bool placed; // the places of queues were asked for
 	size_t nprocesses, n;
 	struct user_process *processes;

@@ -241,6 +241,7 @@ static void read_user_indexes(const struct know *k, struct client_queues *q, int
 	for (size_t i = 0; i < q->n; i++) {
 		struct client_queue *u = &q->list[i];
 		const struct request *r = &requests[2 * i], *w = r + 1;
+		u->answered = false;
 		if (!r->size)
 			continue;
 		if (r->answer != ANSWER_GIVEN || w->answer != ANSWER_GIVEN) {
@@ -253,7 +254,7 @@ static void read_user_indexes(const struct know *k, struct client_queues *q, int
 		const uint64_t read = get_u64(bytes + 2 * i * INDEX_BYTES);
 		u->queue.moved |= u->queue.indexes_known && read != u->queue.read_index;
 		u->queue.watched_ms = u->queue.indexes_known ? now - q->looked_at : 0;
-		u->queue.indexes_known = true;
+		u->queue.indexes_known = u->answered = true;
 		u->queue.read_index = read;
 		u->queue.write_index = get_u64(bytes + (2 * i + 1) * INDEX_BYTES);
 	}
@@ -282,3 +283,28 @@ void client_queues_look_again(const struct know *k, struct client_queues *q)
 }
 
 void client_queues_free(struct client_queues *q) { arena_free(&q->arena); }
+
+uint64_t client_queue_waiting(const struct client_queue *u)
+{
+	// The GPU's index begins again at the end of the ring, the program's may not.
+	const struct queue *q = &u->queue;
+	const uint64_t unit = q->type == QUEUE_AQL ? AQL_PACKET : q->type == QUEUE_PM4 ? sizeof(uint32_t) : 1;
+	const uint64_t all = q->ring_size / unit;
+	return all ? (q->write_index - q->read_index) % all : 0;
+}
+
+uint64_t client_queues_names(const struct devices *d)
+{
+	struct client_queues q = { .count.patience = d->count.patience };
+	struct str *paths = arena_alloc(&q.arena, USER_QUEUES_MOST * sizeof(*paths));
+	uint64_t sum = 0;
+	size_t n;
+	const struct probe *clients = list_clients(&q, &n);
+	q.list = arena_alloc(&q.arena, USER_QUEUES_MOST * sizeof(*q.list));
+	for (size_t i = 0; i < n; i++)
+		add_queues(&q, &clients[i], paths);
+	for (size_t i = 0; i < q.n; i++)
+		sum += hash_mix(q.list[i].client + 1, q.list[i].queue.id + 1);
+	client_queues_free(&q);
+	return sum;
+}

@@ -18,6 +18,7 @@ struct client_queue {
 	uint64_t mqd; // 0: not known
 	bool tables_known;
 	struct vm_tables tables;
+	bool answered;      // its indexes could be read the last time
 	bool described;     // what the descriptor says is in @queue
 	struct queue queue; // its id, ring, addresses and indexes
 	struct str problem; // what could not be read of it, and why; empty
@@ -37,6 +38,10 @@ void client_queues_look(const struct know *k, const struct devices *d, struct cl
 /** Reads the indexes again, which shows the queues that move. */
 void client_queues_look_again(const struct know *k, struct client_queues *q);
 void client_queues_free(struct client_queues *q);
+/** How much waits, in what its indexes count: packets, words or bytes. */
+uint64_t client_queue_waiting(const struct client_queue *u);
+/** What the names of all clients and queues add up to; it changes when queues come or go. 0: there are none. */
+uint64_t client_queues_names(const struct devices *d);
 
 /** The texts of mqd_info and vm_pagetable_info. false: they do not have it. */
 bool mqd_info_parse(struct str text, unsigned *ret_type, uint64_t *ret_mqd);

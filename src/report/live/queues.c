@@ -293,21 +293,12 @@ static void walk_target(struct sheet *s, const struct queues_seen *seen)
 
 // --- queues of clients of the driver ---
 
-/** How much waits, in what its indexes count. The GPU's index begins again at the end of the ring, the program's may not. */
-static uint64_t client_waiting(const struct client_queue *u)
-{
-	const struct queue *q = &u->queue;
-	const uint64_t unit = q->type == QUEUE_AQL ? AQL_PACKET : q->type == QUEUE_PM4 ? sizeof(uint32_t) : 1;
-	const uint64_t all = q->ring_size / unit;
-	return all ? (q->write_index - q->read_index) % all : 0;
-}
-
 static const char *client_state_of(const struct client_queue *u)
 {
 	const struct queue *q = &u->queue;
 	if (!q->indexes_known || !q->watched_ms)
 		return "not known";
-	return q->moved ? "moves" : client_waiting(u) ? "stuck" : "empty";
+	return q->moved ? "moves" : client_queue_waiting(u) ? "stuck" : "empty";
 }
 
 static void walk_client_queue(struct sheet *s, const struct client_queue *u)
@@ -315,7 +306,7 @@ static void walk_client_queue(struct sheet *s, const struct client_queue *u)
 	static const char *const types[] = { "graphics", "compute", "copies" };
 	const struct queue *q = &u->queue;
 	char room[48];
-	snprintf(room, sizeof(room), "%llu %s", (unsigned long long)client_waiting(u),
+	snprintf(room, sizeof(room), "%llu %s", (unsigned long long)client_queue_waiting(u),
 		 q->type == QUEUE_AQL ? "packets" :
 		 q->type == QUEUE_PM4 ? "words" :
 					"bytes");

@@ -143,3 +143,15 @@ void signs_wait(struct signs *s, int milliseconds)
 		poll(NULL, 0, PAUSE_MS);
 	}
 }
+
+void signs_forget_holds(const struct signs *s, const int64_t *pids, size_t n)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		const struct sign_process *p = &s->processes[i];
+		size_t k = 0;
+		while (k < n && pids[k] != p->pid)
+			k++;
+		if (k == n && p->hold.followed)
+			inotify_rm_watch(s->inotify, p->hold.followed);
+	}
+}

@@ -132,26 +132,14 @@ static const struct sign_process *process_known(const struct signs *s, int64_t p
 	return NULL;
 }
 
-/** Nobody need hear of the recordings of processes that ended. */
-static void forget_gone(const struct signs *s, const int64_t *pids, size_t n)
-{
-	for (size_t i = 0; i < s->n; i++) {
-		const struct sign_process *p = &s->processes[i];
-		size_t k = 0;
-		while (k < n && pids[k] != p->pid)
-			k++;
-		if (k == n && p->hold.followed)
-			inotify_rm_watch(s->inotify, p->hold.followed);
-	}
-}
-
 static void signs_find(struct signs *s, int64_t now_ms)
 {
 	int64_t pids[SIGNS_PROCESSES];
 	size_t n = list_pids(pids, SIGNS_PROCESSES);
-	uint64_t sum = n;
+	uint64_t sum = n + s->clients.names;
 	for (size_t i = 0; i < n; i++)
 		sum += hash_mix((uint64_t)pids[i], queue_names(pids[i]));
+	n = signs_client_pids(s, pids, n, SIGNS_PROCESSES);
 	if (sum == s->changed || (s->asked && now_ms - s->asked < ASK_MS && n))
 		return;
 	_cleanup_free_ struct sign_process *next = mem_alloc(sizeof(s->processes));
@@ -159,8 +147,9 @@ static void signs_find(struct signs *s, int64_t now_ms)
 		const struct sign_process *old = process_known(s, pids[i]);
 		next[i] = old ? *old : (struct sign_process){ .pid = pids[i] };
 		find_gpus(s, &next[i]);
+		signs_client_gpus(s, &next[i]);
 	}
-	forget_gone(s, pids, n);
+	signs_forget_holds(s, pids, n);
 	memcpy(s->processes, next, sizeof(s->processes));
 	s->n = n;
 	s->changed = sum;
@@ -168,6 +157,7 @@ static void signs_find(struct signs *s, int64_t now_ms)
 	s->asked = now_ms;
 	if (n)
 		ask_for_queues(s);
+	signs_add_clients(s);
 }
 
 /** All at once: each question to the privileged reader wakes it up. */
@@ -183,6 +173,8 @@ static void signs_read_queues(struct signs *s)
 	privileged_read_words(words, 2 * s->nqueues);
 	for (size_t i = 0; i < s->nqueues; i++) {
 		struct sign_queue *q = &s->queues[i];
+		if (q->client)
+			continue;
 		const uint64_t read = words[2 * i].value, write = words[2 * i + 1].value;
 		q->known = words[2 * i].read && words[2 * i + 1].read;
 		q->moved = q->known && read != q->read;
@@ -477,6 +469,7 @@ void signs_begin(struct signs *s, const struct know *k, const struct devices *d)
 
 bool signs_take(struct signs *s, int64_t now_ms)
 {
+	signs_see_clients(s, now_ms);
 	signs_find(s, now_ms);
 	for (size_t i = 0; i < s->n; i++) {
 		struct sign_process *p = &s->processes[i];
@@ -494,6 +487,7 @@ bool signs_take(struct signs *s, int64_t now_ms)
 		}
 	}
 	signs_read_queues(s);
+	signs_read_clients(s);
 	s->taken = now_ms;
 	return s->n;
 }

@@ -3,7 +3,7 @@
 // queues are asked for when queues came or went.
 #pragma once
 
-#include "gpu/find/device.h"
+#include "gpu/find/clients.h"
 #include "source/privileged/privileged.h"
 #include "source/process.h"
 
@@ -50,10 +50,20 @@ struct sign_queue {
 	size_t gpu; // in the list of devices
 	uint64_t read_address, write_address;
 	uint64_t read;
+	const struct client_queue *client; // it is of a client of the driver, in struct sign_clients; NULL: of KFD
 	bool known, pending, moved;
 };
 
+/** User queues of the driver's clients. Their indexes lie in the GPU's memory: they are read every few seconds. */
+struct sign_clients {
+	struct client_queues queues;
+	uint64_t names;      // what their names add up to
+	int64_t asked, read; // ms: when names were listed, and when indexes were read; 0: never
+	bool fresh;          // they were read at this beat
+};
+
 struct signs {
+	struct sign_clients clients;
 	int inotify; // tells of recordings that ask; -1: nobody does
 	int told;    // where holds are told
 	const struct know *know;
@@ -75,8 +85,20 @@ int64_t signs_number(const char *path);
 /** The process that started a job, by the parent of one of its processes: an `unhang run` around a rank is not it, but its parent is. */
 int64_t signs_launcher(int64_t parent);
 
+/** clients.c: finds the user queues of the driver's clients when they change, and reads how far they are. */
+void signs_see_clients(struct signs *s, int64_t now_ms);
+/** Adds their processes to @pids, of which @n are there; returns how many are there then. */
+size_t signs_client_pids(const struct signs *s, int64_t *pids, size_t n, size_t most);
+/** Notes the GPUs of their processes. */
+void signs_client_gpus(const struct signs *s, struct sign_process *p);
+/** Adds them to the queues that are known, and what was read last to those. */
+void signs_add_clients(struct signs *s);
+void signs_read_clients(struct signs *s);
+
 /** holds.c: sees whether the recording of a process asks the watch to look, and tells it. */
 void signs_see_hold(struct signs *s, struct sign_process *p, int recording);
+/** Nobody need hear of the recordings of processes that ended: all but these. */
+void signs_forget_holds(const struct signs *s, const int64_t *pids, size_t n);
 /** Waits for the next beat, and looks meanwhile at recordings that changed. */
 void signs_wait(struct signs *s, int milliseconds);
 /** How far a recording is: packets that the GPU took in all queues. false: it is none. */
