@@ -121,6 +121,8 @@ static void build_fixed(struct server *s, struct node *hwmon, const struct emu_f
 		{ "temp1_label", "edge\n", false },
 		{ "temp2_label", "junction\n", false },
 		{ "temp3_label", "mem\n", false },
+		{ "temp1_crit", "100000\n", false },
+		{ "temp2_crit", "110000\n", false },
 		{ "freq1_label", "sclk\n", false },
 		{ "freq2_label", "mclk\n", false },
 		{ "in0_label", "vddgfx\n", false },

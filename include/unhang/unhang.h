@@ -197,6 +197,19 @@ struct uh_packets_query {
 struct uh_error *uh_look_packets(const struct uh_look_options *o, const struct uh_packets_query *q, FILE *out,
 				 uh_problem_fn *problem, void *ctx);
 
+/** One screen for all GPUs, again and again. It remembers what it saw before, which shows what moves. */
+struct uh_top;
+struct uh_top_style {
+	unsigned width, height; // of the terminal; 0: a line for each GPU, without control characters
+	unsigned seconds;       // between two of them, for the head
+	bool colour, json;      // json: a line
+};
+/** @gpu: only this one; NULL: all. @state_dir: where incidents are stored; NULL: as unhang watch has it. */
+struct uh_top *uh_top_new(const char *gpu, const char *state_dir, uh_problem_fn *problem, void *ctx);
+/** Looks at them and writes what was seen. Nothing of a GPU that sleeps is read. */
+struct uh_error *uh_top_write(struct uh_top *t, const struct uh_top_style *style, FILE *out);
+void uh_top_free(struct uh_top *t);
+
 /** What the flight recorder of a job saw last. */
 struct uh_last_options {
 	const char *const

@@ -8,6 +8,11 @@ static void base_json_indent(const struct json *j)
 {
 	static const char spaces[] = "\n                                ";
 	unsigned n = 2 * j->depth;
+	if (j->one_line) {
+		if (j->comma)
+			base_json_put(j->out, " ");
+		return;
+	}
 	print_str(j->out, str_cut(S(spaces), n + 1));
 	for (unsigned i = sizeof(spaces) - 2; i < n; i += 2)
 		base_json_put(j->out, "  ");

@@ -10,6 +10,7 @@ struct json {
 	FILE *out;
 	unsigned depth;
 	bool comma, after_key;
+	bool one_line;
 };
 
 void jw_open(struct json *j, char bracket); // '{' or '['

@@ -19,7 +19,7 @@ typedef int command_fn(int argc, char **argv);
 command_fn cmd_bisect, cmd_capture, cmd_cases, cmd_check, cmd_collect, cmd_core, cmd_doctor, cmd_emulate;
 command_fn cmd_explain, cmd_fleet, cmd_history, cmd_incidents, cmd_knowledge, cmd_last, cmd_level, cmd_live, cmd_memory;
 command_fn cmd_now, cmd_packets, cmd_queues, cmd_regs, cmd_remedy, cmd_repro, cmd_rings, cmd_run, cmd_selftest, cmd_serve;
-command_fn cmd_store, cmd_triage, cmd_try, cmd_watch, cmd_waves, cmd_where;
+command_fn cmd_store, cmd_top, cmd_triage, cmd_try, cmd_watch, cmd_waves, cmd_where;
 
 /** One line on stderr: `unhang: ...` */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -104,6 +104,7 @@ static const struct subcommand {
 	{ NULL, "packets", cmd_packets, "show the commands in a GPU's buffer, or in a file of words" },
 	{ NULL, "regs", cmd_regs, "show registers of a GPU, and what their values mean" },
 	{ NULL, "memory", cmd_memory, "show bytes, page tables and code behind a GPU's address" },
+	{ NULL, "top", cmd_top, "show what all GPUs do now, again and again" },
 	{ NULL, "where", cmd_where, "find kernel, instruction and source line of an address" },
 	{ NULL, "emulate", cmd_emulate, "run a command on a machine with emulated GPUs" },
 	{ "A fleet", "check", cmd_check, "say whether the next job can run here, for schedulers" },

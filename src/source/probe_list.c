@@ -46,7 +46,7 @@ static const struct probe_row list[] = {
 	{ PCI, "fw_version/*_fw_version devcoredump/data", READ },
 	{ PCI, "driver physfn iommu_group", LINK },
 	{ PCI, "drm hwmon msi_irqs fw_version xgmi_hive_info ip_discovery ip_discovery/die devcoredump", LIST },
-	{ PCI "/hwmon/*", "name power1_average power1_input power1_cap temp*_input temp*_label freq*_input freq*_label", READ },
+	{ PCI "/hwmon/*", "name power1_average power1_input power1_cap temp*_input temp*_label temp*_crit freq*_input freq*_label", READ },
 	{ PCI "/ip_discovery/die", "* */* */*/*", LIST },
 	{ PCI "/ip_discovery/die/*/*/*", "hw_id num_instance major minor revision harvest num_base_addresses base_addr", READ },
 	{ "/sys/class", "drm", LIST },

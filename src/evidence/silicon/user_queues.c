@@ -215,6 +215,8 @@ static void user_queues_find_clients(struct user_queues *q, const struct know *k
 		if (!c->queue.indexes_known || !c->device || !c->pid || !process_of_client(q, c, &u.process))
 			continue;
 		u.gpu = c->device->pci;
+		u.read = u.first_read;
+		u.pending = client_queue_waiting(c);
 		q->list[q->n++] = u;
 	}
 }
