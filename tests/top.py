@@ -67,12 +67,12 @@ def test_reads(t, unhang):
 
 
 class Terminal:
-    def __init__(self, unhang, scenario, columns, lines, around=""):
+    def __init__(self, unhang, scenario, columns, lines, around="", command="top --every 1"):
         self.said = b""
         self.pid, self.fd = pty.fork()
         if not self.pid:
             os.environ["TERM"] = "xterm"
-            script = f"stty -a >{unhang.directory}/before; {unhang.binary} emulate {scenario} -- {around} {unhang.binary} top --every 1; echo status $?; stty -a >{unhang.directory}/after; echo ended; sleep 60"
+            script = f"stty -a >{unhang.directory}/before; {unhang.binary} emulate {scenario} -- {around} {unhang.binary} {command}; echo status $?; stty -a >{unhang.directory}/after; echo ended; sleep 60"
             os.execvp("sh", ["sh", "-c", script])
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
@@ -111,11 +111,29 @@ def test_terminal(t, unhang):
         m.close()
 
 
+def test_watch(t, unhang):
+    """--watch of the other looks: the first look, then the lines that changed; on a terminal they are marked."""
+    scenario = unhang.write("watch.scenario", "scenario watch\n    title watch\ngpu 0000:03:00.0\n    part gfx1100\n    register GRBM_STATUS = cycle 0.7 0x3028 0x80003028 0x40003028\n")
+    run = unhang.run("emulate", scenario, "--", "sh", "-c", f"timeout 5 {unhang.binary} regs GRBM_STATUS GRBM_STATUS2 --watch 1")
+    said = run.stdout.decode()
+    head, *looks = re.split("^-- .*\n", said, flags=re.M)
+    t.ok("GRBM_STATUS2" in head and len(looks) >= 2 and all("GRBM_STATUS2" not in look for look in looks) and any("GRBM_STATUS" in look for look in looks), "watch: the registers that changed", said)
+    for command in ("waves", "queues", "rings"):
+        run = unhang.run("emulate", "eight-gpus", "--", "sh", "-c", f"timeout 6 {unhang.binary} {command} --watch 1")
+        t.ok(re.search("^-- [0-9:]{8}", run.stdout.decode(), flags=re.M), f"watch: {command} are looked at again", run.stdout[-300:] + run.stderr)
+    emulated.refuses(t, unhang, ["regs", "--watch", "1", "--json"], ["--json"], "watch: not as JSON")
+    m = Terminal(unhang, scenario, 80, 24, command="regs GRBM_STATUS --watch 1")
+    t.ok(m.until(b"\033[7m"), "watch: what changed is marked", m.said[-500:])
+    os.write(m.fd, b"q")
+    t.ok(m.until(b"ended") and b"status 0" in m.said and b"\033[?1049l" in m.said, "watch: q ends it", m.said[-300:])
+    m.close()
+
+
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     if not emulated.possible(unhang):
         tap.skip_all("no emulated machine can be made here")
-    for test in (test_once, test_stream, test_reads, test_terminal):
+    for test in (test_once, test_stream, test_reads, test_terminal, test_watch):
         test(t, unhang)
     t.end()
 

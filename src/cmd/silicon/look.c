@@ -2,9 +2,64 @@
 #include <getopt.h>
 #include <string.h>
 
+#include "base/error.h"
+#include "base/print.h"
 #include "cmd/cmd.h"
+#include "cmd/silicon/again.h"
 
 enum { TARGETS_MOST = 8, LOOKS_MOST = 100, PACKETS_MOST = 1000 };
+
+/** A look that may be made again and again. */
+struct again {
+	struct uh_look_options *options;
+	const char *const *names;
+	size_t n;
+	unsigned seconds; // 0: it is made once
+	unsigned got;     // registers
+	uh_problem_fn *problem;
+};
+
+#define WATCH_ROW(p)                                                                                                           \
+	{                                                                                                                      \
+		0, "watch", "SECONDS", "look again every SECONDS, and mark what changed; q ends it", TO_COUNT(p, WATCH_MOST)      \
+	}
+
+static struct uh_error *again_waves(void *ctx, FILE *out)
+{
+	const struct again *a = ctx;
+	return uh_look_waves(a->options, out, a->problem, NULL);
+}
+
+static struct uh_error *again_queues(void *ctx, FILE *out)
+{
+	const struct again *a = ctx;
+	return uh_look_queues(a->options, out, a->problem, NULL);
+}
+
+static struct uh_error *again_rings(void *ctx, FILE *out)
+{
+	const struct again *a = ctx;
+	return uh_look_rings(a->options, a->names, a->n, out, a->problem, NULL);
+}
+
+static struct uh_error *again_regs(void *ctx, FILE *out)
+{
+	struct again *a = ctx;
+	return uh_look_regs(a->options, a->names, a->n, out, a->problem, NULL, &a->got);
+}
+
+/** Once, or as --watch says. The screen has no room for progress and remarks; a look without --watch tells them. */
+static struct uh_error *again_make(struct again *a, struct uh_error *(*look)(void *ctx, FILE *out))
+{
+	a->problem = complain_line;
+	if (!a->seconds)
+		return look(a, stdout);
+	if (a->options->json)
+		return uh_error_new("--watch shows text: not with --json");
+	a->problem = tell_nobody;
+	a->options->progress = NULL;
+	return look_again(a->seconds, look, a);
+}
 
 /** Waves and queues: operands are targets. */
 static bool targets_end(const char **targets, size_t *n, int argc, char **argv)
@@ -31,6 +86,7 @@ int cmd_waves(int argc, char **argv)
 {
 	const char *targets[TARGETS_MOST], *code[CODE_MOST];
 	struct uh_look_options o = { .targets = targets, .code = code, .progress = show_look };
+	struct again again = { .options = &o };
 	const struct option_row rows[] = {
 		{ 0, "target", "FILE", "the core; the word --target is optional", TO_LIST(targets, &o.ntargets, TARGETS_MOST) },
 		{ 0, "gpu", "GPU", "only this GPU of this machine: its PCI address or number", TO_TEXT(&o.gpu) },
@@ -41,12 +97,13 @@ int cmd_waves(int argc, char **argv)
 		  TO_LIST(code, &o.ncode, CODE_MOST) },
 		{ 0, "registers", NULL, "show each wave with its registers and local memory (LDS)", TO_FLAG(&o.registers) },
 		{ 'a', "all", NULL, "show every wave, however many", TO_FLAG(&o.all) },
+		WATCH_ROW(&again.seconds),
 		JSON_ROW(&o.json, "waves"),
 	};
 	options_parse(&waves_help, ROWS(rows), NO_ROWS, argc, argv);
 	if (!targets_end(targets, &o.ntargets, argc, argv))
 		return EXIT_CANNOT;
-	return done(uh_look_waves(&o, stdout, complain_line, NULL));
+	return done(again_make(&again, again_waves));
 }
 
 static const struct help_text queues_help = {
@@ -63,6 +120,7 @@ int cmd_queues(int argc, char **argv)
 {
 	const char *targets[TARGETS_MOST], *code[CODE_MOST];
 	struct uh_look_options o = { .targets = targets, .code = code, .progress = show_look };
+	struct again again = { .options = &o };
 	const struct option_row rows[] = {
 		{ 0, "target", "TARGET",
 		  "a process by its PID, a core, or a bundle of unhang capture; the word --target is optional",
@@ -70,12 +128,13 @@ int cmd_queues(int argc, char **argv)
 		{ 0, "code", "PATH",
 		  "more code objects, programs or libraries, or a directory of them, besides those that the target names",
 		  TO_LIST(code, &o.ncode, CODE_MOST) },
+		WATCH_ROW(&again.seconds),
 		JSON_ROW(&o.json, "queues"),
 	};
 	options_parse(&queues_help, ROWS(rows), NO_ROWS, argc, argv);
 	if (!targets_end(targets, &o.ntargets, argc, argv))
 		return EXIT_CANNOT;
-	return done(uh_look_queues(&o, stdout, complain_line, NULL));
+	return done(again_make(&again, again_queues));
 }
 
 /** As option_row.take: --once. */
@@ -101,6 +160,7 @@ int cmd_rings(int argc, char **argv)
 {
 	const char *target = NULL;
 	struct uh_look_options o = { .targets = &target, .width = terminal_width(), .progress = show_look };
+	struct again again = { .options = &o };
 	const struct option_row rows[] = {
 		{ 0, "gpu", "GPU", "only this GPU: its PCI address or number", TO_TEXT(&o.gpu) },
 		{ 0, "target", "FILE", "a device core of the driver (devcoredump) instead of a GPU",
@@ -112,11 +172,15 @@ int cmd_rings(int argc, char **argv)
 		  "fences that are done. That can cure a hang from a lost interrupt and erase its traces. They are read last.",
 		  TO_FLAG(&o.fences) },
 		{ 'a', "all", NULL, "show each ring with all of its packets", TO_FLAG(&o.all) },
+		WATCH_ROW(&again.seconds),
 		JSON_ROW(&o.json, "rings"),
 	};
 	options_parse(&rings_help, ROWS(rows), NO_ROWS, argc, argv);
-	return done(
-		uh_look_rings(&o, (const char *const *)argv + optind, (size_t)(argc - optind), stdout, complain_line, NULL));
+	again.names = (const char *const *)argv + optind;
+	again.n = (size_t)(argc - optind);
+	if (again.seconds && o.fences)
+		return refuse("--fences changes what it reads, so --watch does not repeat it");
+	return done(again_make(&again, again_rings));
 }
 
 /** Numbers with commas between them; x and - are -1. */
@@ -172,6 +236,7 @@ int cmd_regs(int argc, char **argv)
 	struct uh_look_options o = {
 		.targets = &target, .bank = { -1, -1, -1, -1, -1, -1, -1, -1 }, .width = terminal_width(), .progress = show_look
 	};
+	struct again again = { .options = &o };
 	const struct option_row rows[] = {
 		{ 0, "gpu", "GPU", "the GPU: its PCI address or number; needed if there are several", TO_TEXT(&o.gpu) },
 		{ 0, "target", "FILE", "a device core of the driver (devcoredump) instead of a GPU",
@@ -188,6 +253,7 @@ int cmd_regs(int argc, char **argv)
 		{ 0, "list", "PART", "the registers of PART, with their offsets in bytes; with --all their fields",
 		  TO_TEXT(&list) },
 		{ 'a', "all", NULL, "show fields that are zero, too", TO_FLAG(&o.all) },
+		WATCH_ROW(&again.seconds),
 		JSON_ROW(&o.json, "regs"),
 	};
 	options_parse(&regs_help, ROWS(rows), NO_ROWS, argc, argv);
@@ -197,11 +263,14 @@ int cmd_regs(int argc, char **argv)
 		return refuse("which value? unhang regs --decode gfx1100 GRBM_STATUS=0xa0003028");
 	if (!!decode + !!list + !!target > 1)
 		return refuse("--decode, --list and --target do not go together");
+	if (again.seconds && (decode || list))
+		return refuse("--watch needs a GPU: not with --decode or --list");
 	if (decode)
 		return done(uh_decode_regs(&o, decode, names, n, stdout, complain_line, NULL));
 	if (list)
 		return done(uh_list_regs(&o, list, names, n, stdout, complain_line, NULL));
-	unsigned got = 0;
-	struct uh_error *err = uh_look_regs(&o, names, n, stdout, complain_line, NULL, &got);
-	return err ? cannot(err) : got ? EXIT_NOTHING_WRONG : EXIT_CANNOT;
+	again.names = names;
+	again.n = n;
+	struct uh_error *err = again_make(&again, again_regs);
+	return err ? cannot(err) : again.got ? EXIT_NOTHING_WRONG : EXIT_CANNOT;
 }
