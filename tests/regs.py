@@ -196,6 +196,27 @@ regCP_HQD_PQ_RPTR                                  \t 0x00000040
 """
 
 
+def test_queue(t, unhang):
+    """The registers of a program's queue, which is found by its place on the GPU."""
+    if not emulated.possible(unhang):
+        return
+    scenario = unhang.write("queue.scenario", """scenario queue
+    title queue
+gpu 0000:03:00.0
+    part gfx1100
+process train
+    queue 1 gpu 0000:03:00.0 ring 0x7f2200000000 size 0x10000 rptr 41 wptr 43 place 1.1.3
+    queue 2 gpu 0000:03:00.0 ring 0x7f2200100000 size 0x10000 rptr 42 wptr 43 place 1.0.2
+""")
+    inside = ["emulate", scenario, "--", "sh", "-c", f'p=$(pgrep -o -x train); exec {unhang.binary} regs --json CP_HQD_PQ_RPTR --queue "${{2:-$p}}:$1"', "sh"]
+    for queue, value in (("1", hex(41 * 16)), ("2", hex(42 * 16))):
+        found = emulated.document(t, unhang.run(*inside, queue), "regs", f"queue {queue} as JSON")
+        t.same([r["value"] for r in found.get("registers", [])], [value], f"queue {queue}: its own copy")
+    for wrong, words in ((["7"], ["there is no queue"]), (["x"], ["PID:ID"]), (["1", "99999"], ["99999"])):
+        emulated.refuses(t, unhang, [*inside, *wrong], words, f"a queue that is not there: {wrong}")
+    emulated.refuses(t, unhang, ["regs", "--queue", "1:1", "--srbm", "1,0,2", "CP_HQD_ACTIVE"], ["--srbm"], "a queue and a place")
+
+
 def test_device_core(t, unhang):
     path = unhang.write("devcoredump.txt", DUMP)
     document = emulated.document(t, unhang.run("regs", "--json", "--target", path, "GRBM_STATUS", "CP_ME_CNTL"), "regs", "a device core as JSON")
@@ -284,6 +305,7 @@ def main():
     test_one_wrong(t, unhang)
     test_errors(t, unhang)
     test_default_and_address(t, unhang)
+    test_queue(t, unhang)
     test_device_core(t, unhang)
     test_emulated(t, unhang)
     t.end()

@@ -144,6 +144,7 @@ struct uh_look_options {
 	bool colour;
 	unsigned width;           // columns of the terminal; 0: 80
 	struct uh_bank bank;      // of registers
+	const char *queue;        // the copy for this queue of a program, as PID:ID, in place of me, pipe and queue; NULL
 	unsigned looks;           // at a GPU of this machine, to see what moves; 0: 2
 	unsigned packets;         // of a ring, before and behind where it stands
 	uh_progress_fn *progress; // which of several GPUs is being looked at; NULL

@@ -245,6 +245,8 @@ int cmd_regs(int argc, char **argv)
 		  TO_FUNCTION(take_bank, &o.bank) },
 		{ 0, "srbm", "ME,PIPE,QUEUE[,VMID]", "the copy for this queue of the command processor",
 		  TO_FUNCTION(take_srbm, &o.bank) },
+		{ 0, "queue", "PID:ID", "the copy for this queue of a program, such as of CP_HQD_*; unhang queues shows both",
+		  TO_TEXT(&o.queue) },
 		{ 0, "xcc", "N", "the copy for this XCC (compute die)", TO_FUNCTION(take_xcc, &o.bank) },
 		{ 0, "decode", "PART",
 		  "no GPU needed: what VALUE means in a register of PART, a GPU (gfx1100) or a table (mmhub_3_0_0); "
@@ -265,6 +267,8 @@ int cmd_regs(int argc, char **argv)
 		return refuse("--decode, --list and --target do not go together");
 	if (again.seconds && (decode || list))
 		return refuse("--watch needs a GPU: not with --decode or --list");
+	if (o.queue && (decode || list || target || o.bank.me >= 0))
+		return refuse("--queue needs a GPU, and does not go with --srbm");
 	if (decode)
 		return done(uh_decode_regs(&o, decode, names, n, stdout, complain_line, NULL));
 	if (list)

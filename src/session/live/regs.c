@@ -1,4 +1,5 @@
 // Registers: of a GPU, of a device core, or values that somebody has.
+#include "gpu/process/target.h"
 #include "session/look.h"
 
 enum { MANY = 512 };
@@ -29,6 +30,43 @@ static void looked_close(struct looked *l)
 	looking_end(&l->at);
 }
 
+/** The place of a program's queue on the GPU is its copy of the registers. The driver reads registers to tell it, which needs the gate. */
+static struct uh_error *choose_queue(struct looked *l, const char *asked)
+{
+	_cleanup_(kfd_free) struct kfd kfd = { 0 };
+	_cleanup_target_ struct target *process = NULL;
+	const struct devices *d = &l->live.found.devices;
+	struct uh_bank *b = &l->at.options.bank;
+	struct request r = { .kind = REQUEST_QUEUES };
+	struct str id = str_z(asked), pid = str_split(&id, ':');
+	int64_t of, number;
+	if (!str_number(pid, &of) || of <= 0 || !str_number(id, &number) || number < 0)
+		return uh_error_new("--queue needs PID:ID, such as 4242:1, not '%s'; unhang queues shows both", asked);
+	kfd_look(d, &kfd);
+	kfd_look_at_places(&kfd, l->at.know, d);
+	struct uh_error *err = target_process_of(l->at.know, d, &kfd, of, &process);
+	if (err)
+		return err;
+	target_ask(process, &r);
+	for (size_t i = 0; i < r.n; i++) {
+		const struct queue_slot *s = &r.queues[i].slot;
+		unsigned partition;
+		if (r.queues[i].id != (uint32_t)number || !r.queues[i].agent ||
+		    devices_with_gpu_id(d, r.queues[i].agent->gpu_id, &partition) != l->device)
+			continue;
+		if (!s->known)
+			return uh_error_new("queue %s is not on the GPU now, or its place cannot be read; unhang queues tells more",
+					    asked);
+		b->me = (int)s->me;
+		b->pipe = (int)s->pipe;
+		b->queue = (int)s->queue;
+		b->vmid = (int)s->vmid;
+		b->xcc = b->xcc < 0 ? (int)s->xcc : b->xcc;
+		return NULL;
+	}
+	return uh_error_new("there is no queue %s on " STR_FMT "; unhang queues lists them", asked, STR_ARG(l->device->pci));
+}
+
 static struct uh_error *open_device(struct looked *l, struct regs *g)
 {
 	struct uh_error *err = live_find(&l->at, "regs", true, &l->live);
@@ -39,7 +77,7 @@ static struct uh_error *open_device(struct looked *l, struct regs *g)
 	g->target = l->device->pci;
 	g->gfx = l->device->gfx;
 	g->title = live_title(&g->arena, l->device);
-	return NULL;
+	return l->at.options.queue ? choose_queue(l, l->at.options.queue) : NULL;
 }
 
 static struct uh_error *open_dump(struct looked *l, struct regs *g)
