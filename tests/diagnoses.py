@@ -382,6 +382,8 @@ def test_cases(t, unhang):
     # What only user space prints (programs.py and artefacts.py have it), or what has no line of its own in a kernel log.
     elsewhere = {"long-running-dispatch-timeout", "memory-aperture-violation", "hsa-queue-exception", "gpu-hang-hw-exception", "collective-timeout", "wrong-isa",
                  "silent-hang", "workspace-deadlock", "gpu-library-failed", "gpu-memory-misuse",
+                 # What experiments and the history of a module tell: try.py, races.py, readers, hardware.py.
+                 "gpu-work-race", "told-by-experiments", "suspected-bad-hardware",
                  # What only a look at the GPU shows: verdicts.py, looks.py.
                  "shader-livelock", "gfxoff-wake-failure", "queue-deadlock", "kiq-unresponsive"}
     caused = set(re.findall(rb"^cause +(\S+)", unhang.run("knowledge", "list", "cause").stdout, re.M))

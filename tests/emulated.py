@@ -12,7 +12,7 @@ ALLOWED = """
     */current_link_speed */current_link_width */max_link_speed */max_link_width */aer_dev_*
     */power/runtime_status */power_state */unique_id */serial_number */product_name */product_number */vbios_version
     */xgmi_device_id */xgmi_hive_id */current_compute_partition */current_memory_partition */mem_info_*
-    */gpu_busy_percent */mem_busy_percent */power_dpm_force_performance_level */parameters/ppfeaturemask */hwmon*/name */power1_* */temp1_input */temp*_input */freq*_input
+    */gpu_busy_percent */mem_busy_percent */power_dpm_force_performance_level */parameters/ppfeaturemask */hwmon*/name */power1_* */temp1_input */temp*_input */temp*_crit */freq*_input */gpu_metrics */ras/event_state */ras/gpu_vram_bad_pages */xgmi_physical_id
     */fw_version/* */ip_discovery/die/* */devcoredump/data
     */topology/nodes/*/gpu_id */topology/nodes/*/name */topology/nodes/*/properties
     */kfd/proc/*/pasid */kfd/proc/*/vram_* */kfd/proc/*/queues/*/*

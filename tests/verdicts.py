@@ -72,7 +72,7 @@ def check_verdict(t, name, wanted, run, opened=()):
     for process, pci in opened:
         t.ok(any(p["name"] == process for g in gpus if g["pci"] == pci for p in g["processes"]), f"{name}: {process} has {pci} open")
     unwell = [g["pci"] for g in gpus if g["stuck"] or g["health"] in ("hung", "stuck", "off-bus", "resetting")]
-    t.same(unwell, [wanted["gpu"]] if "gpu" in wanted and "old" not in wanted else unwell if "class" in wanted else [],
+    t.same(unwell, [wanted["gpu"]] if "gpu" in wanted and wanted.get("health") != "idle" else unwell if "class" in wanted else [],
            f"{name}: which GPU of the list is not well")
     if wanted.get("kernel") == "none" and first:
         t.same([f for f in first["facts"] if f["name"] in ("kernel_name", "pid", "process")], [], f"{name}: no kernel, no process")

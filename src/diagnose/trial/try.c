@@ -114,7 +114,7 @@ static void bits_expect(const struct try_result *r, struct try_step *x, double w
 	const struct try_model *m = &r->model;
 	double told = bits_of(r->weights, m->nsuspects);
 	for (enum try_answer a = TRY_GONE; a <= TRY_FINDS; a++) {
-		double w[TRY_SUSPECTS], sum = 0;
+		double w[TRY_SUSPECTS] = { 0 }, sum = 0;
 		size_t leads = r->leads;
 		for (size_t i = 0; i < m->nsuspects; i++) {
 			const struct try_suspect *s = &m->suspects[i];
@@ -125,7 +125,8 @@ static void bits_expect(const struct try_result *r, struct try_step *x, double w
 					   a == TRY_FAILS ? fails :
 					   was < 1        ? 0 :
 							    s->found[x->experiment];
-			sum += w[i] = r->weights[i] * now / before;
+			w[i] = r->weights[i] * now / before;
+			sum += w[i];
 		}
 		shares_of_one(w, m->nsuspects);
 		for (size_t i = 0; i < m->nsuspects; i++)

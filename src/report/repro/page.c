@@ -14,6 +14,34 @@ struct str repro_plain(struct arena *a, struct str s)
 	return arena_str(a, text_str(&t));
 }
 
+/** A stranger's name for Markdown: code makes no markup, no link, and calls nobody. */
+static struct str name_code(struct arena *a, struct str s)
+{
+	return s.n ? arena_printf(a, "`" STR_FMT "`", STR_ARG(repro_plain(a, s))) : S("one without a name");
+}
+
+/** Whether Markdown takes nothing in a word for markup, a link or a person. */
+static bool word_plain(struct str word)
+{
+	for (size_t i = 0; i < word.n; i++)
+		if (char_among(word.p[i], "<>&*@~$_#[]!\\") || (word.p[i] == '/' && i && word.p[i - 1] == '/'))
+			return false;
+	return str_find(word, S("www.")) < 0 && str_find(word, S("WWW.")) < 0;
+}
+
+/** A sentence with names in it: those that could mean something are code. */
+static struct str sentence_code(struct arena *a, struct str s)
+{
+	_cleanup_text_ struct text t = { 0 };
+	struct str rest = repro_plain(a, s);
+	while (rest.n) {
+		const struct str word = str_split(&rest, ' ');
+		const char *mark = word_plain(word) ? "" : "`";
+		text_printf(&t, "%s%s" STR_FMT "%s", t.n ? " " : "", mark, STR_ARG(word), mark);
+	}
+	return arena_str(a, text_str(&t));
+}
+
 void repro_write_makefile(FILE *out)
 {
 	fputs("# The GPU's code is in code-*.co: only the host's part is compiled, so that any C++ compiler will do.\n"
@@ -50,7 +78,7 @@ static void write_failure(const struct repro_plan *p, struct arena *a, FILE *out
 	fprintf(out, "\n## What it %s show\n%s\n", shown ? "must" : "will",
 		shown ? shows[f->kind] : "A memory fault of the GPU, whatever the bug was: see above.");
 	if (f->said.n)
-		fprintf(out, "In the job the fault was " STR_FMT ".\n", STR_ARG(repro_plain(a, f->said)));
+		fprintf(out, "In the job the fault was " STR_FMT ".\n", STR_ARG(sentence_code(a, f->said)));
 	if (f->kind == REPRO_ERROR)
 		fprintf(out, "The recording has the status 0x%llx.\n", (unsigned long long)f->status);
 	if (f->argument >= 0 && repro_failing(p)->npointers)
@@ -86,7 +114,7 @@ static void write_buffers(const struct repro_plan *p, struct arena *a, FILE *out
 							it->buffer == s.index && !p->launches.data[it->launch].dropped);
 		fprintf(out, "| %u | %llu | %llu bytes%s%s%s " STR_FMT "| %s |\n", s.index, (unsigned long long)b->bytes,
 			(unsigned long long)b->recorded, b->host ? " of host memory" : "",
-			b->freed ? ", freed before the launch" : "", b->was.n ? "," : "", STR_ARG(repro_plain(a, b->was)),
+			b->freed ? ", freed before the launch" : "", b->was.n ? "," : "", STR_ARG(sentence_code(a, b->was)),
 			b->freed ? "none" :
 			x        ? contents_say(x) :
 				   "none: only its address is used");
@@ -102,7 +130,7 @@ static void write_launches(const struct repro_plan *p, struct arena *a, FILE *ou
 		if (l->dropped)
 			continue;
 		fprintf(out, "| queue %u, packet %llu | " STR_FMT " | %u x %u x %u | %u x %u x %u | %s |\n", l->queue,
-			(unsigned long long)l->packet, STR_ARG(repro_plain(a, l->plain)), l->grid[0], l->grid[1], l->grid[2],
+			(unsigned long long)l->packet, STR_ARG(name_code(a, l->plain)), l->grid[0], l->grid[1], l->grid[2],
 			l->group[0], l->group[1], l->group[2], roles[l->role]);
 	}
 }
@@ -142,15 +170,15 @@ struct str repro_worth(const struct repro_plan *p, struct arena *a)
 void repro_write_readme(const struct repro_plan *p, FILE *out)
 {
 	_cleanup_arena_ struct arena a = { 0 };
-	const struct str gfx = p->objects.len ? repro_plain(&a, p->objects.data[0].gfx) : (struct str){ 0 };
+	const struct str gfx = p->objects.len ? sentence_code(&a, p->objects.data[0].gfx) : (struct str){ 0 };
 	const struct str worth = repro_worth(p, &a);
 	fprintf(out,
 		"# A GPU launch that failed, as a standalone program\n" STR_FMT "%sunhang %s wrote it. Kernel: " STR_FMT
 		". GPU: " STR_FMT ".\n",
-		STR_ARG(worth), worth.n ? "\n\n" : "", UNHANG_VERSION, STR_ARG(repro_plain(&a, repro_failing(p)->plain)), STR_ARG(gfx));
+		STR_ARG(worth), worth.n ? "\n\n" : "", UNHANG_VERSION, STR_ARG(name_code(&a, repro_failing(p)->plain)), STR_ARG(gfx));
 	if (!p->redacted)
-		fprintf(out, "It was made from " STR_FMT ", of the program " STR_FMT ".\n", STR_ARG(repro_plain(&a, p->source)),
-			STR_ARG(repro_plain(&a, p->program)));
+		fprintf(out, "It was made from " STR_FMT ", of the program " STR_FMT ".\n", STR_ARG(name_code(&a, p->source)),
+			STR_ARG(name_code(&a, p->program)));
 	fprintf(out,
 		"\n## Build and run\n    make\n    ./repro\n\nIt needs HIP's headers and library, a C++ compiler, and a GPU "
 		"that runs code for " STR_FMT ". The code is of code object version %u, which ROCm's runtime there must load. If "
@@ -164,6 +192,6 @@ void repro_write_readme(const struct repro_plan *p, FILE *out)
 	write_buffers(p, &a, out);
 	fprintf(out, "\n## What was left out\n%s", p->left_out.len ? "" : "Nothing that is known.\n");
 	for (size_t i = 0; i < p->left_out.len; i++)
-		fprintf(out, "- " STR_FMT "\n", STR_ARG(repro_plain(&a, p->left_out.data[i])));
+		fprintf(out, "- " STR_FMT "\n", STR_ARG(sentence_code(&a, p->left_out.data[i])));
 	write_private(p, out);
 }

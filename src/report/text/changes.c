@@ -178,6 +178,7 @@ void brief_change(void *ctx, const struct incident *i, const struct diag_change 
 		return;
 	prose_changed(i, &line);
 	struct block *p = screen_add(&t->screen, (struct block){ .label = "Changed", .indent = LABEL, .least = 3, .most = 3 });
+	p->spare = c->role == CHANGE_LATELY; // what is not to blame is left out sooner than cut
 	screen_text(&t->screen, p, text_str(&line));
 }
 
