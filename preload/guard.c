@@ -119,13 +119,13 @@ static bool slack_read(const struct allocation *a, const struct extent p[2], uin
 
 static void canaries_check(const struct allocation *a, const struct request *q)
 {
-	uint8_t bytes[3 * PAGE];
 	const uint8_t *of[2];
 	struct extent slack[2];
 	slack_of(a, slack);
 	if (!a->canaries || (!slack[0].n && !slack[1].n))
 		return;
-	if (!slack_read(a, slack, bytes, of)) {
+	_cleanup_free_ uint8_t *bytes = malloc(3 * PAGE); // a thread may have a stack of 16 KiB
+	if (!bytes || !slack_read(a, slack, bytes, of)) {
 		count(&guard.header->unchecked, 1);
 		return;
 	}

@@ -251,6 +251,11 @@ def test_slack(t, j):
     t.same((job.seen.header.state, job.seen.header.unchecked), (2, 0), "and all canaries were looked at")
 
 
+def test_stack(t, j):
+    job = j.run("small-stack", 16384)
+    t.same((job.returncode, job.out), (0, "small stack 0\n"), "a thread with 16 KiB of stack allocates and frees under the guard")
+
+
 def test_model(t, j):
     """Allocations of all sizes in threads and streams against a model: nothing is reported, nothing is wrong."""
     many = ALL and not kfd.ROOT
@@ -501,9 +506,11 @@ def test_kills(t, j):
         torn += seen.torn
         good = all(r.state in (LIVE, HELD, RELEASED) and r.size and r.born and r.address % 256 == 0 for r in seen.rows)
         t.ok(good and len(seen.rows) > 10 and seen.torn <= 8 and not seen.findings, f"{'pool' if i % 2 else 'guard'}, killed: its file is read", (len(seen.rows), seen.torn))
+        run = j.unhang.run("explain", path)
+        t.same((run.returncode, run.stderr), (0, b""), "without a complaint")
 
 
-TESTS = (test_aside, test_outside, test_freed, test_wild, test_misuses, test_slack, test_model, test_races, test_asked, test_exported, test_captured, test_python, test_pool, test_available, test_budget, test_tiers, test_hang, test_setting, test_recorder, test_operation, test_kills)
+TESTS = (test_aside, test_outside, test_freed, test_wild, test_misuses, test_slack, test_stack, test_model, test_races, test_asked, test_exported, test_captured, test_python, test_pool, test_available, test_budget, test_tiers, test_hang, test_setting, test_recorder, test_operation, test_kills)
 
 
 def main():

@@ -604,6 +604,26 @@ static void grow(int n)
 	puts("grown");
 }
 
+static void *memory_use(void *ctx)
+{
+	for (size_t i = 0; i < 5; i++)
+		*(int *)ctx |= release(allocate(1000 + i * 7));
+	return NULL;
+}
+
+/** small-stack BYTES: of the thread that allocates and frees. */
+static void small_stack(size_t bytes)
+{
+	pthread_attr_t with;
+	pthread_t thread;
+	int failed = release(allocate(1)); // HIP itself starts with more
+	pthread_attr_init(&with);
+	pthread_attr_setstacksize(&with, bytes);
+	if (!pthread_create(&thread, &with, memory_use, &failed))
+		pthread_join(thread, NULL);
+	printf("small stack %d\n", failed);
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 2 ? argv[2] : "", *a = argc > 3 ? argv[3] : "0", *b = argc > 4 ? argv[4] : "0",
@@ -649,6 +669,8 @@ int main(int argc, char **argv)
 		peers();
 	else if (!strcmp(mode, "available"))
 		available(atoi(a));
+	else if (!strcmp(mode, "small-stack"))
+		small_stack((size_t)atoll(a));
 	else if (!strcmp(mode, "grow"))
 		grow(atoi(a));
 	else
