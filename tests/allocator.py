@@ -155,7 +155,17 @@ def test_guard(t, r, jobs):
     t.ok("went 0 to 4,095 bytes past the end of hipMalloc of 4,194,304 bytes" in told, "the file and one line of a log are enough, in any order", told)
     log.write_text("Memory access fault by GPU node-1 (Agent handle: 0x55) on address 0x123456789000. Reason: Page not present or supervisor privilege.\n")
     told = flat(r.said("explain", log, file))
-    t.ok("belongs to no allocation" in told and "The nearest is hipMalloc of" in told, "a wild pointer", told)
+    t.ok("of no allocation that is known (0x123456789000)" in told and "names no process and may be of another run" in told and "The nearest is" not in told,
+         "a wild pointer is not certain where only a log tells of it", told)
+    near, less, data = int(address, 16) + (64 << 20), r.top / "less.allocations", bytearray(file.read_bytes())
+    log.write_text(f"Memory access fault by GPU node-1 (Agent handle: 0x55) on address {near:#x}. Reason: Page not present or supervisor privilege.\n")
+    told = flat(r.said("explain", log, file))
+    t.ok("belongs to no allocation" in told and "The nearest is hipMalloc of" in told, "one that is near an allocation is", told)
+    at = preload.Header.lost_rows.offset
+    data[at:at + 8] = (1000).to_bytes(8, "little")
+    less.write_bytes(data)
+    told = flat(r.said("explain", log, less))
+    t.ok("of no allocation that is known" in told and "the guard's list lacks 1,000 allocations" in told and "belongs to no allocation" not in told, "but not if rows were lost", told)
 
 
 def test_findings(t, r, jobs):

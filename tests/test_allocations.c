@@ -78,6 +78,7 @@ static void a_record_that_is_torn_is_left_out(void **state)
 		struct allocations *a = parse_allocations(bytes, ALLOCS_SIZE);
 		assert_int_equal(a->nrows, ALLOCS_ROWS - 1);
 		assert_int_equal(a->torn, 1);
+		assert_int_equal(a->missing, 1);
 		allocations_free(a);
 		free(bytes);
 	}

@@ -17,6 +17,7 @@ struct allocations {
 	struct str damage; // what no job leaves behind, and where; empty: the file is whole
 	bool alive; // its process runs
 	uint64_t torn;
+	uint64_t missing; // rows for which there was no room, that are torn, or that no allocation has
 	uint64_t upto; // the newest time in it; of a process that runs: now
 	size_t nrows, nstacks, nmodules, nfindings, nbursts, nslabs, nthreads, nsizes, noperations;
 	struct alloc_row *rows;         // live and freed ones, in the order of their addresses

@@ -148,6 +148,7 @@ static void rows_take(struct allocations *a)
 	for (size_t i = 0; i < a->nrows; i++)
 		if (row_possible(&a->rows[i]))
 			a->rows[n++] = a->rows[i];
+	a->missing += a->nrows - n;
 	a->nrows = n;
 	qsort(a->rows, n, sizeof(*a->rows), rows_by_address);
 }
@@ -207,6 +208,7 @@ struct uh_error *allocations_parse(const char *name, char *bytes, size_t size, s
 	}
 	alloc_header_take(a);
 	a->rows = take_records(a, ALLOC_SECTION_ROWS, sizeof(*a->rows), 0, false, &a->nrows);
+	a->missing = a->torn + a->header.lost_rows;
 	a->stacks = take_records(a, ALLOC_SECTION_STACKS, sizeof(*a->stacks), 1, true, &a->nstacks);
 	a->modules = take_records(a, ALLOC_SECTION_MODULES, sizeof(*a->modules), 0, true, &a->nmodules);
 	a->findings = take_records(a, ALLOC_SECTION_FINDINGS, sizeof(*a->findings), 1, false, &a->nfindings);

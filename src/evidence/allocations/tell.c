@@ -11,6 +11,7 @@
 #include "source/source.h"
 
 enum { FINDINGS_TOLD = 24, FRAMES_SAID = 5, BOOKS_MOST = 64, BURST_LEAST = 1000 };
+#define NEAR (UINT64_C(1) << 30)
 static const double STILL = 5; // seconds inside of a call, before which it is nothing to tell
 
 struct allocations_telling {
@@ -190,6 +191,21 @@ static uint64_t event_time_in(const struct event *e, const struct allocations *a
 	return since > 0 && since < 1e9 ? a->header.boot_ns + (uint64_t)(since * 1e9) : 0;
 }
 
+/** Why an address that no row has may be an allocation's; empty: it is none's. A log without a process may be of another run, where the same
+ * addresses are others'; one near an allocation is of this run. */
+static struct str doubt_say(struct arena *to, const struct event *e, const struct allocations *a, const struct allocation_at *at)
+{
+	if (at->place != ALLOC_ELSEWHERE)
+		return (struct str){ 0 };
+	if (a->missing)
+		return arena_printf(to, "the guard's list lacks " STR_FMT " allocation%s", STR_ARG(arena_grouped(to, a->missing)),
+				    a->missing == 1 ? "" : "s");
+	if (a->damage.n)
+		return S("the guard's list is damaged");
+	return at->distance > NEAR && !event_fact(e, "pid") ? S("the log names no process and may be of another run") :
+							      (struct str){ 0 };
+}
+
 static void add_allocation(struct event *e, struct arena *to, struct allocations *a, const struct allocation_at *at)
 {
 	static const char *const kinds[] = { [ALLOC_ELSEWHERE] = "wild",
@@ -199,8 +215,9 @@ static void add_allocation(struct event *e, struct arena *to, struct allocations
 					     [ALLOC_FREED] = "freed" };
 	const struct alloc_header *h = &a->header;
 	const uint32_t every = h->sampling > h->sample ? h->sampling : h->sample;
-	event_add_text(e, to, "guard", str_z(kinds[at->place]));
-	event_add_text(e, to, "guard_offset", allocation_offset_say(to, at));
+	const struct str doubt = doubt_say(to, e, a, at);
+	event_add_text(e, to, "guard", doubt.n ? S("unsure") : str_z(kinds[at->place]));
+	event_add_text(e, to, "guard_doubt", doubt);
 	if (at->guess)
 		event_add_text(e, to, "guard_guess", S("a guess"));
 	else if (at->place != ALLOC_ELSEWHERE)
@@ -209,6 +226,9 @@ static void add_allocation(struct event *e, struct arena *to, struct allocations
 							  S("the address lies in the guard's gap"));
 	if (every > 1)
 		event_add_number(e, to, "guard_sampled", every);
+	if (at->place == ALLOC_ELSEWHERE && at->distance > NEAR)
+		return; // which one is nearest says nothing
+	event_add_text(e, to, "guard_offset", allocation_offset_say(to, at));
 	add_row(e, to, a, at->row, event_time_in(e, a));
 }
 
