@@ -23,6 +23,7 @@ static void line_tell(const char *format, va_list ap)
 	int n = snprintf(line, sizeof(line), "unhang: %s: ", guard.settings.mode == ALLOC_MODE_POOL ? "pool" : "guard");
 	const int begin = n, more = vsnprintf(line + n, sizeof(line) - (size_t)n - 1, format, ap);
 	n = more < 0 ? n : n + more > (int)sizeof(line) - 2 ? (int)sizeof(line) - 2 : n + more;
+	line_harmless(line, (size_t)n);
 	const uint32_t number = __atomic_fetch_add(&h->notes, 1, __ATOMIC_RELAXED);
 	if (number >= LINES_MOST)
 		return;
@@ -57,8 +58,7 @@ void aside(const char *format, ...)
 
 void environment_set(void)
 {
-	const char *pooled = getenv("UNHANG_POOL");
-	if (!guard_wanted() || (pooled && *pooled))
+	if (mode_wanted() != ALLOC_MODE_GUARD)
 		return;
 	setenv(FRAGMENTS, "1", 0);
 	setenv(GUARD_PAGES, "512", 0);

@@ -11,6 +11,7 @@
 
 const struct file_kind file_kind = { .magic = ALLOC_MAGIC,
 				     .suffix = ALLOC_SUFFIX,
+				     .variable = "UNHANG_ALLOCATIONS",
 				     .removed = offsetof(struct alloc_header, removed) };
 
 enum {

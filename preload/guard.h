@@ -116,6 +116,8 @@ void rec_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void guard_settings_read(struct guard_settings *s);
 /** Whether the library was asked to do anything; without HIP being called. */
 bool guard_wanted(void);
+/** Being loaded is asking for the guard, unless a variable says otherwise. */
+enum alloc_mode mode_wanted(void);
 
 // file.c
 /** Makes the file; where that cannot be, memory of our own takes its place. */

@@ -13,8 +13,7 @@ enum { VMAS_OF_OTHERS = 4096, VMAS_EACH = 2, QUARANTINE_COUNT = 16384, POOL_MOST
 
 static bool says_no(const char *text) { return text && (!strcmp(text, "off") || !strcmp(text, "0") || !strcmp(text, "no")); }
 
-/** Being loaded is asking for the guard, unless a variable says otherwise. */
-static enum alloc_mode mode_wanted(void)
+enum alloc_mode mode_wanted(void)
 {
 	const char *guarded = getenv("UNHANG_GUARD"), *pooled = getenv("UNHANG_POOL");
 	if (pooled && *pooled && !says_no(pooled))

@@ -262,7 +262,7 @@ bool place_directory(struct rec_settings *s, char ret[PATH_MOST])
 	char name[PATH_MOST];
 	const char *slash = strrchr(s->path, '/');
 	if (s->path_named && (!slash || slash == s->path))
-		return rec_line("UNHANG_RECORDING=%s is no file in a directory; nothing is recorded", s->path), false;
+		return rec_line("%s=%s is no file in a directory; nothing is recorded", file_kind.variable, s->path), false;
 	snprintf(name, sizeof(name), "%s", slash ? slash + 1 : s->path);
 	if (s->path_named)
 		snprintf(ret, PATH_MOST, "%.*s", (int)(slash - s->path), s->path);

@@ -206,6 +206,8 @@ static inline bool packet_overtaken(const struct queue_state *q, uint64_t id)
 // words.c
 uint64_t setting_number(const char *name, uint64_t otherwise, uint64_t most);
 void setting_text(const char *name, char *ret, size_t size);
+/** A line with what the user wrote in it has nothing that a terminal obeys. */
+void line_harmless(char *line, size_t n);
 /** The rank as launchers tell it; -1: they do not. */
 int32_t setting_rank(void);
 /** %i rank, %p pid, %h host, %u user, %% percent. false: it does not fit. */
@@ -220,6 +222,7 @@ bool core_beside(const char *recording, char *ret, size_t size);
 struct file_kind {
 	const char *magic; // MAGIC_SIZE characters
 	const char *suffix;
+	const char *variable; // of the environment, which names its place
 	size_t removed; // where its header says how many older ones were removed for it
 };
 extern const struct file_kind file_kind;

@@ -11,6 +11,7 @@ enum { LINES_MOST = 16, HOLD_SECONDS = 5 };
 
 const struct file_kind file_kind = { .magic = RECORDING_MAGIC,
 				     .suffix = RECORDING_SUFFIX,
+				     .variable = "UNHANG_RECORDING",
 				     .removed = offsetof(struct rec_header, removed) };
 
 /** Words that users try. */
@@ -72,6 +73,7 @@ static void tell(const char *format, va_list ap)
 	int n = snprintf(line, sizeof(line), "unhang: recorder: ");
 	const int more = vsnprintf(line + n, sizeof(line) - (size_t)n - 1, format, ap);
 	n = more < 0 ? n : n + more > (int)sizeof(line) - 2 ? (int)sizeof(line) - 2 : n + more;
+	line_harmless(line, (size_t)n);
 	if (rec.header) {
 		memcpy(rec.header->note, line, (size_t)n);
 		rec.header->note[n] = 0;

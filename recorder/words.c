@@ -39,6 +39,13 @@ void setting_text(const char *name, char *ret, size_t size)
 		memcpy(ret, text, strlen(text) + 1);
 }
 
+void line_harmless(char *line, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
+			line[i] = '?';
+}
+
 int32_t setting_rank(void)
 {
 	static const char *const names[] = { RANK_VARIABLES, RANK_OF_NODE };

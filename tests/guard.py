@@ -475,6 +475,15 @@ def test_aside(t, j):
     t.same((done.stdout, done.stderr), ("stub 0 0\n", "unhang: guard: this HIP has no hipGetDevice; nothing is guarded\n"), "a HIP that lacks a function: it steps aside with one line")
 
 
+def test_words(t, j):
+    """Settings that are none, and one that says no."""
+    job = j.run("small-stack", 65536, UNHANG_GUARD="\x1b[2Jgarb\x7f")
+    t.same(job.err, "unhang: guard: UNHANG_GUARD: '?[2Jgarb?' is none of above, below, sample:N, match:GLOB\n", "what is said of a setting has nothing that a terminal obeys")
+    job = j.run("small-stack", 65536, UNHANG_ALLOCATIONS="nowhere")
+    t.ok(job.err.startswith("unhang: guard: UNHANG_ALLOCATIONS=nowhere is no file"), "and names the setting that it is", job.err)
+    t.same([j.run("small-stack", 65536, **more).seen.header.environment for more in ({}, {"UNHANG_POOL": "0"})], [1, 1], "UNHANG_POOL=0 is the guard, with all that belongs to it")
+
+
 def test_recorder(t, j):
     """Beside the flight recorder."""
     for mode in ("guard", "pool"):
@@ -510,7 +519,7 @@ def test_kills(t, j):
         t.same((run.returncode, run.stderr), (0, b""), "without a complaint")
 
 
-TESTS = (test_aside, test_outside, test_freed, test_wild, test_misuses, test_slack, test_stack, test_model, test_races, test_asked, test_exported, test_captured, test_python, test_pool, test_available, test_budget, test_tiers, test_hang, test_setting, test_recorder, test_operation, test_kills)
+TESTS = (test_aside, test_outside, test_freed, test_wild, test_misuses, test_slack, test_stack, test_model, test_races, test_asked, test_exported, test_captured, test_python, test_pool, test_available, test_budget, test_tiers, test_hang, test_setting, test_words, test_recorder, test_operation, test_kills)
 
 
 def main():
