@@ -131,6 +131,8 @@ static void what_no_job_leaves_behind_is_told(void **state)
 		    UINT64_C(1) << 60, 8, false);
 	same_damage("byte 9672: finding 1 is of a kind that this unhang does not know", ALLOC_ENDED,
 		    first + offsetof(struct alloc_finding, kind), 99, 4, true);
+	same_damage("damaged at byte 9784: finding 2 has places that no allocation has", ALLOC_ENDED,
+		    first + sizeof(struct alloc_finding) + offsetof(struct alloc_finding, begin), UINT64_C(1) << 63, 8, true);
 	same_damage("damaged at byte 9672: finding 1 is not whole", ALLOC_ENDED, first + 50, 0xff, 1, false);
 	same_damage("damaged at byte 9672: finding 1 is not whole", ALLOC_ENDED, first, 0, 8, false);
 }

@@ -120,6 +120,17 @@ static bool row_possible(const struct alloc_row *r)
 	       r->map < most && r->map_size < most && r->before <= r->map && r->behind < most;
 }
 
+/** Bytes that were overwritten lie beside an allocation, on their side of it. */
+static bool finding_possible(const struct alloc_finding *f)
+{
+	const int64_t most = INT64_C(1) << 57;
+	if (f->begin < -most || f->end > most)
+		return false;
+	if (f->kind == ALLOC_FOUND_BROKEN_BELOW)
+		return f->begin < f->end && f->end <= 0;
+	return f->kind != ALLOC_FOUND_BROKEN_ABOVE || (f->begin < f->end && f->begin >= 0);
+}
+
 /** Findings are written once, one after the other. While the job runs, one may be half there; so may one that a kill cut short. */
 static void findings_check(struct allocations *a)
 {
@@ -135,11 +146,27 @@ static void findings_check(struct allocations *a)
 			if (unfinished++)
 				alloc_damage(a, "damaged at byte %llu: finding %llu is not whole", (unsigned long long)at,
 					     (unsigned long long)i + 1);
-		} else if (a->findings[seen++].kind - 1 >= ALLOC_FOUND_REFUSED) {
+			continue;
+		}
+		const struct alloc_finding *f = &a->findings[seen++];
+		if (f->kind - 1 >= ALLOC_FOUND_REFUSED)
 			alloc_damage(a, "byte %llu: finding %llu is of a kind that this unhang does not know",
 				     (unsigned long long)at, (unsigned long long)i + 1);
-		}
+		else if (!finding_possible(f))
+			alloc_damage(a, "damaged at byte %llu: finding %llu has places that no allocation has",
+				     (unsigned long long)at, (unsigned long long)i + 1);
 	}
+}
+
+/** Those of which nothing right can be said are left out. */
+static void findings_take(struct allocations *a)
+{
+	size_t n = 0;
+	findings_check(a);
+	for (size_t i = 0; i < a->nfindings; i++)
+		if (finding_possible(&a->findings[i]))
+			a->findings[n++] = a->findings[i];
+	a->nfindings = n;
 }
 
 static void rows_take(struct allocations *a)
@@ -218,7 +245,7 @@ struct uh_error *allocations_parse(const char *name, char *bytes, size_t size, s
 	a->sizes = take_plain(a, ALLOC_SECTION_SIZES, sizeof(*a->sizes), &a->nsizes);
 	a->operations =
 		take_records(a, ALLOC_SECTION_OPERATIONS, sizeof(*a->operations), 1, true, &a->noperations);
-	findings_check(a);
+	findings_take(a);
 	rows_take(a);
 	upto_find(a);
 	*ret = a;
