@@ -184,6 +184,9 @@ def test_findings(t, r, jobs):
         t.ok("Confidence: high; the guard" in short and "Nothing specific is known" not in short, f"{mode}: explain is sure", short)
         for text in wanted:
             t.ok(text in told, f"{mode}: {text}", told)
+    other = next((where / "1").glob("allocations.*"))
+    done, report, where = r.report("gpu gfx90a", ["--guard"], ["sh", "-c", 'cp "$0" "${UNHANG_ALLOCATIONS%/*}/allocations.4715"; exec "$@"', other, *jobs.command("misuses")])
+    t.same(report["tries"][-1]["findings"], 3, "a file of another process that the job put there does not count")
 
 
 def test_refused(t, r):

@@ -97,9 +97,10 @@ static void study_words(struct supervisor *s, struct job_try *a)
 		try_take(text_str(&s->helper.answer), s->arena, a->told);
 }
 
-/** A file of the job's own directory; NULL: it is none. */
+/** A file of the job's own directory; NULL: it is none, or not of the process that its name has: the job may copy others there. */
 static struct allocations *allocations_in(int directory, const char *name)
 {
+	int64_t pid;
 	struct allocations *of = NULL;
 	struct stat st;
 	_cleanup_close_ int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -108,6 +109,10 @@ static struct allocations *allocations_in(int directory, const char *name)
 	char *bytes = mem_alloc((size_t)st.st_size + 1);
 	const ssize_t n = pread(fd, bytes, (size_t)st.st_size, 0);
 	uh_error_free(allocations_parse(name, bytes, n > 0 ? (size_t)n : 0, &of));
+	if (of && (!str_number(str_from(str_z(name), sizeof(JOB_ALLOCATIONS) - 1), &pid) || pid != of->header.pid)) {
+		allocations_free(of);
+		return NULL;
+	}
 	return of;
 }
 
