@@ -249,6 +249,12 @@ def test_slack(t, j):
     below, above, left = (told(job, n)[0] for n in ("below", "above", "left"))
     t.same(found, [(BELOW, below, -4, 0, 0), (ABOVE, above, 500, 508, 0), (ABOVE, left, 1000, 1001, 1)], "writes in the slack are found by their bytes")
     t.same((job.seen.header.state, job.seen.header.unchecked), (2, 0), "and all canaries were looked at")
+    data = bytearray((j.where / f"{job.pid}.allocations").read_bytes())
+    for section in (Section.from_buffer_copy(data, PAGE + i * ctypes.sizeof(Section)) for i in range(64)):
+        if section.kind == 1:
+            data[section.offset:section.offset + section.slots * section.stride] = bytes(section.slots * section.stride)
+    run = j.unhang.run("explain", j.unhang.write("gone.allocations", bytes(data)))
+    t.ok(run.stdout.startswith(b"allocate overwrote byte") and b"of an allocation that is" in run.stdout[:200], "of one whose row is another's by now, the bytes are named", run.stdout[:300])
 
 
 def test_stack(t, j):

@@ -39,7 +39,7 @@ static void an_address_alone_names_the_allocation(void **state)
 	same_text(allocation_offset_say(&to, &at), "0 to 4,095 bytes past the end");
 	at = allocations_find(a, ALLOCS_BASE - 8);
 	assert_int_equal(at.place, ALLOC_BEFORE);
-	same_text(allocation_offset_say(&to, &at), "3,097 to 7,192 bytes before the beginning");
+	same_text(allocation_offset_say(&to, &at), "3,097 to 7,192 bytes before the start");
 	at = allocations_find(a, ALLOCS_BASE + two + 100);
 	assert_int_equal(at.place, ALLOC_FREED);
 	assert_int_equal(at.row->number, 2);
@@ -62,8 +62,8 @@ static void many_small_allocations_are_named(void **state)
 	struct arena to = { 0 };
 	same_text(burst_say(&to, allocations_burst(a)), "48,112 allocations of up to 4 KiB in 3.0 s");
 	same_text(allocations_statistics_say(&to, a),
-		  "Guard: 6 allocations (6 from 512 bytes on), at most 2 KiB at once in 12 KiB (75 % unused); half of those freed lived less "
-		  "than 33 ms; 17 calls of KFD. Many small ones: 48,112 allocations of up to 4 KiB in 3.0 s. 2 findings.");
+		  "Guard: 6 allocations (6 of 512 bytes to 1 KiB), at most 2 KiB at once in 12 KiB (75 % unused); half of those freed lived less "
+		  "than 33 ms; 17 calls of KFD by the whole process. Many small ones: 48,112 allocations of up to 4 KiB in 3.0 s. 2 findings.");
 	arena_free(&to);
 	allocations_free(a);
 	free(bytes);
