@@ -22,6 +22,26 @@ static const struct help_text bisect_help = {
 	.stops = true,
 };
 
+/** What bisect and try have in common: how a run is made and judged, and where it is told. */
+#define TRIAL_ROWS(o, env, quiet, kind)                                                                                                          \
+	{ 0, "fails-if", "WHAT",                                                                                                                  \
+	  "when a run counts as failed: status (not 0; the default, with hang), status=N, hang, output=TEXT, nan=FILE "                           \
+	  "(a .npy file or a text that it writes); several with ' or ' between them",                                                            \
+	  TO_TEXT(&(o).fails_if) },                                                                                                               \
+	{ 0, "hang-after", "SECONDS", "end a run that takes longer; it has hung (600)",                                                           \
+	  TO_COUNT(&(o).hang_after, TRIAL_SECONDS_MOST) },                                                                                        \
+	{ 0, "budget", "SECONDS", "stop after this many seconds, and tell what is known",                                                         \
+	  TO_COUNT(&(o).budget, TRIAL_SECONDS_MOST) },                                                                                            \
+	{ 0, "jobs", "N", "make N runs at a time, each on a GPU of its own (1)", TO_COUNT(&(o).jobs, TRIAL_JOBS_MOST) },                          \
+	{ 0, "low-rate", "PERCENT", "look for failures down to this rate (5)", TO_COUNT(&(o).low_rate, 99) },                                     \
+	{ 0, "env", "NAME=VALUE", "set a variable for the job; may be repeated", TO_LIST(env, &(o).nenv, TRIAL_ENV_MOST) },                       \
+	{ 0, "fresh", NULL, "start again from the first run, even if an earlier trial was stopped", TO_FLAG(&(o).fresh) },                        \
+	{ 0, "state-dir", "DIR",                                                                                                                  \
+	  "where runs are noted (/var/lib/unhang/" kind " for root, else ~/.local/state/unhang/" kind ")",                                        \
+	  TO_TEXT(&(o).state_dir) },                                                                                                              \
+	{ 0, "html", "FILE", "write the answer to FILE as well, with the rates as a plot", TO_TEXT(&(o).html) },                                  \
+	{ 0, "quiet", NULL, "say nothing while it runs", TO_FLAG(&(quiet)) }, JSON_ROW(&(o).json, kind)
+
 int cmd_bisect(int argc, char **argv)
 {
 	char recorder[PATH_MAX];
@@ -29,28 +49,9 @@ int cmd_bisect(int argc, char **argv)
 	struct uh_bisect_options o = { .env = env };
 	bool quiet = false, answered = false;
 	const struct option_row rows[] = {
-		{ 0, "fails-if", "WHAT",
-		  "when a run counts as failed: status (not 0; the default, with hang), status=N, hang, output=TEXT, nan=FILE "
-		  "(a .npy file or a text that it writes); several with ' or ' between them",
-		  TO_TEXT(&o.fails_if) },
-		{ 0, "hang-after", "SECONDS", "end a run that takes longer; it has hung (600)",
-		  TO_COUNT(&o.hang_after, TRIAL_SECONDS_MOST) },
-		{ 0, "repro", "SECONDS", "end each run after so long; without a failure by then it has passed",
+		{ 0, "repro", "SECONDS", "end each run after this many seconds; without a failure by then it has passed",
 		  TO_COUNT(&o.repro, TRIAL_SECONDS_MOST) },
-		{ 0, "budget", "SECONDS", "stop after so long, and tell what is known",
-		  TO_COUNT(&o.budget, TRIAL_SECONDS_MOST) },
-		{ 0, "jobs", "N", "make N runs at a time, each on a GPU of its own (1)", TO_COUNT(&o.jobs, TRIAL_JOBS_MOST) },
-		{ 0, "low-rate", "PERCENT", "look for failures down to this rate (5)", TO_COUNT(&o.low_rate, 99) },
-		{ 0, "env", "NAME=VALUE", "set a variable for the job; may be repeated",
-		  TO_LIST(env, &o.nenv, TRIAL_ENV_MOST) },
-		{ 0, "fresh", NULL, "start again from the first run, even if an earlier bisection was stopped",
-		  TO_FLAG(&o.fresh) },
-		{ 0, "state-dir", "DIR",
-		  "where runs are noted (/var/lib/unhang/bisect for root, else ~/.local/state/unhang/bisect)",
-		  TO_TEXT(&o.state_dir) },
-		{ 0, "html", "FILE", "write the answer to FILE as well, with the rates as a plot", TO_TEXT(&o.html) },
-		{ 0, "quiet", NULL, "say nothing while it runs", TO_FLAG(&quiet) },
-		JSON_ROW(&o.json, "bisect"),
+		TRIAL_ROWS(o, env, quiet, "bisect"),
 	};
 	options_parse(&bisect_help, ROWS(rows), NO_ROWS, argc, argv);
 	o.command = argv + optind;
@@ -106,25 +107,9 @@ int cmd_try(int argc, char **argv)
 	struct uh_try_options o = { .env = env };
 	bool quiet = false, answered = false;
 	const struct option_row rows[] = {
-		{ 0, "fails-if", "WHAT",
-		  "when a run counts as failed: status (not 0; the default, with hang), status=N, hang, output=TEXT, nan=FILE "
-		  "(a .npy file or a text that it writes); several with ' or ' between them",
-		  TO_TEXT(&o.fails_if) },
-		{ 0, "hang-after", "SECONDS", "end a run that takes longer; it has hung (600)",
-		  TO_COUNT(&o.hang_after, TRIAL_SECONDS_MOST) },
-		{ 0, "budget", "SECONDS", "stop after so long, and tell what is known",
-		  TO_COUNT(&o.budget, TRIAL_SECONDS_MOST) },
-		{ 0, "jobs", "N", "make N runs at a time, each on a GPU of its own (1)", TO_COUNT(&o.jobs, TRIAL_JOBS_MOST) },
-		{ 0, "low-rate", "PERCENT", "look for failures down to this rate (5)", TO_COUNT(&o.low_rate, 99) },
 		{ 0, "guard-align", "N", "with guard: allocations begin at multiples of N bytes (256)",
 		  TO_FUNCTION(take_guard_align, &o.guard_align) },
-		{ 0, "env", "NAME=VALUE", "set a variable for the job; may be repeated", TO_LIST(env, &o.nenv, TRIAL_ENV_MOST) },
-		{ 0, "fresh", NULL, "start again from the first run, even if an earlier trial was stopped", TO_FLAG(&o.fresh) },
-		{ 0, "state-dir", "DIR", "where runs are noted (/var/lib/unhang/try for root, else ~/.local/state/unhang/try)",
-		  TO_TEXT(&o.state_dir) },
-		{ 0, "html", "FILE", "write the answer to FILE as well, with the rates as a plot", TO_TEXT(&o.html) },
-		{ 0, "quiet", NULL, "say nothing while it runs", TO_FLAG(&quiet) },
-		JSON_ROW(&o.json, "try"),
+		TRIAL_ROWS(o, env, quiet, "try"),
 	};
 	options_parse(&try_help, ROWS(rows), NO_ROWS, argc, argv);
 	if (!try_operands(argc, argv, &o))

@@ -40,7 +40,7 @@ static struct str try_verdict_say(struct arena *a, const struct try_told *t)
 	const struct try_result *r = t->result;
 	// What a run showed is no matter of weights.
 	if (t->found.title.n)
-		return t->found.title;
+		return arena_printf(a, STR_FMT ".", STR_ARG(t->found.title));
 	if (t->found.findings)
 		return arena_printf(a, "The guard found %lld memory error%s.", (long long)t->found.findings,
 				    t->found.findings == 1 ? "" : "s");
