@@ -40,7 +40,7 @@ static const struct help_text memory_help = {
 	.usage = "unhang memory [--vmid N | --pid PID] [OPTION...] ADDRESS",
 	.about = "Shows the memory of a GPU behind ADDRESS, as a program or the driver (VMID 0) has it: its bytes, the way "
 		 "through the page tables, or the instructions. unhang walks the page tables itself and only reads, and only "
-		 "when that is safe. Where it is not clear whose address it is, it asks. It needs root.",
+		 "when that is safe. Where it is not clear whose address it is, it lists the candidates and exits with 2. It needs root.",
 	.status = "exit status: 0 the memory was read, or --walk shows that nothing is mapped there, 2 it could not be read",
 };
 
@@ -51,11 +51,11 @@ int cmd_memory(int argc, char **argv)
 	const struct option_row rows[] = {
 		{ 0, "vmid", "N", "the address is one of this VMID; 0: of the driver", TO_FUNCTION(take_vmid, &q.vmid) },
 		{ 0, "pid", "PID", "the address is one of this process", TO_FUNCTION(take_memory_pid, &q.pid) },
-		{ 0, "gpu", "GPU", "the GPU: its PCI address or number; needed if several come into question",
+		{ 0, "gpu", "GPU", "the GPU: its PCI address or number; needed if more than one GPU is possible",
 		  TO_TEXT(&o.gpu) },
 		{ 0, "xcc", "N", "on this XCC (compute die): elsewhere the same VMID may be another program's",
 		  TO_FUNCTION(take_memory_xcc, &q.xcc) },
-		{ 0, "length", "BYTES", "so many bytes (64; with --code 256), at most 1 MiB",
+		{ 0, "length", "BYTES", "how many bytes to show (64; with --code 256), at most 1 MiB",
 		  TO_FUNCTION(take_length, &q.length) },
 		{ 0, "walk", NULL, "show each entry of the page tables on the way, and what is mapped around the address",
 		  TO_FLAG(&q.walk) },

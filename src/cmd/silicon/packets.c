@@ -41,9 +41,8 @@ static const struct help_text packets_help = {
 		 "       unhang packets --part PART [OPTION...] FILE",
 	.about = "Shows the commands in an indirect buffer (IB) of a GPU, and in the buffers that it runs; or in FILE (- is "
 		 "standard "
-		 "input), which has words of 32 bits, as bytes or as hexadecimal numbers. In such a text, what stands before a "
-		 "colon is "
-		 "an address, and # begins a remark. Of a GPU it only reads, and needs root.",
+		 "input), which has words of 32 bits, as bytes or as hexadecimal numbers. In such a text, "
+		 "what comes before a colon is an address, and # starts a comment. Reading from a GPU needs root and changes nothing.",
 	.status = "exit status: 0 there were packets, 2 they could not be read",
 	.operands = "FILE",
 };
@@ -54,7 +53,7 @@ int cmd_packets(int argc, char **argv)
 	struct uh_packets_query q = { .at = { .vmid = -1, .xcc = -1 } };
 	char address[64];
 	const struct option_row rows[] = {
-		{ 0, "ib", "ADDRESS[@VMID]", "the buffer at this address; without VMID, of the only process that computes",
+		{ 0, "ib", "ADDRESS[@VMID]", "the buffer at this address; without VMID, of the only process with compute work",
 		  TO_FUNCTION(take_ib, &q.at) },
 		{ 0, "words", "N", "so many words of it; without, up to the end of its page",
 		  TO_FUNCTION(take_words, &q.at.length) },

@@ -68,7 +68,7 @@ static const struct help_text top_help = {
 		 "them down, memory, the queues of programs with their progress, and the newest incident that was stored. Many "
 		 "GPUs get a line each, and so do all where the output is no terminal. It only reads, and nothing of a GPU "
 		 "that sleeps. Root sees the queues of all programs.",
-	.status = "exit status: 0 it was ended, 2 the GPUs could not be read",
+	.status = "exit status: 0 stopped by the user, 2 the GPUs could not be read",
 	.between = "Keys: q ends it; l, w, u, r and i show unhang live, waves, queues, rings and incidents; + and - change the "
 		   "pace; space looks now.",
 };
