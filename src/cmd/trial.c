@@ -42,6 +42,14 @@ static const struct help_text bisect_help = {
 	{ 0, "html", "FILE", "write the answer to FILE as well, with the rates as a plot", TO_TEXT(&(o).html) },                                  \
 	{ 0, "quiet", NULL, "say nothing while it runs", TO_FLAG(&(quiet)) }, JSON_ROW(&(o).json, kind)
 
+static bool settings_right(const char *const *env, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!strchr(env[i], '=') || env[i][0] == '=')
+			return reject("--env %s: not NAME=VALUE", env[i]);
+	return true;
+}
+
 int cmd_bisect(int argc, char **argv)
 {
 	char recorder[PATH_MAX];
@@ -60,9 +68,8 @@ int cmd_bisect(int argc, char **argv)
 	o.width = stream_width(STDOUT_FILENO);
 	if (!o.command[0])
 		return refuse("bisect needs a command: unhang bisect [OPTION...] -- COMMAND");
-	for (size_t i = 0; i < o.nenv; i++)
-		if (!strchr(env[i], '=') || env[i][0] == '=')
-			return refuse("--env %s: not NAME=VALUE", env[i]);
+	if (!settings_right(env, o.nenv))
+		return EXIT_CANNOT;
 	static const struct output_kind page = { "--html", "<!DOCTYPE html>", "unhang bisect" };
 	if (o.html && !output_allowed(&page, o.html, o.command, 0))
 		return EXIT_CANNOT;
@@ -125,9 +132,8 @@ int cmd_try(int argc, char **argv)
 	o.recorder = find_recorder(recorder);
 	o.allocator = find_allocator(allocator);
 	o.width = stream_width(STDOUT_FILENO);
-	for (size_t i = 0; i < o.nenv; i++)
-		if (!strchr(env[i], '=') || env[i][0] == '=')
-			return refuse("--env %s: not NAME=VALUE", env[i]);
+	if (!settings_right(env, o.nenv))
+		return EXIT_CANNOT;
 	static const struct output_kind page = { "--html", "<!DOCTYPE html>", "unhang try" };
 	if (o.html && !output_allowed(&page, o.html, o.command, 0))
 		return EXIT_CANNOT;
