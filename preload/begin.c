@@ -25,8 +25,10 @@ static void line_tell(const char *format, va_list ap)
 	n = more < 0 ? n : n + more > (int)sizeof(line) - 2 ? (int)sizeof(line) - 2 : n + more;
 	line_harmless(line, (size_t)n);
 	const uint32_t number = __atomic_fetch_add(&h->notes, 1, __ATOMIC_RELAXED);
-	if (number >= LINES_MOST)
+	if (number > LINES_MOST)
 		return;
+	if (number == LINES_MOST)
+		n = begin + snprintf(line + begin, sizeof(line) - (size_t)begin - 1, "what more there is, is not printed; unhang explain tells it");
 	snprintf(h->note[number % NOTES], sizeof(h->note[0]), "%.*s", (int)sizeof(h->note[0]) - 1, line + begin);
 	line[n++] = '\n';
 	const int error = errno;

@@ -15,6 +15,7 @@
 #define ALLOC_MAGIC "UNHANGAL"
 #define ALLOC_SUFFIX                                                                                                           \
 	".allocations" // in the recorder's directory: /dev/shm/unhang-UID/HOST.PID.allocations; UNHANG_ALLOCATIONS names another place
+#define ALLOC_OF_JOB "allocations." // before the process: its place under `unhang run`
 enum {
 	ALLOC_VERSION = 1, // another one is not read: fields are added in what is zero today
 	ALLOC_HEAD = 2 * RECORDING_PAGE,
@@ -116,7 +117,7 @@ struct alloc_header {
 	uint64_t lost_rows, lost_stacks, lost_modules, lost_findings; // for which there was no room
 	uint64_t unchecked;                                           // canaries that could not be looked at
 	uint64_t waits;                                               // hipFree that waited for the device
-	uint64_t kfd_calls;        // system calls of KFD, of the whole process since HIP was first called
+	uint64_t kfd_calls;        // system calls of KFD but for waits, of the whole process since HIP was first called
 	uint32_t bursts, reserved; // that were written
 	uint32_t notes, removed;   // notes[i % 8] of these are there
 	char note[8][128];         // what was refused or given up, as it was told on stderr

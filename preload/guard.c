@@ -18,13 +18,28 @@ static uint64_t chosen;              // for sample:N
 
 // --- which ones ---
 
-/** Above half of the budget every second one is guarded, above three quarters every fourth, and so on: of each class of sizes alike. */
+/** Above half of a budget every second one is guarded, above three quarters every fourth, and so on: of each class of sizes alike. */
+static uint32_t sampling_of(uint64_t used, uint64_t most)
+{
+	uint32_t every = 1;
+	for (uint64_t left = most / 2; every < SAMPLING_MOST && (used > most ? 0 : most - used) < left; left /= 2)
+		every *= 2;
+	return every;
+}
+
+/** By the scarcer of both. Which one it is is said once. */
 static uint32_t sampling_now(void)
 {
-	const uint64_t most = guard.settings.mappings;
-	uint32_t every = 1;
-	for (uint64_t left = most / 2; every < SAMPLING_MOST && most - taken < left; left /= 2)
-		every *= 2;
+	const struct guard_settings *s = &guard.settings;
+	const uint32_t of_mappings = sampling_of(taken, s->mappings), of_memory = sampling_of(waste, s->memory);
+	const uint32_t every = of_mappings > of_memory ? of_mappings : of_memory;
+	const bool first = every > 1 && !guard.header->sampling;
+	if (first && of_mappings >= of_memory)
+		rec_line("more than %llu allocations at once: from here on only some are guarded", (unsigned long long)s->mappings / 2);
+	else if (first)
+		rec_line("guarding takes more than %llu %s of GPU memory: from here on only some allocations are guarded",
+			 (unsigned long long)s->memory / 2 >> (s->memory < 4 * MIB ? 10 : 20), s->memory < 4 * MIB ? "KiB" : "MiB");
+	guard.header->sampling = every > 1 ? every : 0;
 	return every;
 }
 
@@ -46,12 +61,7 @@ static bool is_wanted(const struct request *q)
 		return false;
 	if (s->sample > 1 && chosen++ % s->sample)
 		return false;
-	const uint32_t every = sampling_now();
-	if (every > 1 && !guard.header->sampling)
-		rec_line("more than %llu allocations at once: from here on only some are guarded",
-			 (unsigned long long)s->mappings / 2);
-	guard.header->sampling = every > 1 ? every : 0;
-	if (seen[alloc_class(q->size)]++ % every)
+	if (seen[alloc_class(q->size)]++ % sampling_now())
 		return false;
 	return taken < s->mappings && waste < s->memory;
 }
@@ -125,6 +135,9 @@ static void canaries_check(const struct allocation *a, const struct request *q)
 	if (!a->canaries || (!slack[0].n && !slack[1].n))
 		return;
 	_cleanup_free_ uint8_t *bytes = malloc(3 * PAGE); // a thread may have a stack of 16 KiB
+	// A GPU that is lost may copy nothing and say that it did.
+	if (bytes)
+		memset(bytes, CANARY, 3 * PAGE);
 	if (!bytes || !slack_read(a, slack, bytes, of)) {
 		count(&guard.header->unchecked, 1);
 		return;

@@ -140,7 +140,7 @@ uint32_t row_add(const struct request *q, const struct alloc_row *wanted);
 void row_end(uint32_t row, const struct request *q, enum alloc_state state, uint64_t died);
 void row_state(uint32_t row, enum alloc_state state);
 void row_flag(uint32_t row, enum alloc_flag flag);
-/** The row of an address whose state is this; ROW_NONE: there is none. */
+/** The row of an address whose state is this, of several that which ended last; ROW_NONE: there is none. */
 uint32_t row_find(uint64_t address, enum alloc_state state);
 /** What was found: its kind, address and bytes. @q: who did it, or NULL at the end of the program. It is told on stderr, too. */
 void finding_add(struct alloc_finding *f, const struct request *q, uint32_t row);

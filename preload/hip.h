@@ -16,6 +16,7 @@ enum {
 	HIP_BUFFER_ID = 7,      // hipPointer_attribute
 	HIP_RANGE_START = 11,
 	HIP_RANGE_SIZE = 12,
+	HIP_NODE_ALLOCATES = 10, // hipGraphNodeType, which parameters of nodes begin with
 };
 typedef void *hip_stream;
 struct hip_extent {
@@ -69,6 +70,11 @@ enum { HIP_PINNED = 1, HIP_LOCATION_DEVICE = 1, HIP_READ_WRITE = 3, HIP_GRANULAR
 	X(hipIpcCloseMemHandle, (void *p), (p))                                                                                \
 	X(hipStreamBeginCapture, (hip_stream stream, int mode), (stream, mode))                                                \
 	X(hipStreamEndCapture, (hip_stream stream, void **graph), (stream, graph))                                             \
+	X(hipStreamBeginCapture_spt, (hip_stream stream, int mode), (stream, mode))                                            \
+	X(hipStreamEndCapture_spt, (hip_stream stream, void **graph), (stream, graph))                                         \
+	X(hipStreamBeginCaptureToGraph,                                                                                        \
+	  (hip_stream stream, void *graph, const void *after, const void *edges, size_t n, int mode),                          \
+	  (stream, graph, after, edges, n, mode))                                                                              \
 	X(hipMemGetHandleForAddressRange, (void *handle, void *p, size_t size, int type, unsigned long long flags),            \
 	  (handle, p, size, type, flags))                                                                                      \
 	X(hipMemAddressReserve, (void **ret, size_t size, size_t alignment, void *wanted, unsigned long long flags),           \
@@ -77,9 +83,15 @@ enum { HIP_PINNED = 1, HIP_LOCATION_DEVICE = 1, HIP_READ_WRITE = 3, HIP_GRANULAR
 	  (handle, size, of, flags))                                                                                           \
 	X(hipGraphAddMemAllocNode, (void *node, void *graph, const void *after, size_t n, void *parameters),                   \
 	  (node, graph, after, n, parameters))                                                                                 \
+	X(hipGraphAddNode, (void *node, void *graph, const void *after, size_t n, const int *parameters),                      \
+	  (node, graph, after, n, parameters))                                                                                 \
 	X(hipDeviceReset, (void), ())                                                                                          \
 	X(hipGetProcAddress, (const char *name, void **ret, int version, uint64_t flags, void *status),                        \
-	  (name, ret, version, flags, status))
+	  (name, ret, version, flags, status))                                                                                 \
+	X(hipGetDriverEntryPoint, (const char *name, void **ret, unsigned long long flags, void *status),                      \
+	  (name, ret, flags, status))                                                                                          \
+	X(hipGetDriverEntryPoint_spt, (const char *name, void **ret, unsigned long long flags, void *status),                  \
+	  (name, ret, flags, status))
 
 /** Those that are only called. */
 #define HIP_CALLED(X)                                                                                                          \

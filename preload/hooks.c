@@ -254,21 +254,54 @@ hip_error hipGraphAddMemAllocNode(void *node, void *graph, const void *after, si
 	PASS_TOLD(GRAPH_NODE, hipGraphAddMemAllocNode, NULL, 0, (node, graph, after, n, parameters));
 }
 
+hip_error hipGraphAddNode(void *node, void *graph, const void *after, size_t n, const int *parameters)
+{
+	if (guard_on() && parameters && *parameters == HIP_NODE_ALLOCATES)
+		unguarded_tell(ALLOC_CALL_GRAPH_NODE, "hipGraphAddNode");
+	return PLAIN(hipGraphAddNode, node, graph, after, n, parameters);
+}
+
 // A capture that is under way forbids waits for the device, which would end it.
+static hip_error capture_begun(hip_error e)
+{
+	device_captures(e ? 0 : 1);
+	return e;
+}
+
+static hip_error capture_ended(hip_error e)
+{
+	device_captures(-1);
+	return e;
+}
+
 hip_error hipStreamBeginCapture(hip_stream stream, int mode)
 {
 	guard_on();
-	const hip_error e = PLAIN(hipStreamBeginCapture, stream, mode);
-	device_captures(e ? 0 : 1);
-	return e;
+	return capture_begun(PLAIN(hipStreamBeginCapture, stream, mode));
+}
+
+hip_error hipStreamBeginCapture_spt(hip_stream stream, int mode)
+{
+	guard_on();
+	return capture_begun(PLAIN(hipStreamBeginCapture_spt, stream, mode));
+}
+
+hip_error hipStreamBeginCaptureToGraph(hip_stream stream, void *graph, const void *after, const void *edges, size_t n, int mode)
+{
+	guard_on();
+	return capture_begun(PLAIN(hipStreamBeginCaptureToGraph, stream, graph, after, edges, n, mode));
 }
 
 hip_error hipStreamEndCapture(hip_stream stream, void **graph)
 {
 	guard_on();
-	const hip_error e = PLAIN(hipStreamEndCapture, stream, graph);
-	device_captures(-1);
-	return e;
+	return capture_ended(PLAIN(hipStreamEndCapture, stream, graph));
+}
+
+hip_error hipStreamEndCapture_spt(hip_stream stream, void **graph)
+{
+	guard_on();
+	return capture_ended(PLAIN(hipStreamEndCapture_spt, stream, graph));
 }
 
 hip_error hipDeviceReset(void)
@@ -285,12 +318,29 @@ hip_error hipDeviceReset(void)
 	return e;
 }
 
-hip_error hipGetProcAddress(const char *name, void **ret, int version, uint64_t flags, void *status)
+/** Who looks for a function that is hooked gets ours. */
+static hip_error looked_up(hip_error e, const char *name, void **ret)
 {
-	guard_on();
-	const hip_error e = PLAIN(hipGetProcAddress, name, ret, version, flags, status);
 	void *ours = !e && name && ret && *ret && guard_wanted() ? hook_named(name) : NULL;
 	if (ours)
 		*ret = ours;
 	return e;
+}
+
+hip_error hipGetProcAddress(const char *name, void **ret, int version, uint64_t flags, void *status)
+{
+	guard_on();
+	return looked_up(PLAIN(hipGetProcAddress, name, ret, version, flags, status), name, ret);
+}
+
+hip_error hipGetDriverEntryPoint(const char *name, void **ret, unsigned long long flags, void *status)
+{
+	guard_on();
+	return looked_up(PLAIN(hipGetDriverEntryPoint, name, ret, flags, status), name, ret);
+}
+
+hip_error hipGetDriverEntryPoint_spt(const char *name, void **ret, unsigned long long flags, void *status)
+{
+	guard_on();
+	return looked_up(PLAIN(hipGetDriverEntryPoint_spt, name, ret, flags, status), name, ret);
 }

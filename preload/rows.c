@@ -90,14 +90,15 @@ void row_flag(uint32_t row, enum alloc_flag flag)
 
 uint32_t row_find(uint64_t address, enum alloc_state state)
 {
+	const struct alloc_row *newest = NULL;
 	for (uint32_t i = first_row(address), n = 0; n < PROBES && n < guard.nrows; i++, n++) {
 		const struct alloc_row *r = &guard.rows[i & (guard.nrows - 1)];
-		if (r->state == state && r->address == address)
-			return i & (guard.nrows - 1);
+		if (r->state == state && r->address == address && (!newest || r->died > newest->died))
+			newest = r;
 		if (r->state == ALLOC_FREE_SLOT)
 			break;
 	}
-	return ROW_NONE;
+	return newest ? (uint32_t)(newest - guard.rows) : ROW_NONE;
 }
 
 static void finding_tell(const struct alloc_finding *f, const struct alloc_row *r)

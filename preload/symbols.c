@@ -170,6 +170,8 @@ static __attribute__((constructor)) void loaded_with(void)
 
 // --- calls of KFD are counted ---
 
+enum { KFD_WAIT_EVENTS = 0x0c };
+
 EXPORT int ioctl(int fd, unsigned long request, ...);
 EXPORT int ioctl(int fd, unsigned long request, ...)
 {
@@ -180,7 +182,8 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 	va_end(ap);
 	if (!__atomic_load_n((void **)&next, __ATOMIC_RELAXED))
 		__atomic_store_n((void **)&next, next_symbol(RTLD_NEXT, "ioctl"), __ATOMIC_RELAXED);
-	if (_IOC_TYPE(request) == 'K' && _IOC_SIZE(request)) // the console's of this letter have no size
+	// The console's of this letter have no size. ROCr 6.4 waits a million times a second (ROCm/rocm-systems#7425), which is no work.
+	if (_IOC_TYPE(request) == 'K' && _IOC_SIZE(request) && _IOC_NR(request) != KFD_WAIT_EVENTS)
 		count(&guard.header->kfd_calls, 1);
 	return next(fd, request, argument);
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "preload/guard.h"
+#include "recorder/recorder.h"
 
 /** A thread's own. */
 static __thread struct inside {
@@ -25,31 +26,12 @@ static void slot_end(void *slot)
 
 static void ended_make(void) { pthread_key_create(&ended_key, slot_end); }
 
-/** A free slot, else that of a thread that has ended. */
-static struct alloc_thread *slot_claim(uint32_t tid)
-{
-	for (int again = 0; again < 2; again++)
-		for (uint32_t i = 0; i < guard.nthreads; i++) {
-			struct alloc_thread *t = &guard.threads[i];
-			uint32_t none = 0;
-			uint64_t ended = __atomic_load_n(&t->ended, __ATOMIC_ACQUIRE);
-			if (!again &&
-			    __atomic_compare_exchange_n(&t->tid, &none, tid, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-				return t;
-			if (again && ended &&
-			    __atomic_compare_exchange_n(&t->ended, &ended, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
-				__atomic_store_n(&t->tid, tid, __ATOMIC_RELEASE);
-				return t;
-			}
-		}
-	return NULL;
-}
-
 static void thread_enter(void)
 {
 	here.tried = true;
 	here.tid = (uint32_t)syscall(SYS_gettid);
-	struct alloc_thread *t = slot_claim(here.tid);
+	struct alloc_thread *t =
+		slot_take(guard.threads, guard.nthreads, sizeof(*t), offsetof(struct alloc_thread, ended), here.tid);
 	if (!t)
 		return;
 	__atomic_store_n(&t->call, ALLOC_CALL_NONE, __ATOMIC_RELAXED);

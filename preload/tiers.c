@@ -2,7 +2,8 @@
 //
 // The HSA runtime makes a mapping of pages for each allocation where its fragment allocator is off, with room between them. In that room,
 // and in the place of what was freed, the process itself maps nothing (PROT_NONE), so that neither the runtime nor the C library puts
-// anything there. Where the fragment allocator is on, HIP's virtual memory functions do as well; else blocks larger than the fragment allocator's.
+// anything there. Where the fragment allocator is on, HIP's virtual memory functions do as well (from 7 on: with 6.4 a program that ends while
+// something is mapped crashes in HIP); else blocks larger than the fragment allocator's.
 #include <errno.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -15,6 +16,8 @@
 
 #define GAP (2 * MIB)
 #define FRAGMENT (2 * MIB)
+#define SPACED_LEAST (2 * FRAGMENT) // else the fragment allocator serves it
+enum { HIP_MAPS_RIGHTLY = 70000000 };
 
 static pthread_once_t found_once = PTHREAD_ONCE_INIT;
 static uint64_t granularity_mapped;
@@ -51,7 +54,7 @@ static bool mapped_possible(int device)
 {
 	size_t granularity = 0;
 	const struct hip_property of = property_of(device);
-	if (!hip.hipMemAddressReserve || !hip.hipMemAddressFree || !hip.hipMemCreate || !hip.hipMemRelease || !hip.hipMemMap ||
+	if (guard.header->hip_version < HIP_MAPS_RIGHTLY || !hip.hipMemAddressReserve || !hip.hipMemAddressFree || !hip.hipMemCreate || !hip.hipMemRelease || !hip.hipMemMap ||
 	    !hip.hipMemUnmap || !hip.hipMemSetAccess || !hip.hipMemGetAllocationGranularity ||
 	    hip.hipMemGetAllocationGranularity(&granularity, &of, HIP_GRANULARITY_MINIMUM))
 		return false;
@@ -81,6 +84,8 @@ static hip_error mapped_take(struct allocation *a, const struct request *q)
 	struct hip_access access[DEVICES_MOST + 1];
 	const uint64_t gap = round_up(GAP, granularity_mapped), whole = a->map_size + 2 * gap;
 	void *reserved = NULL;
+	if (device_forbids())
+		return HIP_NOT_SUPPORTED; // HIP itself says what is wrong
 	hip_error e = hip.hipMemAddressReserve(&reserved, whole, granularity_mapped, NULL, 0);
 	if (e)
 		return e;
@@ -100,6 +105,19 @@ static hip_error mapped_take(struct allocation *a, const struct request *q)
 	}
 	if (e)
 		hip.hipMemAddressFree(reserved, whole);
+	return e;
+}
+
+/** As hipFree() does: not before the device is done with it, and not where a capture forbids it. */
+static hip_error mapped_give(struct allocation *a, bool *ret_held)
+{
+	hip_error e = device_wait(a->device);
+	if (e)
+		return e;
+	e = hip.hipMemUnmap((void *)a->map, a->map_size);
+	hip.hipMemRelease(a->handle);
+	*ret_held = true;
+	__atomic_store_n(&guard.header->held, 1, __ATOMIC_RELAXED);
 	return e;
 }
 
@@ -143,9 +161,10 @@ static void tier_choose(void)
 		h->gap = PAGE;
 	}
 	h->charge = charge < PAGE ? PAGE : charge;
-	if (h->tier != ALLOC_TIER_PAGES)
-		rec_line("the runtime's fragment allocator is on: each allocation takes %s of %u KB instead",
-			 h->tier == ALLOC_TIER_MAPPED ? "pages of HIP's virtual memory" : "pieces", h->granularity >> 10);
+	if (h->tier == ALLOC_TIER_MAPPED)
+		rec_line("the runtime's fragment allocator is on: each allocation takes pages of HIP's virtual memory of %u KB instead", h->granularity >> 10);
+	else if (h->tier == ALLOC_TIER_SPACED)
+		rec_line("the runtime's fragment allocator is on: each allocation takes at least %u MB instead of 4 KB", (unsigned)(SPACED_LEAST / MIB));
 }
 
 void tier_find(void) { pthread_once(&found_once, tier_choose); }
@@ -160,8 +179,8 @@ hip_error tier_take(struct allocation *a, const struct request *q, uint64_t byte
 	if (h->tier == ALLOC_TIER_MAPPED)
 		return mapped_take(a, q);
 	// One of a fragment's size is kept by the runtime when it is freed, and stays mapped.
-	if (h->tier == ALLOC_TIER_SPACED && a->map_size < 2 * FRAGMENT)
-		a->map_size = 2 * FRAGMENT;
+	if (h->tier == ALLOC_TIER_SPACED && a->map_size < SPACED_LEAST)
+		a->map_size = SPACED_LEAST;
 	struct request whole = *q;
 	whole.size = a->map_size;
 	const hip_error e = plain_allocate(&whole, &p);
@@ -175,13 +194,8 @@ hip_error tier_take(struct allocation *a, const struct request *q, uint64_t byte
 
 hip_error tier_give(struct allocation *a, bool *ret_held)
 {
-	if (guard.header->tier == ALLOC_TIER_MAPPED) {
-		const hip_error e = hip.hipMemUnmap((void *)a->map, a->map_size);
-		hip.hipMemRelease(a->handle);
-		*ret_held = true;
-		__atomic_store_n(&guard.header->held, 1, __ATOMIC_RELAXED);
-		return e;
-	}
+	if (guard.header->tier == ALLOC_TIER_MAPPED)
+		return mapped_give(a, ret_held);
 	const hip_error e = hip.hipFree((void *)a->map);
 	*ret_held = !e && addresses_hold(a->map, a->map_size);
 	if (*ret_held)

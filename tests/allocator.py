@@ -53,6 +53,8 @@ def test_hang_in_run(t, r):
     t.ok(re.match(r"hipMalloc of 3584 bytes has not returned for [\d.]+ s, after 3\d\d\d small allocations", last["title"] or ""), "the cause has size, time and number", last["title"])
     told = flat((where / "1" / "diagnosis.txt").read_text())
     t.ok(BEFORE.search(told), "what was allocated before, by size", told)
+    t.ok(BEFORE.search(last["allocated_before"] or "") and re.search(r"Before it +.*of 3584 bytes", flat(done.stderr)), "also on the screen of the run", done.stderr)
+    t.ok("unhang run --pool" in flat(done.stderr) and last["decision"]["row"] == "small-allocations", "with the pool as advice", (last["decision"], done.stderr))
     t.ok("RX 7900 XT" in told and "CWSR" in told, "the report that it is like", told)
     t.ok("[pool-small-allocations]" in told, "and what helps the job", told)
     again = json.loads(r.said("explain", "--json", where))
@@ -112,10 +114,11 @@ def test_hang_on_a_machine(t, r):
     done = subprocess.run([r.unhang.binary, "emulate", r.top / "machine.scenario", "--", "sh", "-c", script], capture_output=True, text=True, timeout=500)
     look, watched = flat((r.top / "look").read_text()), (r.top / "watched").read_text()
     t.ok((r.top / "status").read_text() == "1\n" and "hipMalloc of 3584 bytes has not returned for" in look, "a look at the machine finds it", look)
-    t.ok(ASKED in look and BEFORE.search(look) and "[pool-small-allocations]" in look, "with call, allocations and remedy", look)
+    t.ok(ASKED in look and BEFORE.search(look) and "RX 7900 XT" in look and "[pool-small-allocations]" in look, "with call, allocations, the report that it is like, and remedy", look)
     t.ok("In the kernel it waits in " in look, "and where in the kernel it waits", look)
     kept = "".join(p.read_text(errors="replace") for p in (r.top / "state").rglob("*") if p.is_file() and p.suffix != ".zst")
     t.ok("kernel it waits in" in kept or "kernel_waits_in" in kept, "the watch keeps it, too", kept[-1500:])
+    t.ok(BEFORE.search(flat(kept)) and "RX 7900 XT" in kept and "pool-small-allocations" in kept, "with allocations, report and remedy", kept[-1500:])
     t.ok(re.search(r"suspected: programs \(pid \d+\) is inside hsa_amd_memory_pool_allocate of 3584 bytes, which does not return", watched), "the watch suspects it", watched)
     t.ok(re.search(r"hung: .*which does not return; nothing moved for", watched) and "explained: hipMalloc of 3584 bytes has not returned for" in watched, "and explains it", watched)
 
@@ -129,13 +132,14 @@ def test_guard(t, r, jobs):
     t.ok("up to 255 bytes do not fault" in last["allocator"] and "offsets are ranges" in last["allocator"], "the limits are in the report", last["allocator"])
     t.ok("PYTORCH" not in last["allocator"] and "Allocator" not in done.stderr, "without PyTorch, of which it is none; and not on the screen of a fault that is explained", done.stderr)
     t.ok(re.search(r"Allocated +in .*main", done.stderr) and re.search(r"Freed +in .*main", done.stderr), "the screen has the functions", done.stderr)
-    t.ok("Advice Free the buffer only when copy" in flat(done.stderr) and "--level" not in done.stderr, "and what to fix", done.stderr)
+    t.ok("Advice Find the pointer that somebody kept: copy" in flat(done.stderr) and "--level" not in done.stderr, "and what to fix", done.stderr)
     told, first = r.said("explain", where), json.loads(r.said("explain", "--json", where))["incidents"][0]
     t.ok("Confidence: high; the address lies in memory that the guard keeps unmapped" in flat(told), "what the guard saw is proof", told)
     t.ok("update-rocm" not in told and "Changed lately" not in told and "unhang try" not in told, "neither an update, nor a change of the machine, nor a circle", told)
     t.ok(re.search(r"used memory that was freed( [\d.]+ .?s before the fault)?: ", first["cause"]["title"]), "times say before what", first["cause"]["title"])
     ago = {f["name"]: f["value"] for f in first["facts"]}.get("freed_ago")
-    t.ok(ago is None or re.match(r"[\d.]+ (us|ms)$", ago), "and are of the fault, not of the look", ago)
+    said = re.match(r"([\d.]+) (us|ms|s)$", ago or "0 s")
+    t.ok(said and float(said[1]) * {"us": 1e-6, "ms": 1e-3, "s": 1}[said[2]] * 1000 <= last["ran_ms"], "and are of the fault, not of the look", (ago, last["ran_ms"]))
     t.ok(not told.startswith("This machine has no AMD GPU") and re.search(r"More +unhang explain -v", told), "the verdict comes first, and -v is explain's", told)
     done, report, where = r.report("gpu gfx90a", ["--guard"], [r.programs.program, "read-beyond", 1])
     t.ok(re.search(r"went 0 to 4,095 bytes past the end of hipMalloc of 4,194,304 bytes at 0x", report["tries"][-1]["title"] or ""), "a read past the end", report["tries"][-1]["title"])
@@ -166,6 +170,28 @@ def test_guard(t, r, jobs):
     less.write_bytes(data)
     told = flat(r.said("explain", log, less))
     t.ok("of no allocation that is known" in told and "the guard's list lacks 1,000 allocations" in told and "belongs to no allocation" not in told, "but not if rows were lost", told)
+    data, torn = bytearray(file.read_bytes()), 0
+    rows = next(s for s in (preload.Section.from_buffer_copy(data, 4096 + i * 24) for i in range(64)) if s.kind == 1)
+    for at in range(rows.offset, rows.offset + rows.slots * rows.stride, rows.stride):
+        if any(data[at:at + 8]):
+            data[at + 20] ^= 1
+            torn += 1
+    less.write_bytes(data)
+    told = flat(r.said("explain", log, less))
+    t.ok("of no allocation that is known" in told and f"the guard's list lacks {torn} allocations" in told and "The nearest is" not in told, "nor if all rows are torn, of which the report tells", told)
+
+
+def test_unguarded(t, r):
+    """What the guard did not have is said, and is no all-clear."""
+    done, report, _ = r.report("gpu gfx90a", ["--guard"], [r.programs.program, "pools"])
+    last = report["tries"][-1]
+    t.ok((done.returncode, last["served"]) == (0, 0) and re.search(r"None of them was guarded \(hipMallocAsync \d+\)", last["allocator"]), "the report says what was not guarded", last["allocator"])
+    done, report, _ = r.report("gpu gfx90a", ["--guard=sample:2"], [r.programs.program, "read-freed", 0])
+    last = report["tries"][-1]
+    t.ok(last["served"] > 0 and re.search(r"\d+ of them (was|were) not guarded \(hipMalloc \d+", last["allocator"]), "also where some were", last["allocator"])
+    env = {**r.unhang.environment, **r.programs.environment("gpu gfx90a")}
+    tried = subprocess.run([r.unhang.binary, "try", "--quiet", "--fresh", "--state-dir", r.top / "unguarded", "guard", "--", str(r.programs.program), "pools"], env=env, capture_output=True, text=True)
+    t.ok(tried.returncode == 1 and "had no allocation of the job" in flat(tried.stdout) and "No access out of bounds was seen" not in flat(tried.stdout), "nor does a try clear it", (tried.returncode, tried.stdout))
 
 
 def test_findings(t, r, jobs):
@@ -184,9 +210,13 @@ def test_findings(t, r, jobs):
         t.ok("Confidence: high; the guard" in short and "Nothing specific is known" not in short, f"{mode}: explain is sure", short)
         for text in wanted:
             t.ok(text in told, f"{mode}: {text}", told)
-    other = next((where / "1").glob("allocations.*"))
-    done, report, where = r.report("gpu gfx90a", ["--guard"], ["sh", "-c", 'cp "$0" "${UNHANG_ALLOCATIONS%/*}/allocations.4715"; exec "$@"', other, *jobs.command("misuses")])
+    copied = 'own=$UNHANG_ALLOCATIONS; UNHANG_ALLOCATIONS=$0 "$@"; cp "$0" "${own%/*}/allocations.4715"; cp "$0" "${own%/*}/allocations.old"; exec "$@"'
+    done, report, where = r.report("gpu gfx90a", ["--guard"], ["sh", "-c", copied, r.top / "other.allocations", *jobs.command("misuses")])
     t.same(report["tries"][-1]["findings"], 3, "a file of another process that the job put there does not count")
+    run = r.unhang.run("explain", "--json", "--all", where)
+    freed = [e for i in json.loads(run.stdout)["incidents"] for e in i["timeline"] if e["event"] in ("guard-double-free", "guard-wild-free")]
+    t.same(len(freed), 3, "nor does explain tell of it")
+    t.ok(re.search(rb"allocations.4715: it is of process \d+ and was copied here: not read\n", run.stderr) and len(run.stderr.splitlines()) == 1, "but that it was not read", run.stderr)
 
 
 def test_refused(t, r):
@@ -219,6 +249,7 @@ def main():
         test_hang_on_a_machine(t, r)
         test_guard(t, r, jobs)
         test_findings(t, r, jobs)
+        test_unguarded(t, r)
     t.end()
 
 

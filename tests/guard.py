@@ -22,6 +22,7 @@ GPU, PAGE = "gpu gfx90a", 4096
 GUARDED, POOLED, PASSED, CANARIES, EXPORTED = 1, 2, 4, 8, 16
 LIVE, HELD, RELEASED = 1, 2, 3
 DOUBLE_FREE, WILD_FREE, BELOW, ABOVE = 1, 2, 3, 4
+ABSENT = re.compile("^(captured none|segments refused .*)$", re.M)  # of programs, where HIP does not have what they try
 NOISE = re.compile("^Warning: (Resource leak detected by SharedSignalPool|\\(false).*\n", re.M)
 
 U8, U16, U32, U64, I64 = ctypes.c_uint8, ctypes.c_uint16, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int64
@@ -127,6 +128,7 @@ class Jobs:
 
     def __init__(self, unhang, guard, where):
         self.unhang, self.guard, self.where = unhang, guard, pathlib.Path(where)
+        kfd.remember(unhang)
         self.kfd = guard.parent / "libunhang-kfd.so"
         self.program, self.code = unhang.directory / "allocate", unhang.directory / "code.co"
         libraries = kfd.LIBRARIES if kfd.ROOT else subprocess.run(["gcc", "-print-multiarch"], capture_output=True, text=True).stdout.strip().join(("/usr/lib/", ""))
@@ -191,9 +193,10 @@ def test_outside(t, j):
     """One byte past the end and before the beginning, read and written: the page is of the right allocation."""
     # Sizes that fill their pages from the side that is looked at; smaller ones have slack.
     for mode, size, place, guard in (("past", 8192, "past", "above"), ("past", 512, "past", "above"), ("past", 1 << 22, "past", "above"), ("before", 8192, "before", "above"),
-                                     ("before", 512, "before", "below"), ("before", 1000, "before", "below")):
+                                     ("before", 512, "before", "below"), ("before", 1000, "before", "below"), ("past", 1000, "past", "above")):
         for how in ("read", "write"):
-            job = j.run(mode, size, how, UNHANG_GUARD=guard, **j.recorded())
+            align = {"UNHANG_GUARD_ALIGN": "1"} if (mode, size) == ("past", 1000) else {}
+            job = j.run(mode, size, how, UNHANG_GUARD=guard, **align, **j.recorded())
             page, (address, asked) = j.faulted(job), told(job, "allocation")
             found, row = job.seen.at(page) if page is not None else ("no fault", None)
             t.ok(job.returncode and row and (found, row.address, row.size, row.state) == (place, address, size, LIVE), f"{guard}: {how} {mode} {size} bytes: a fault of that allocation",
@@ -207,7 +210,7 @@ def test_outside(t, j):
 
 def test_freed(t, j):
     """Use after free, at once and ten thousand allocations later."""
-    for n, hows in ((0, ("read", "write")), (10000, ("read", "write") if ALL else ("read",))):
+    for n, hows in ((0, ("read", "write")), (10000, ("read", "write"))):
         for how in hows:
             job = j.run("freed", n, how, timeout=400, **j.recorded())
             page, (address, _) = j.faulted(job), told(job, "allocation")
@@ -242,6 +245,18 @@ def test_misuses(t, j):
         t.ok(run.returncode == (2 if size == 2 * PAGE else 1) and f"it ends at byte {size}".encode() in run.stderr, f"a file that was cut at byte {size} is no all-clear", (run.returncode, run.stderr))
 
 
+def test_often(t, j):
+    """What a program does wrong without end does not fill a screen, nor the file."""
+    for mode, settings in (("guard", {}), ("pool", {"UNHANG_POOL": "1"})):
+        job = j.run("freed-often", 2000, **settings)
+        lines = job.err.splitlines()
+        t.same((job.out, len(lines), len({line for line in lines[:16]})), ("refused 2000\n", 17, 1), f"{mode}: sixteen lines of two thousand")
+        t.same(lines[-1:], [f"unhang: {mode}: what more there is, is not printed; unhang explain tells it"], f"{mode}: and one that says so")
+        t.same((len(job.seen.findings), job.seen.header.lost_findings, job.seen.torn), (1024, 976, 0), f"{mode}: the file has room for some, and counts the others")
+        run = j.unhang.run("explain", j.where / f"{job.pid}.allocations")
+        t.ok(run.returncode == 1 and b"Why The guard found 2,000 errors in all and tells the first 24 of them. The second hipFree came from" in b" ".join(run.stdout.split()) and len(run.stdout.splitlines()) <= 24, f"{mode}: explain has their number, on a screen", run.stdout.decode())
+
+
 def test_slack(t, j):
     """What is not the allocation's but in its pages: writes are found when it is freed, and at the end."""
     job = j.run("slack")
@@ -257,17 +272,29 @@ def test_slack(t, j):
     t.ok(b" overwrote byte" in run.stdout[:60] and b"of an allocation that is" in run.stdout[:200], "of one whose row is another's by now, the bytes are named", run.stdout[:300])
 
 
+def test_lost(t, j):
+    """Where the GPU is lost, copies are not made, and may be said to have been."""
+    t.same([(f.kind, f.begin, f.end) for f in j.run("lost").seen.findings], [], "what could not be copied was not overwritten")
+
+
 def test_stack(t, j):
     job = j.run("small-stack", 16384)
     t.same((job.returncode, job.out), (0, "small stack 0\n"), "a thread with 16 KiB of stack allocates and frees under the guard")
 
 
+def test_threads(t, j):
+    """The file has room for 512 threads: later ones have the places of those that ended."""
+    job = j.run("threads", 530, UNHANG_POOL="1")
+    last = int(job.out.split()[-1])
+    found = [h for h in job.seen.threads if h.tid == last]
+    t.ok(job.returncode == 0 and len(job.seen.threads) == 512 and len(found) == 1 and found[0].calls == 2, "the 530th thread has a place, and its calls are its own", (job.out, len(job.seen.threads), found and found[0].calls))
+
+
 def test_model(t, j):
     """Allocations of all sizes in threads and streams against a model: nothing is reported, nothing is wrong."""
-    many = ALL and not kfd.ROOT
-    for mode, n, settings in (("guard", 1000000 if many else 3000, {}), ("sampled guard", 100000 if many else 2000, {"UNHANG_GUARD": "sample:10"}),
-                              ("pool", 1000000 if many else 5000, {"UNHANG_POOL": "1"})):
-        job = j.run("random", n, 8, 4, timeout=7200 if many else 300, **settings)
+    for mode, n, settings in (("guard", 1000000 if ALL else 3000, {}), ("sampled guard", 100000 if ALL else 2000, {"UNHANG_GUARD": "sample:10"}),
+                              ("pool", 1000000 if ALL else 5000, {"UNHANG_POOL": "1"})):
+        job = j.run("random", n, 8, 4, timeout=7200 if ALL else 300, **settings)
         t.same((job.returncode, job.out, job.err), (0, "random wrong 0\n", ""), f"{mode}: {n} operations of 8 threads on 4 streams")
         h = job.seen.header
         t.same((len(job.seen.findings), h.live, h.live_bytes, job.seen.torn, h.state), (0, 0, 0, 0, 2), f"{mode}: nothing is reported, and nothing left")
@@ -299,7 +326,7 @@ def test_asked(t, j):
         job = j.run("peers", **{"plan": f"{GPU}; {GPU}", **more})
         t.same((job.returncode, job.out), (0, "peers 7 7\n"), f"{mode}: copies between GPUs")
         job = j.run("others", **more)
-        t.ok(job.returncode == 0 and re.fullmatch("looked up 1( 1)?\nothers\n", job.out), f"{mode}: functions that are looked up, and other memory", job.out + job.err)
+        t.ok(job.returncode == 0 and re.fullmatch("looked up 1( 1)*\nothers\n", job.out), f"{mode}: functions that are looked up, and other memory", job.out + job.err)
         lines = ["unhang: guard: memory of hipMallocManaged is not guarded", "unhang: guard: memory of hipMallocPitch is not guarded"] if mode == "guard" else []
         t.same(job.err.splitlines(), lines, f"{mode}: what is not guarded is said")
 
@@ -320,14 +347,58 @@ def test_exported(t, j):
         t.ok(job.out.startswith("exported 0 "), "spaced mappings are shared", job.out + job.err)
 
 
+def as_without(t, j, name, *arguments, lines=(), **more):
+    """A program under the guard and from the pool does what it does without; only the guard says lines. What it printed without."""
+    plain = j.run(*arguments, plain=True, **more)
+    if not t.ok(plain.returncode == 0 and plain.out, f"{name}: the runtime alone", plain.out + plain.err) or ABSENT.search(plain.out):
+        return plain.out
+    for mode, settings in (("guard", {}), ("pool", {"UNHANG_POOL": "1"})):
+        job = j.run(*arguments, **settings, **more)
+        wanted = [f"unhang: guard: {line}" for line in lines] if mode == "guard" else []
+        t.same((job.returncode, job.out, job.err.splitlines()), (0, plain.out, wanted), f"{name}: as without the {mode}")
+    return plain.out
+
+
 def test_captured(t, j):
     """While a stream is captured HIP refuses some calls. It is as without: the same are refused, and the graph runs."""
-    for how, name in enumerate(("global", "thread-local", "relaxed")):
+    for way, name in enumerate(("global", "thread-local", "relaxed", "to a graph", "of the thread's own stream")):
         for who in ("same", "other"):
-            plain, guarded, pooled = (j.run("captured", how, who, **more) for more in ({"plain": True}, {}, {"UNHANG_POOL": "1"}))
-            t.ok(plain.returncode == 0 and plain.out.startswith("captured "), f"{name}, {who} thread: the runtime alone", plain.out + plain.err)
-            for mode, job in (("guard", guarded), ("pool", pooled)):
-                t.same((job.returncode, job.out, job.err), (0, plain.out, ""), f"{name}, {who} thread: as without the {mode}")
+            out = as_without(t, j, f"{name}, {who} thread", "captured", way, who)
+            if ABSENT.search(out):
+                t.skip(f"captures {name}", "this HIP does not have them")
+                break
+
+
+def test_graph_memory(t, j):
+    """Memory of a graph's own, by nodes or captured, freed in the graph or later, among other allocations."""
+    nodes = int(re.search(r"\d$", j.hip[0])[0]) >= 6
+    lines = [f"memory of {name} is not guarded" for name in (["hipGraphAddMemAllocNode"] if nodes else []) + ["hipMallocAsync"]]
+    out = as_without(t, j, "memory of graphs", "graph-memory", lines=lines)
+    t.ok(out.endswith("graph memory\n") and out.count(" 9090909") == (8 if nodes else 5), "the graphs have their bytes", out)
+    if not nodes:
+        t.skip("memory nodes", "this HIP has no hipGraphAddMemAllocNode")
+
+
+def test_segments(t, j):
+    """Segments as PyTorch makes them (expandable_segments): addresses that are mapped, unmapped and mapped again, among other allocations."""
+    told = ["memory of hipMemAddressReserve is not guarded"]
+    for how in ("segments", "segments-freed", "segments-freed inside"):
+        out = as_without(t, j, how, *how.split(), lines=told)
+        if ABSENT.search(out):
+            return t.skip("segments", "hipMemCreate of this HIP refuses")
+        if how == "segments":
+            t.same(out.splitlines()[:3], ["segments wrong 0 holes 0 wrong 0"] * 3, "each has its bytes, and nobody else may get its addresses")
+    return None
+
+
+def test_descriptors(t, j):
+    """A process that may open no file any more, or has opened all that it may, allocates and frees as before."""
+    for how in ("lowered", "used") if ALL or kfd.ROOT else ("lowered",):
+        plain, *jobs = (j.run("descriptors", how, **more) for more in ({"plain": True}, {}, {"UNHANG_POOL": "1"}))
+        t.same((plain.returncode, plain.out), (0, "descriptors failed 0 twice 1\ndescriptors captured 0 0 0\n"), f"{how}: the runtime alone")
+        for mode, job in zip(("guard", "pool"), jobs):
+            t.same((job.returncode, job.out), (0, plain.out), f"{how}: as without the {mode}")
+            t.ok(re.fullmatch(rf"unhang: {mode}: double free of 0x[0-9a-f]+: allocation 303 \(500 bytes\) was freed before\n", job.err), f"{how}: the {mode} knows which one was freed twice", job.err)
 
 
 # Python loads HIP where the loader's own search for symbols does not look.
@@ -389,6 +460,13 @@ def test_budget(t, j):
     guarded = [r for r in job.seen.rows if r.flags & GUARDED]
     t.ok(job.out == "grown\n" and 100 < len(guarded) <= 200 and len([r for r in job.seen.rows if r.flags & PASSED]) == 600 - len(guarded), "above the budget only some are guarded", len(guarded))
     t.ok(re.fullmatch("unhang: guard: more than 100 allocations at once: from here on only some are guarded\n", job.err), "which is said", job.err)
+    # HIP's virtual memory costs a page for each, and pieces 4 MiB.
+    job = j.run("grow", 200, UNHANG_GUARD_MEMORY="64M", HSA_DISABLE_FRAGMENT_ALLOCATOR="0")
+    if job.seen.header.granularity == PAGE:
+        job = j.run("grow", 200, UNHANG_GUARD_MEMORY="64K", HSA_DISABLE_FRAGMENT_ALLOCATOR="0")
+    guarded = [r for r in job.seen.rows if r.flags & GUARDED]
+    t.ok(job.out == "grown\n" and 0 < len(guarded) < 200 and job.seen.header.sampling > 1, "above the budget of memory, too", (len(guarded), job.seen.header.sampling))
+    t.ok(re.search(r"guarding takes more than (32 MiB|32 KiB) of GPU memory: from here on only some allocations are guarded", job.err), "which is said, too", job.err)
     job = j.run("grow", 100, UNHANG_GUARD="sample:10")
     t.same(len([r for r in job.seen.rows if r.flags & GUARDED]), 10, "sample:10 guards every tenth")
     for match, wanted in (("*allocate", 50), ("*libnothing*", 0)):
@@ -409,6 +487,13 @@ def test_tiers(t, j):
     t.ok(row and (found, row.address) == ("freed", address), "and so is a use after free", (page, found, hex(address), job.err[-300:]))
     job = j.run("random", 200, 4, 2, HSA_DISABLE_FRAGMENT_ALLOCATOR="0")
     t.same((job.returncode, job.out, len(job.seen.findings)), (0, "random wrong 0\n", 0), "a right program is not reported")
+    newer = int(re.search(r"\d$", j.hip[0])[0]) >= 7
+    t.same(job.seen.header.tier, 2 if newer else 3, "HIP's virtual memory where it works")
+    kind = "pages of HIP's virtual memory of 4 KB instead" if newer else "at least 4 MB instead of 4 KB"
+    line = f"the runtime's fragment allocator is on: each allocation takes {kind}"
+    for arguments in (["grow", 5], ["captured", 0, "same"], *([["captured", 1, "same"], ["captured", 2, "other"], ["segments"]] if newer or ALL else [])):
+        lines = ["memory of hipMemAddressReserve is not guarded", line] if arguments == ["segments"] else [line]
+        as_without(t, j, f"{' '.join(map(str, arguments))}, in that way", *arguments, lines=lines, HSA_DISABLE_FRAGMENT_ALLOCATOR="0")
 
 
 def test_hang(t, j):
@@ -471,8 +556,13 @@ def test_aside(t, j):
         if os.getuid() == 0 and not os.statvfs(j.where).f_flag & os.ST_NOSUID:
             copy.parent.chmod(0o755)
             pathlib.Path(j.where).chmod(0o755)
-            done = subprocess.run([copy], env=environment, capture_output=True, text=True, user=65534, group=65534)
-            t.ok(done.returncode == 0 and "guard" not in done.stderr, "a setuid program: as without", done.stderr)
+            runs = [subprocess.run([copy], env=e, capture_output=True, text=True, user=65534, group=65534) for e in (environment, plain)]
+            loader = "ERROR: ld.so: object '" # which says of a library that it is not for setuid programs
+            t.ok(runs[0].stdout == runs[1].stdout and runs[0].returncode == 0 and "unhang" not in runs[0].stderr.split(loader)[0], "a setuid program: as without", [(r.stdout, r.stderr) for r in runs])
+        else:
+            t.skip("a setuid program", "not root, or no file may be setuid here")
+    else:
+        t.skip("a static program", "no static C library")
     t.ok(not (j.where / "aside.allocations").exists(), "and no file is made")
     stub, user = j.unhang.directory / "libamdhip64.so.99", j.unhang.directory / "stub_user"
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", stub, j.unhang.write("stub.c", HIP_STUB)], check=True)
@@ -522,10 +612,11 @@ def test_kills(t, j):
         good = all(r.state in (LIVE, HELD, RELEASED) and r.size and r.born and r.address % 256 == 0 for r in seen.rows)
         t.ok(good and len(seen.rows) > 10 and seen.torn <= 8 and not seen.findings, f"{'pool' if i % 2 else 'guard'}, killed: its file is read", (len(seen.rows), seen.torn))
         run = j.unhang.run("explain", path)
-        t.same((run.returncode, run.stderr), (0, b""), "without a complaint")
+        # On a machine that is loaded enough, a thread may have been in hipMalloc() for long when it was killed, and that is told.
+        t.ok(run.returncode in (0, 1) and not run.stderr, "without a complaint", (run.returncode, run.stderr))
 
 
-TESTS = (test_aside, test_outside, test_freed, test_wild, test_misuses, test_slack, test_stack, test_model, test_races, test_asked, test_exported, test_captured, test_python, test_pool, test_available, test_budget, test_tiers, test_hang, test_setting, test_words, test_recorder, test_operation, test_kills)
+TESTS = (test_aside, test_outside, test_freed, test_wild, test_misuses, test_often, test_slack, test_lost, test_stack, test_threads, test_model, test_races, test_asked, test_exported, test_captured, test_graph_memory, test_segments, test_descriptors, test_python, test_pool, test_available, test_budget, test_tiers, test_hang, test_setting, test_words, test_recorder, test_operation, test_kills)
 
 
 def main():

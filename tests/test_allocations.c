@@ -69,6 +69,19 @@ static void many_small_allocations_are_named(void **state)
 	free(bytes);
 }
 
+static void findings_without_room_are_counted(void **state)
+{
+	(void)state;
+	char *bytes = sample_allocations();
+	struct arena to = { 0 };
+	memcpy(bytes + offsetof(struct alloc_header, lost_findings), &(uint64_t){ 2000 }, 8);
+	struct allocations *a = parse_allocations(bytes, ALLOCS_SIZE);
+	assert_true(str_ends(allocations_statistics_say(&to, a), S(" 2,002 findings.")));
+	arena_free(&to);
+	allocations_free(a);
+	free(bytes);
+}
+
 static void a_record_that_is_torn_is_left_out(void **state)
 {
 	(void)state;
@@ -171,6 +184,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_address_alone_names_the_allocation),
 		cmocka_unit_test(many_small_allocations_are_named),
+		cmocka_unit_test(findings_without_room_are_counted),
 		cmocka_unit_test(a_record_that_is_torn_is_left_out),
 		cmocka_unit_test(a_file_cut_at_any_byte_is_read_or_refused),
 		cmocka_unit_test(what_no_job_leaves_behind_is_told),

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -109,6 +110,7 @@ static struct {
 static void load(int gpu)
 {
 	CHECK(hipSetDevice(gpu));
+	CHECK(hipSetDeviceFlags(4)); // hipDeviceScheduleBlockingSync: threads that spin would have the processors of the emulated GPU
 	CHECK(hipModuleLoad(&kernels[gpu].module, code));
 	CHECK(hipModuleGetFunction(&kernels[gpu].copy, kernels[gpu].module, "_Z4copyPcPKcm"));
 	CHECK(hipModuleGetFunction(&kernels[gpu].fill, kernels[gpu].module, "_Z4fillPffi"));
@@ -173,7 +175,7 @@ static void freed(int n, const char *how)
 	say("allocation", p, 8192);
 	CHECK(release(p));
 	for (int i = 0; i < n; i++) {
-		void *other = allocate((size_t)(i % 7 + 1) * 1024);
+		void *other = allocate((size_t)(i % 7 + 1) * (i % 8 ? 4096 : 1024)); // most fill their pages: the GPU has no canaries to write
 		if (i % 3)
 			CHECK(release(other));
 	}
@@ -214,6 +216,17 @@ static void misuses(void)
 	printf("wild %d\n", release((void *)0x123456789000));
 	printf("null %d\n", release(NULL));
 	printf("other %d\n", release(q));
+}
+
+/** freed-often COUNT: so many times once too often. */
+static void freed_often(int n)
+{
+	char *p = allocate(1000);
+	int refused = 0;
+	CHECK(release(p));
+	for (int i = 0; i < n; i++)
+		refused += release(p) == 1;
+	printf("refused %d\n", refused);
 }
 
 /** Bytes are written that are not the allocation's, but in its mapping. */
@@ -312,7 +325,6 @@ static void against_model(int operations, int threads, int nstreams)
 	static struct worker workers[THREADS_MOST];
 	stream streams[THREADS_MOST];
 	unsigned wrong = 0;
-	CHECK(hipSetDeviceFlags(4)); // hipDeviceScheduleBlockingSync: threads that spin would have the processors of the emulated GPU
 	for (int i = 0; i < nstreams; i++)
 		CHECK(hipStreamCreateWithFlags(&streams[i], 1));
 	for (int i = 0; i < threads; i++) {
@@ -491,16 +503,22 @@ static void imported(const char *text)
 	printf("imported %d %d %d\n", !e, bytes[0], bytes[15]);
 }
 
+/** A function of HIP's own; NULL: this HIP has none. */
+static void *looked_up(const char *name) { return dlsym(dlopen(getenv("HIP_LIBRARY"), RTLD_LAZY | RTLD_NOLOAD), name); }
+
 /** Functions that are looked up; and those that make other memory, which hipFree takes, too. */
 static void others(void)
 {
 	size_t pitch = 0;
-	void *p = NULL, *of_handle = dlsym(dlopen(getenv("HIP_LIBRARY"), RTLD_LAZY | RTLD_NOLOAD), "hipMalloc"), *named = NULL;
+	void *p = NULL, *named = NULL;
 	error (*get)(const char *, void **, int, uint64_t, void *) = NULL;
-	*(void **)&get = dlsym(RTLD_DEFAULT, "hipGetProcAddress");
-	printf("looked up %d", of_handle == (void *)hipMalloc);
-	if (dlsym(dlopen(getenv("HIP_LIBRARY"), RTLD_LAZY | RTLD_NOLOAD), "hipGetProcAddress") &&
-	    !get("hipMalloc", &named, 60000000, 0, NULL))
+	error (*entry)(const char *, void **, unsigned long long, void *) = NULL;
+	*(void **)&get = looked_up("hipGetProcAddress");
+	*(void **)&entry = looked_up("hipGetDriverEntryPoint");
+	printf("looked up %d", looked_up("hipMalloc") == (void *)hipMalloc);
+	if (get && !get("hipMalloc", &named, 60000000, 0, NULL))
+		printf(" %d", named == (void *)hipMalloc);
+	if (entry && !entry("hipMalloc", &named, 0, NULL))
 		printf(" %d", named == (void *)hipMalloc);
 	puts("");
 	CHECK(hipMallocManaged(&p, 5000, 1));
@@ -531,8 +549,32 @@ static void *memory_change(void *ctx)
 	return NULL;
 }
 
-/** captured MODE [OTHER]: memory is freed and made while a stream is captured, by the thread that captures or another; the graph runs. */
-static void captured(int mode, bool other)
+/** Ways to capture: the three modes of hipStreamBeginCapture(), then those of other functions. */
+enum { CAPTURE_TO_GRAPH = 3, CAPTURE_OF_THREAD };
+
+static error capture_begin(int way, stream s, void **ret_graph)
+{
+	error (*create)(void **, unsigned) = NULL, (*of_thread)(stream, int) = NULL;
+	error (*to_graph)(stream, void *, const void *, const void *, size_t, int) = NULL;
+	*(void **)&create = looked_up("hipGraphCreate");
+	*(void **)&to_graph = looked_up("hipStreamBeginCaptureToGraph");
+	*(void **)&of_thread = looked_up("hipStreamBeginCapture_spt");
+	if (way == CAPTURE_TO_GRAPH)
+		return to_graph && !create(ret_graph, 0) ? to_graph(s, *ret_graph, NULL, NULL, 0, 2) : 801;
+	if (way == CAPTURE_OF_THREAD)
+		return of_thread ? of_thread(s, 2) : 801;
+	return hipStreamBeginCapture(s, way);
+}
+
+static error capture_end(int way, stream s, void **ret_graph)
+{
+	error (*of_thread)(stream, void **) = NULL;
+	*(void **)&of_thread = looked_up("hipStreamEndCapture_spt");
+	return way == CAPTURE_OF_THREAD ? of_thread(s, ret_graph) : hipStreamEndCapture(s, ret_graph);
+}
+
+/** captured WAY [OTHER]: memory is freed and made while a stream is captured, by the thread that captures or another; the graph runs. */
+static void captured(int way, bool other)
 {
 	stream s;
 	size_t nodes = 0;
@@ -542,13 +584,16 @@ static void captured(int mode, bool other)
 	pthread_t thread;
 	CHECK(hipStreamCreateWithFlags(&s, 1));
 	CHECK(hipDeviceSynchronize());
-	CHECK(hipStreamBeginCapture(s, mode));
+	if (capture_begin(way, s, &graph)) {
+		puts("captured none");
+		return;
+	}
 	CHECK(hipMemsetAsync(p, 7, 512, s)); // HIP 5.2 does not capture hipModuleLaunchKernel
 	if (other && !pthread_create(&thread, NULL, memory_change, &m))
 		pthread_join(thread, NULL);
 	else
 		memory_change(&m);
-	const error ended = hipStreamEndCapture(s, &graph);
+	const error ended = capture_end(way, s, &graph);
 	if (!ended && graph) {
 		CHECK(hipMemset(p, 0, 512));
 		CHECK(hipDeviceSynchronize());
@@ -562,6 +607,293 @@ static void captured(int mode, bool other)
 	if (!m.allocated)
 		CHECK(release(m.made));
 	CHECK(release(allocate(512)));
+}
+
+// --- memory that is made in other ways ---
+
+/** hipMemAllocNodeParams. */
+struct node_parameters {
+	struct {
+		int type, handles, location_type, location;
+		void *windows;
+		size_t most;
+		unsigned char reserved[56];
+	} pool;
+	const void *access;
+	size_t naccess, size;
+	void *p;
+};
+/** hipMemsetParams. */
+struct set_parameters {
+	void *p;
+	unsigned element;
+	size_t height, pitch;
+	unsigned value;
+	size_t width;
+};
+enum { NODE_BYTES = 4096 };
+
+/** What HIP says of an address, in numbers; -1: nothing. */
+static void said_of(const char *name, char *p, void *base_of)
+{
+	struct attributes a = { .device = -1 };
+	void *base = NULL;
+	size_t size = 0;
+	const error range = hipMemGetAddressRange(&base, &size, p), known = hipPointerGetAttributes(&a, p);
+	printf("%s range %d %ld %zu attributes %d %d %d\n", name, range, range ? -1 : (long)((char *)base - (char *)base_of), range ? 0 : size, known, known ? -1 : a.type, a.device);
+}
+
+/** Others have their memory between: it must stay theirs. */
+static void churn(int n)
+{
+	void *p[8] = { NULL };
+	for (int i = 0; i < n; i++) {
+		CHECK(p[i % 8] ? release(p[i % 8]) : 0);
+		p[i % 8] = allocate((size_t)(i % 5 + 1) * 3000);
+		CHECK(hipMemset(p[i % 8], 0xee, (size_t)(i % 5 + 1) * 3000));
+	}
+	for (int i = 0; i < 8; i++)
+		CHECK(p[i] ? release(p[i]) : 0);
+}
+
+/** Launches a graph that fills and copies its own memory to @to; whether @to has it each time. */
+static void graph_launch(const char *name, void *graph, void *to, stream s)
+{
+	void *run = NULL;
+	CHECK(hipGraphInstantiate(&run, graph, NULL, NULL, 0));
+	for (int i = 0; i < 3; i++) {
+		uint32_t value = 0;
+		CHECK(hipMemset(to, 0, NODE_BYTES));
+		CHECK(hipDeviceSynchronize());
+		const error e = hipGraphLaunch(run, s), waited = hipStreamSynchronize(s);
+		CHECK(hipMemcpy(&value, (char *)to + NODE_BYTES - 4, 4, TO_HOST));
+		printf("%s launch %d %d %x\n", name, e, waited, value);
+		churn(20);
+	}
+}
+
+/** A graph with memory of its own: its nodes are added one by one. */
+static void graph_nodes(stream s)
+{
+	struct node_parameters of = { .pool = { 1, 0, 1, 0 }, .size = NODE_BYTES };
+	void *graph = NULL, *nodes[4], *to = allocate(NODE_BYTES);
+	error (*create)(void **, unsigned) = NULL, (*make)(void **, void *, void **, size_t, void *) = NULL;
+	error (*set)(void **, void *, void **, size_t, void *) = NULL, (*end)(void **, void *, void **, size_t, void *) = NULL;
+	error (*take)(void **, void *, void **, size_t, void *, const void *, size_t, int) = NULL;
+	*(void **)&create = looked_up("hipGraphCreate");
+	*(void **)&make = looked_up("hipGraphAddMemAllocNode");
+	*(void **)&end = looked_up("hipGraphAddMemFreeNode");
+	*(void **)&set = looked_up("hipGraphAddMemsetNode");
+	*(void **)&take = looked_up("hipGraphAddMemcpyNode1D");
+	if (!make || !end) {
+		puts("nodes none");
+		return;
+	}
+	CHECK(create(&graph, 0));
+	CHECK(make(&nodes[0], graph, NULL, 0, &of));
+	CHECK(set(&nodes[1], graph, &nodes[0], 1, &(struct set_parameters){ of.p, 1, 1, NODE_BYTES, 9, NODE_BYTES }));
+	CHECK(take(&nodes[2], graph, &nodes[1], 1, to, of.p, NODE_BYTES, BETWEEN));
+	CHECK(end(&nodes[3], graph, &nodes[2], 1, of.p));
+	graph_launch("nodes", graph, to, s);
+	said_of("nodes", of.p, of.p);
+	CHECK(release(to));
+}
+
+/** captured_nodes: hipMallocAsync of a stream that is captured; its end is in the graph, or comes after it by hipFree or hipFreeAsync. */
+static void captured_nodes(stream s, const char *how)
+{
+	void *graph = NULL, *p = NULL, *to = allocate(NODE_BYTES), *run = NULL;
+	error (*make)(void **, size_t, stream) = NULL, (*end)(void *, stream) = NULL;
+	*(void **)&make = looked_up("hipMallocAsync");
+	*(void **)&end = looked_up("hipFreeAsync");
+	CHECK(hipStreamBeginCapture(s, 0));
+	const error made = make(&p, NODE_BYTES, s);
+	const error set = made ? 0 : hipMemsetAsync(p, 9, NODE_BYTES, s);
+	const error taken = made ? 0 : hipMemcpyAsync(to, p, NODE_BYTES, BETWEEN, s);
+	const error freed = made || *how != 'i' ? 0 : end(p, s);
+	const error ended = hipStreamEndCapture(s, &graph);
+	printf("%s capture %d %d %d %d %d\n", how, made, set, taken, freed, ended);
+	if (made || ended || !graph)
+		return;
+	if (*how == 'i') {
+		graph_launch(how, graph, to, s);
+	} else {
+		uint32_t value = 0;
+		CHECK(hipGraphInstantiate(&run, graph, NULL, NULL, 0));
+		CHECK(hipGraphLaunch(run, s));
+		CHECK(hipMemcpyAsync(&value, to, 4, TO_HOST, s));
+		CHECK(hipStreamSynchronize(s));
+		printf("%s launch %x free %d\n", how, value, *how == 'f' ? hipFree(p) : end(p, s));
+	}
+	CHECK(release(to));
+}
+
+static void graph_memory(void)
+{
+	stream s;
+	CHECK(hipStreamCreateWithFlags(&s, 1));
+	graph_nodes(s);
+	captured_nodes(s, "inside");
+	captured_nodes(s, "freed later");
+	captured_nodes(s, "ended later");
+	churn(20);
+	puts("graph memory");
+}
+
+/** Segments that grow and shrink in place, as PyTorch makes them. */
+struct segments {
+	char *at;
+	void *handles[8];
+	error (*reserve)(void **, size_t, size_t, void *, unsigned long long), (*create)(void **, size_t, const void *, unsigned long long);
+	error (*map)(void *, size_t, size_t, void *, unsigned long long), (*unmap)(void *, size_t), (*drop)(void *);
+	error (*allow)(void *, size_t, const void *, size_t), (*forget)(void *, size_t);
+};
+enum { SEGMENT = 2 << 20, SEGMENTS = 8 };
+
+/** hipMemAllocationProp: pinned, on a GPU. */
+static const struct {
+	int type, handles, location_type, location;
+	void *windows;
+	unsigned char flags[4];
+} segment_kind = { .type = 1, .location_type = 1 };
+
+static void segment_map(struct segments *g, int i)
+{
+	char *at = g->at + (size_t)i * SEGMENT;
+	CHECK(g->create(&g->handles[i], SEGMENT, &segment_kind, 0));
+	CHECK(g->map(at, SEGMENT, 0, g->handles[i], 0));
+	CHECK(g->allow(at, SEGMENT, (const int[]){ 1, 0, 3 }, 1));
+	CHECK(hipMemset(at, i + 1, SEGMENT));
+}
+
+static void segment_unmap(struct segments *g, int i)
+{
+	CHECK(g->unmap(g->at + (size_t)i * SEGMENT, SEGMENT));
+	CHECK(g->drop(g->handles[i]));
+	g->handles[i] = NULL;
+}
+
+static int segments_wrong(const struct segments *g)
+{
+	int wrong = 0;
+	for (int i = 0; i < SEGMENTS; i++) {
+		char first = 0, last = 0;
+		if (!g->handles[i])
+			continue;
+		CHECK(hipMemcpy(&first, g->at + (size_t)i * SEGMENT, 1, TO_HOST));
+		CHECK(hipMemcpy(&last, g->at + (size_t)(i + 1) * SEGMENT - 1, 1, TO_HOST));
+		wrong += first != i + 1 || last != i + 1;
+	}
+	return wrong;
+}
+
+/** Bytes of the reservation that the process has no mapping for: anybody may get them. */
+static size_t segments_holes(const struct segments *g)
+{
+	const uintptr_t begin = (uintptr_t)g->at, end = begin + SEGMENTS * SEGMENT;
+	size_t covered = 0;
+	char line[512];
+	unsigned long from, to;
+	FILE *maps = fopen("/proc/self/maps", "re");
+	while (maps && fgets(line, sizeof(line), maps))
+		if (sscanf(line, "%lx-%lx", &from, &to) == 2 && from < end && to > begin)
+			covered += (to < end ? to : end) - (from > begin ? from : begin);
+	fclose(maps);
+	return SEGMENTS * SEGMENT - covered;
+}
+
+/** Whether this HIP has them. */
+static bool segments_begin(struct segments *g)
+{
+	void *reserved = NULL, *handle = NULL;
+	*(void **)&g->reserve = looked_up("hipMemAddressReserve");
+	*(void **)&g->create = looked_up("hipMemCreate");
+	*(void **)&g->map = looked_up("hipMemMap");
+	*(void **)&g->unmap = looked_up("hipMemUnmap");
+	*(void **)&g->drop = looked_up("hipMemRelease");
+	*(void **)&g->allow = looked_up("hipMemSetAccess");
+	*(void **)&g->forget = looked_up("hipMemAddressFree");
+	const error e = g->reserve ? g->reserve(&reserved, SEGMENTS * SEGMENT, 0, NULL, 0) : 801;
+	const error made = e ? e : g->create(&handle, SEGMENT, &segment_kind, 0);
+	g->at = reserved;
+	if (!e && !made)
+		CHECK(g->drop(handle));
+	else
+		printf("segments refused %d\n", made);
+	return !e && !made;
+}
+
+static void segments(void)
+{
+	struct segments g = { 0 };
+	if (!segments_begin(&g))
+		return;
+	churn(20);
+	for (int i = 0; i < SEGMENTS; i++)
+		segment_map(&g, i);
+	copy(g.at + SEGMENT - 8, g.at + SEGMENT + 8, 16, NULL); // over the edge of two
+	CHECK(hipDeviceSynchronize());
+	CHECK(hipMemset(g.at + SEGMENT - 8, 1, 8));
+	for (int round = 0; round < 3; round++) {
+		for (int i = round % 2; i < SEGMENTS; i += 2)
+			segment_unmap(&g, i);
+		const size_t holes = segments_holes(&g);
+		churn(30);
+		printf("segments wrong %d holes %zu", segments_wrong(&g), holes);
+		for (int i = round % 2; i < SEGMENTS; i += 2)
+			segment_map(&g, i);
+		churn(30);
+		printf(" wrong %d\n", segments_wrong(&g));
+	}
+	said_of("segments", g.at + 4096, g.at);
+	for (int i = 0; i < SEGMENTS; i++)
+		segment_unmap(&g, i);
+	printf("segments end %d\n", g.forget(g.at, SEGMENTS * SEGMENT));
+	churn(30);
+}
+
+/** What hipFree() says of them, which is not for it: 0, from 6.4 on. It is the last that the program does. */
+static void segments_freed(bool inside)
+{
+	struct segments g = { 0 };
+	if (!segments_begin(&g))
+		return;
+	segment_map(&g, 0);
+	printf("segments free %d\n", hipFree(g.at + (inside ? 4096 : 0)));
+	fflush(stdout);
+	_exit(0);
+}
+
+// --- few descriptors ---
+
+/** descriptors lowered|used: HIP goes on as it was, with no descriptor left. */
+static void descriptors(const char *how)
+{
+	void *small[300], *large = NULL, *p = NULL;
+	stream s;
+	int failed = 0;
+	CHECK(hipStreamCreateWithFlags(&s, 1));
+	CHECK(release(allocate(100)));
+	if (*how == 'l')
+		setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 0, 0 });
+	while (dup(STDOUT_FILENO) >= 0)
+		;
+	for (int i = 0; i < 300; i++) {
+		failed += hipMalloc(&small[i], 20000) != 0;
+		fill(small[i], 1.0f, 5000, s);
+	}
+	failed += hipMalloc(&large, 5 << 20) != 0;
+	CHECK(hipStreamSynchronize(s));
+	for (int i = 0; i < 300; i++)
+		failed += hipFree(small[i]) != 0;
+	failed += hipFree(large) != 0;
+	failed += hipMalloc(&p, 500) != 0 || hipFree(p) != 0;
+	printf("descriptors failed %d twice %d\n", failed, hipFree(p));
+	// A capture forbids to wait for the device: the pool finds another way.
+	void *graph = NULL, *old = allocate(512);
+	CHECK(hipStreamBeginCapture(s, 2));
+	const error freed = hipFree(old), made = hipMalloc(&p, 512);
+	printf("descriptors captured %d %d %d\n", freed, made, hipStreamEndCapture(s, &graph));
 }
 
 /** From the memory of one GPU to that of another. */
@@ -596,6 +928,15 @@ static void available(int n)
 	printf("available %zu %zu\n", before - after, total);
 }
 
+/** The GPU is gone: what is asked of it is not done. */
+static void lost(void)
+{
+	void *p = allocate(1000);
+	for (int fd = 3; fd < 1024; fd++)
+		close(fd);
+	release(p);
+}
+
 /** grow COUNT: so many at once, none freed. */
 static void grow(int n)
 {
@@ -624,6 +965,23 @@ static void small_stack(size_t bytes)
 	printf("small stack %d\n", failed);
 }
 
+static void *memory_use_once(void *ctx)
+{
+	const int failed = release(allocate(1000));
+	*(int *)ctx = failed ? -1 : gettid();
+	return NULL;
+}
+
+/** threads COUNT: one after the other; the number of the last. */
+static void threads(int n)
+{
+	pthread_t thread;
+	int last = 0;
+	for (int i = 0; i < n && !pthread_create(&thread, NULL, memory_use_once, &last); i++)
+		pthread_join(thread, NULL);
+	printf("last thread %d\n", last);
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 2 ? argv[2] : "", *a = argc > 3 ? argv[3] : "0", *b = argc > 4 ? argv[4] : "0",
@@ -645,6 +1003,8 @@ int main(int argc, char **argv)
 		operated();
 	else if (!strcmp(mode, "misuses"))
 		misuses();
+	else if (!strcmp(mode, "freed-often"))
+		freed_often(atoi(a));
 	else if (!strcmp(mode, "slack"))
 		slack();
 	else if (!strcmp(mode, "random"))
@@ -665,12 +1025,24 @@ int main(int argc, char **argv)
 		others();
 	else if (!strcmp(mode, "captured"))
 		captured(atoi(a), *b == 'o');
+	else if (!strcmp(mode, "graph-memory"))
+		graph_memory();
+	else if (!strcmp(mode, "segments"))
+		segments();
+	else if (!strcmp(mode, "segments-freed"))
+		segments_freed(*a == 'i');
+	else if (!strcmp(mode, "descriptors"))
+		descriptors(a);
 	else if (!strcmp(mode, "peers"))
 		peers();
 	else if (!strcmp(mode, "available"))
 		available(atoi(a));
 	else if (!strcmp(mode, "small-stack"))
 		small_stack((size_t)atoll(a));
+	else if (!strcmp(mode, "threads"))
+		threads(atoi(a));
+	else if (!strcmp(mode, "lost"))
+		lost();
 	else if (!strcmp(mode, "grow"))
 		grow(atoi(a));
 	else

@@ -68,8 +68,12 @@ static hipFunction_t from_memory(const char *name)
 	return kernel;
 }
 
+/** For what never ends, or is held: HIP would keep a processor busy while it waits. */
+static void wait_quietly() { CHECK(hipSetDeviceFlags(hipDeviceScheduleBlockingSync)); }
+
 static void crash(unsigned number)
 {
+	wait_quietly();
 	crasher c(number);
 	const unsigned family = number % 15;
 	for (unsigned i = 0, n = c.pick(2, 5); i < n; i++) {

@@ -33,8 +33,8 @@ struct allocations {
 };
 
 bool allocations_begin(struct str head);
-/** Whether a file is called as they are. */
-bool allocations_named(struct str name);
+/** Whether a file is called as those of a run are: allocations.4242, of process 4242. */
+bool allocations_of_job(struct str name, int64_t *ret_pid);
 /** Takes @bytes apart, which are the result's from now on, also where there is an error. */
 struct uh_error *allocations_parse(const char *name, char *bytes, size_t size, struct allocations **ret);
 void allocations_free(struct allocations *a);
@@ -58,8 +58,6 @@ struct str allocation_say(struct arena *a, const struct alloc_row *r);
 struct str allocation_offset_say(struct arena *a, const struct allocation_at *at);
 /** `main > load (model.c:41)`: a backtrace, the caller of the allocator first; @most frames. Empty: it is not known. */
 struct str allocation_stack_say(struct allocations *a, struct arena *to, uint32_t stack, size_t most);
-/** Who, and how long before @time: `python (4242), 2.1 s before`. */
-struct str allocation_who_say(struct arena *a, uint32_t tid, const char *name, uint64_t when, uint64_t time);
 /** The name of an operation; empty: it is not known. */
 struct str allocation_operation_say(const struct allocations *a, uint32_t number);
 /** Seconds since 1970 of a time of the file. */

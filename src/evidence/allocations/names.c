@@ -82,6 +82,30 @@ static void symbol_hold(void *ctx, const struct elf_symbol *s)
 	}
 }
 
+/** The name of a function without what it takes: `load<float>` of `load<float>(char const*)`. */
+static struct str without_parameters(struct str name)
+{
+	size_t end = name.n, depth = 0;
+	while (end && name.p[end - 1] != ')' && name.p[end - 1] != '>')
+		end--;
+	if (!end || name.p[end - 1] == '>')
+		return name;
+	for (size_t i = end; i-- > 1;) {
+		depth += name.p[i] == ')';
+		depth -= name.p[i] == '(';
+		if (!depth)
+			return str_cut(name, i);
+	}
+	return name;
+}
+
+/** As people call it. Of a template the mangled name has what it returns, too: mostly nothing. */
+static struct str function_say(struct arena *a, struct str name)
+{
+	const struct str plain = without_parameters(demangle(a, name));
+	return str_cut(str_starts(plain, S("void ")) ? str_from(plain, strlen("void ")) : plain, NAME_MOST);
+}
+
 /** The source line of the function that the symbol names; what was inlined there goes to @to, each with its own line. */
 static struct str line_say(struct module_names *n, struct arena *a, const struct named_module *o, uint64_t at, struct text *to)
 {
@@ -100,9 +124,9 @@ static struct str line_say(struct module_names *n, struct arena *a, const struct
 			said = line;
 			break;
 		}
-		if (f->function.n && line.n)
-			text_printf(to, STR_FMT " (" STR_FMT ") < ", STR_ARG(str_cut(demangle(a, f->function), NAME_MOST)),
-				    STR_ARG(line));
+		const bool of_hip = str_starts(str_base(f->file), S("hip_runtime")); // its templates around its own calls
+		if (f->function.n && line.n && !of_hip)
+			text_printf(to, STR_FMT " (" STR_FMT ") < ", STR_ARG(function_say(a, f->function)), STR_ARG(line));
 	}
 	code_lines_free(lines);
 	return said;
@@ -121,10 +145,46 @@ struct str module_place_say(struct module_names *n, struct arena *a, const struc
 	}
 	const struct str base = str_base((struct str){ m->path, strnlen(m->path, sizeof(m->path)) });
 	if (f.name.n)
-		text_add(&said, str_cut(demangle(a, f.name), NAME_MOST));
+		text_add(&said, function_say(a, f.name));
 	else
 		text_printf(&said, STR_FMT " + 0x%llx", STR_ARG(base), (unsigned long long)offset);
 	if (line.n)
 		text_printf(&said, " (" STR_FMT ")", STR_ARG(line));
 	return arena_str(a, text_str(&said));
+}
+
+/** Frames of ours and of the runtimes say nothing of who asked. */
+static bool frame_dull(const struct alloc_module *m)
+{
+	static const char *const dull[] = { "libunhang-", "libamdhip64.so", "libhsa-runtime64.so" };
+	const struct str base = str_base((struct str){ m->path, strnlen(m->path, sizeof(m->path)) });
+	for (size_t i = 0; i < ARRAY_SIZE(dull); i++)
+		if (str_starts(base, str_z(dull[i])))
+			return true;
+	return false;
+}
+
+/** What calls main() is every program's. */
+static bool frame_is_main(struct str place)
+{
+	for (ptrdiff_t at; (at = str_find(place, S(" < "))) >= 0;)
+		place = str_from(place, (size_t)at + 3);
+	return str_is(place, "main") || str_starts(place, S("main ("));
+}
+
+struct str frames_say(struct module_names *n, struct arena *a, const struct module_frame *frames, size_t count, size_t most)
+{
+	_cleanup_text_ struct text t = { 0 };
+	size_t said = 0;
+	for (size_t i = 0; i < count && said < most; i++) {
+		const struct alloc_module *m = frames[i].module;
+		if (m && frame_dull(m))
+			continue;
+		const struct str place = m && m->path[0] ? module_place_say(n, a, m, frames[i].offset) :
+							   arena_printf(a, "0x%llx", (unsigned long long)frames[i].offset);
+		text_printf(&t, "%s" STR_FMT, said++ ? " < " : "", STR_ARG(place));
+		if (frame_is_main(place))
+			break;
+	}
+	return arena_str(a, text_str(&t));
 }

@@ -8,7 +8,10 @@
 #include "evidence/allocations/names.h"
 
 bool allocations_begin(struct str head) { return str_starts(head, (struct str){ ALLOC_MAGIC, sizeof(ALLOC_MAGIC) - 1 }); }
-bool allocations_named(struct str name) { return str_ends(name, S(ALLOC_SUFFIX)); }
+bool allocations_of_job(struct str name, int64_t *ret_pid)
+{
+	return str_starts(name, S(ALLOC_OF_JOB)) && str_number(str_from(name, sizeof(ALLOC_OF_JOB) - 1), ret_pid);
+}
 
 enum { ROWS_MOST = 1 << 21, WORDS_MOST = 33 };
 
@@ -222,6 +225,8 @@ struct uh_error *allocations_parse(const char *name, char *bytes, size_t size, s
 	*a = (struct allocations){ .bytes = bytes, .size = size };
 	const bool head = size >= ALLOC_HEAD && allocations_begin((struct str){ bytes, size });
 	const uint32_t version = head ? get_u32(bytes + offsetof(struct alloc_header, version)) : 0;
+	const uint32_t pid = head ? get_u32(bytes + offsetof(struct alloc_header, pid)) : 0;
+	int64_t named;
 	if (!head)
 		err = uh_error_new("%s: no list of allocations, or one that was cut off in its first pages", name);
 	else if (!version)
@@ -229,6 +234,8 @@ struct uh_error *allocations_parse(const char *name, char *bytes, size_t size, s
 	else if (version != ALLOC_VERSION)
 		err = uh_error_new("%s: a list of allocations of version %u; this unhang reads version %d", name, version,
 				   ALLOC_VERSION);
+	else if (allocations_of_job(str_base(str_z(name)), &named) && named != pid)
+		err = uh_error_new("%s: it is of process %u and was copied here: not read", name, pid);
 	if (err) {
 		allocations_free(a);
 		return err;

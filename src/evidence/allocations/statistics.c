@@ -46,6 +46,7 @@ struct allocations_sum allocations_sum(const struct allocations *a)
 	};
 	for (size_t i = 0; i < a->nfindings; i++)
 		s.findings += a->findings[i].kind != ALLOC_FOUND_REFUSED; // which is no error of the program
+	s.findings += h->lost_findings;
 	for (unsigned c = 0; c < a->nsizes && c < ALLOC_CLASSES; c++) {
 		const struct alloc_size *z = &a->sizes[c];
 		s.count += z->count;
@@ -86,20 +87,44 @@ static int larger_count(const void *a, const void *b)
 	return (*x)->count > (*y)->count ? -1 : (*x)->count < (*y)->count;
 }
 
-static void sizes_say(struct text *t, struct arena *a, const struct allocations *of)
+struct str allocations_sizes_say(struct arena *a, const struct allocations *of)
 {
 	const struct alloc_size *list[ALLOC_CLASSES];
 	size_t n = 0;
+	_cleanup_text_ struct text t = { 0 };
 	for (size_t c = 0; c < of->nsizes && c < ALLOC_CLASSES; c++)
 		if (of->sizes[c].count)
 			list[n++] = &of->sizes[c];
 	qsort(list, n, sizeof(*list), larger_count);
 	for (size_t i = 0; i < n && i < SIZES_SAID; i++) {
 		const unsigned class = (unsigned)(list[i] - of->sizes);
-		text_printf(t, "%s" STR_FMT " of " STR_FMT, i ? ", " : " (", STR_ARG(arena_grouped(a, list[i]->count)),
+		text_printf(&t, "%s" STR_FMT " of " STR_FMT, i ? ", " : "", STR_ARG(arena_grouped(a, list[i]->count)),
 			    STR_ARG(class_say(a, class)));
 	}
-	text_add(t, n ? S(")") : S(""));
+	return arena_str(a, text_str(&t));
+}
+
+/** Of the guard: what it does not watch, by the calls that made most of it. */
+static void unguarded_say(struct text *t, struct arena *a, const struct alloc_header *h, const struct allocations_sum *s)
+{
+	const uint64_t n = s->count > s->served ? s->count - s->served : 0;
+	uint64_t below = UINT64_MAX;
+	if (h->mode != ALLOC_MODE_GUARD || !n)
+		return;
+	if (n == s->count)
+		text_add(t, S(" None of them was guarded"));
+	else
+		text_printf(t, " " STR_FMT " of them %s not guarded", STR_ARG(arena_grouped(a, n)), n == 1 ? "was" : "were");
+	for (unsigned said = 0; said < SIZES_SAID; said++) {
+		unsigned call = 0;
+		for (unsigned c = 1; c < ALLOC_CALLS_MOST; c++)
+			call = h->passed[c] && h->passed[c] < below && h->passed[c] > h->passed[call] ? c : call;
+		if (!call)
+			break;
+		below = h->passed[call];
+		text_printf(t, "%s%s " STR_FMT, said ? ", " : " (", alloc_call_name(call), STR_ARG(arena_grouped(a, below)));
+	}
+	text_add(t, below < UINT64_MAX ? S(").") : S("."));
 }
 
 struct str allocations_statistics_say(struct arena *a, const struct allocations *of)
@@ -110,10 +135,12 @@ struct str allocations_statistics_say(struct arena *a, const struct allocations 
 	const struct alloc_header *h = &of->header;
 	const struct allocations_sum s = allocations_sum(of);
 	const struct alloc_burst *b = allocations_burst(of);
+	const struct str sizes = allocations_sizes_say(a, of);
 	_cleanup_text_ struct text t = { 0 };
-	text_printf(&t, "%s: " STR_FMT " allocations", modes[h->mode < ARRAY_SIZE(modes) ? h->mode : 0],
-		    STR_ARG(arena_grouped(a, s.count)));
-	sizes_say(&t, a, of);
+	text_printf(&t, "%s: " STR_FMT " allocation%s", modes[h->mode < ARRAY_SIZE(modes) ? h->mode : 0],
+		    STR_ARG(arena_grouped(a, s.count)), s.count == 1 ? "" : "s");
+	if (sizes.n)
+		text_printf(&t, " (" STR_FMT ")", STR_ARG(sizes));
 	if (s.peak_bytes)
 		text_printf(&t, ", %sat most " STR_FMT " at once", h->mode == ALLOC_MODE_POOL ? "from slabs: " : "",
 			    STR_ARG(about_say(a, s.peak_bytes)));
@@ -126,10 +153,11 @@ struct str allocations_statistics_say(struct arena *a, const struct allocations 
 	if (s.kfd_calls)
 		text_printf(&t, "; " STR_FMT " calls of KFD by the whole process", STR_ARG(arena_grouped(a, s.kfd_calls)));
 	text_add(&t, S("."));
+	unguarded_say(&t, a, h, &s);
 	if (b && b->count >= BURST_LEAST)
 		text_printf(&t, " Many small ones: " STR_FMT ".", STR_ARG(burst_say(a, b)));
 	if (s.findings)
-		text_printf(&t, " %zu finding%s.", s.findings, s.findings == 1 ? "" : "s");
+		text_printf(&t, " " STR_FMT " finding%s.", STR_ARG(arena_grouped(a, s.findings)), s.findings == 1 ? "" : "s");
 	if (h->sampling > 1 || h->sample > 1)
 		text_printf(&t, " Only every %uth was guarded.", h->sampling > h->sample ? h->sampling : h->sample);
 	if (h->state == ALLOC_ASIDE && h->notes)

@@ -15,5 +15,7 @@ struct allocations_sum allocations_sum(const struct allocations *a);
 bool allocations_of_torch(const struct allocations *a);
 /** Seconds: the most that a lifetime of a bucket has. */
 double lifetime_most(unsigned bucket);
+/** The commonest sizes: `5,000 of 2 to 4 KiB, 48 of 4 to 8 MiB`. */
+struct str allocations_sizes_say(struct arena *a, const struct allocations *of);
 /** `Pool: 5,048 allocations (5,000 from 2 KiB on, 48 from 4 MiB on), at most ... 12 calls of KFD.` */
 struct str allocations_statistics_say(struct arena *a, const struct allocations *of);

@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "base/door/door.h"
+#include "evidence/allocations/statistics.h"
 #include "evidence/recording/places.h"
 #include "evidence/recording/process.h"
 #include "evidence/recording/recording.h"
@@ -106,6 +107,7 @@ static void tell_findings(struct allocations_telling *t)
 		[ALLOC_FOUND_BROKEN_ABOVE] = "the guard's own bytes had changed",
 		[ALLOC_FOUND_REFUSED] = NULL,
 	};
+	const uint64_t all = t->of->nfindings + t->of->header.lost_findings;
 	for (size_t i = 0; i < t->of->nfindings && i < FINDINGS_TOLD; i++) {
 		const struct alloc_finding *f = &t->of->findings[i];
 		const char *signature = f->kind < ARRAY_SIZE(signatures) ? signatures[f->kind] : NULL;
@@ -113,6 +115,8 @@ static void tell_findings(struct allocations_telling *t)
 		struct event e;
 		if (!signature || !allocations_event(t, signature, f->time, &e))
 			continue;
+		if (all > FINDINGS_TOLD)
+			event_add_text(&e, &t->arena, "guard_findings", arena_grouped(&t->arena, all));
 		if (proofs[f->kind])
 			event_add_text(&e, &t->arena, "proof", str_z(proofs[f->kind]));
 		event_add_code(&e, &t->arena, "address", f->address);
@@ -147,6 +151,7 @@ static void tell_calls(struct allocations_telling *t)
 			       arena_printf(&t->arena, "%s(%llu)", alloc_call_name(h->call), (unsigned long long)h->a[0]));
 		event_add_text(&e, &t->arena, "age", seconds_say(&t->arena, age));
 		event_add_number(&e, &t->arena, "allocation_bytes", (int64_t)h->a[0]);
+		event_add_text(&e, &t->arena, "allocated_before", allocations_sizes_say(&t->arena, a));
 		event_add_number(&e, &t->arena, "small_allocations", (int64_t)(small ? small : b ? b->count : 0));
 		if (a->alive)
 			event_add_text(&e, &t->arena, "kernel_waits_in",
@@ -226,7 +231,7 @@ static void add_allocation(struct event *e, struct arena *to, struct allocations
 							  S("the address lies in the guard's gap"));
 	if (every > 1)
 		event_add_number(e, to, "guard_sampled", every);
-	if (at->place == ALLOC_ELSEWHERE && at->distance > NEAR)
+	if (!at->row || (at->place == ALLOC_ELSEWHERE && at->distance > NEAR))
 		return; // which one is nearest says nothing
 	event_add_text(e, to, "guard_offset", allocation_offset_say(to, at));
 	add_row(e, to, a, at->row, event_time_in(e, a));
@@ -250,7 +255,8 @@ void allocations_add_to(const struct allocation_books *b, struct event *e, struc
 	for (size_t i = 0; i < b->list.len; i++) {
 		struct allocations *one = b->list.data[i];
 		const struct allocation_at at = allocations_find(one, v);
-		if (one->header.mode != ALLOC_MODE_GUARD || !at.row || !event_is_of(e, one))
+		const bool known = at.row || one->missing || one->damage.n; // one whose rows are all torn knows that it does not know
+		if (one->header.mode != ALLOC_MODE_GUARD || !known || !event_is_of(e, one))
 			continue;
 		// A wild address of one process may be an allocation of another.
 		if (!best || (found.place == ALLOC_ELSEWHERE && at.place != ALLOC_ELSEWHERE)) {

@@ -74,55 +74,21 @@ struct str allocation_offset_say(struct arena *a, const struct allocation_at *at
 	return at->row ? arena_printf(a, STR_FMT " away", STR_ARG(map_size_say(a, at->distance))) : (struct str){ 0 };
 }
 
-/** Frames of the allocator and of HIP say nothing of who asked. */
-static bool frame_dull(const struct alloc_module *m)
-{
-	static const char *const dull[] = { "libunhang-guard.so", "libamdhip64.so", "libunhang-kfd.so" };
-	const struct str base = str_base((struct str){ m->path, strnlen(m->path, sizeof(m->path)) });
-	for (size_t i = 0; i < ARRAY_SIZE(dull); i++)
-		if (str_starts(base, str_z(dull[i])))
-			return true;
-	return false;
-}
-
-/** What calls main() is every program's. */
-static bool frame_is_main(struct str place)
-{
-	for (ptrdiff_t at; (at = str_find(place, S(" < "))) >= 0;)
-		place = str_from(place, (size_t)at + 3);
-	return str_is(place, "main") || str_starts(place, S("main ("));
-}
-
 struct str allocation_stack_say(struct allocations *a, struct arena *to, uint32_t stack, size_t most)
 {
 	const struct alloc_stack *s = stack && stack <= a->nstacks ? &a->stacks[stack - 1] : NULL;
-	_cleanup_text_ struct text t = { 0 };
-	size_t said = 0;
+	struct module_frame frames[ALLOC_FRAMES];
 	if (!s || !s->count)
 		return (struct str){ 0 };
 	if (!a->names)
 		a->names = module_names_new();
-	for (size_t i = 0; i < s->count && i < ALLOC_FRAMES && said < most; i++) {
+	const size_t n = s->count < ALLOC_FRAMES ? s->count : ALLOC_FRAMES;
+	for (size_t i = 0; i < n; i++) {
 		const unsigned module = alloc_frame_module(s->frames[i]);
-		const struct alloc_module *m = module && module <= a->nmodules ? &a->modules[module - 1] : NULL;
-		const uint64_t offset = alloc_frame_offset(s->frames[i]);
-		if (m && frame_dull(m))
-			continue;
-		const struct str place = m && m->path[0] ? module_place_say(a->names, to, m, offset) :
-							   arena_printf(to, "0x%llx", (unsigned long long)offset);
-		text_printf(&t, "%s" STR_FMT, said++ ? " < " : "", STR_ARG(place));
-		if (frame_is_main(place))
-			break;
+		frames[i] = (struct module_frame){ .module = module && module <= a->nmodules ? &a->modules[module - 1] : NULL,
+						   .offset = alloc_frame_offset(s->frames[i]) };
 	}
-	return arena_str(to, text_str(&t));
-}
-
-struct str allocation_who_say(struct arena *a, uint32_t tid, const char *name, uint64_t when, uint64_t time)
-{
-	const struct str who = { name, strnlen(name, 16) };
-	const double ago = when && time > when ? (double)(time - when) / 1e9 : 0;
-	return arena_printf(a, "thread " STR_FMT " (%u)%s" STR_FMT "%s", STR_ARG(who), tid, ago > 0 ? ", " : "",
-			    STR_ARG(ago > 0 ? seconds_say(a, ago) : (struct str){ 0 }), ago > 0 ? " before" : "");
+	return frames_say(a->names, to, frames, n, most);
 }
 
 double allocations_time(const struct allocations *a, uint64_t ns)
