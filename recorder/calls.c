@@ -21,30 +21,12 @@ static void thread_ended(void *slot)
 
 static void make_key(void) { pthread_key_create(&key, thread_ended); }
 
-/** A free slot, else one whose thread has ended. */
-static struct rec_thread *slot_take(uint32_t tid)
-{
-	for (int again = 0; again < 2; again++)
-		for (uint32_t i = 0; i < rec.nthreads; i++) {
-			struct rec_thread *t = &rec.threads[i];
-			uint32_t none = 0;
-			uint64_t ended = __atomic_load_n(&t->ended, __ATOMIC_ACQUIRE);
-			if (!again &&
-			    __atomic_compare_exchange_n(&t->tid, &none, tid, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-				return t;
-			if (again && ended &&
-			    __atomic_compare_exchange_n(&t->ended, &ended, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
-				__atomic_store_n(&t->tid, tid, __ATOMIC_RELEASE);
-				return t;
-			}
-		}
-	return NULL;
-}
-
 static __attribute__((noinline)) struct thread_state *thread_begin(void)
 {
 	here.tried = true;
-	struct rec_thread *t = atomic_load(&rec.on) ? slot_take((uint32_t)syscall(SYS_gettid)) : NULL;
+	struct rec_thread *t = NULL;
+	if (atomic_load(&rec.on))
+		t = slot_take(rec.threads, rec.nthreads, sizeof(*t), offsetof(struct rec_thread, ended), (uint32_t)syscall(SYS_gettid));
 	if (!t)
 		return &here;
 	t->call = 0;

@@ -240,8 +240,11 @@ enum rec_call {
 	CALL_SHUT_DOWN,
 	CALL_HOLD,       // number of the hold, enum rec_hold that it ended with, bytes of the light core
 	CALL_COPY_AFTER, // completion signal of a copy, and up to three signals that it waits for
+	CALL_TRACE,      // address that was allocated, or kernel that was launched; REC_TRACE_MEMORY, or its queue; a text of the log with who did
 	CALLS
 };
+
+enum { REC_TRACE_COPIES = 31, REC_TRACE_MEMORY };
 
 /** A call that has returned. */
 struct rec_event {

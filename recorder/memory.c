@@ -6,6 +6,9 @@
 #define CORE(place, type) ((type)next.core[place])
 #define EXT(function, type) ((type)next.ext[function])
 
+/** Calls that make an allocation at the first of what is noted. */
+#define MAKES(call) ((call) == CALL_POOL_ALLOCATE || (call) == CALL_ALLOCATE || (call) == CALL_MAP || (call) == CALL_LOCK)
+
 /** @body between the two notes, where something is recorded; else alone. What comes of it is `status`. */
 #define AROUND(call, a, b, c, body, ...)                                                                                       \
 	if (!rec_level())                                                                                                      \
@@ -15,6 +18,8 @@
 	const hsa_status status = body;                                                                                        \
 	call_end(t);                                                                                                           \
 	event_note(t, call, status, (const uint64_t[4]){ __VA_ARGS__ });                                                       \
+	if (MAKES(call) && traces_on() && !status)                                                                             \
+		trace_note(((const uint64_t[4]){ __VA_ARGS__ })[0], REC_TRACE_MEMORY);                                         \
 	return status
 
 /** The same of a call that ends an allocation. It is noted before it is made: the next one at this address may be noted before it has

@@ -273,6 +273,11 @@ bool remove_open(const char *path, int fd);
 /** Whether the process that records there lives. */
 bool is_locked(int fd);
 
+// slots.c
+/** One of @n slots for a thread, of @stride bytes: each begins with its thread's number, and has at @ended_at when that one ended. NULL: all
+ * are others'. */
+void *slot_take(void *slots, uint32_t n, size_t stride, size_t ended_at, uint32_t tid);
+
 // quiet.c
 /** write(), without SIGXFSZ and SIGPIPE. */
 ssize_t quiet_write(int fd, const void *bytes, size_t n);

@@ -30,7 +30,7 @@ def compile_races(directory):
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not kept.exists() or kept.stat().st_mtime < max(SOURCE.stat().st_mtime, (SOURCE.parent / "kernels.h").stat().st_mtime):
             fresh = kept.with_name(f"{kept.name}.new")
-            done = subprocess.run([*kfd.HIPCC, "--offload-arch=gfx90a", "-O1", "-o", fresh, SOURCE], capture_output=True, text=True)
+            done = subprocess.run([*kfd.HIPCC, "--offload-arch=gfx90a", "-O1", "-g", "-o", fresh, SOURCE], capture_output=True, text=True)
             if done.returncode:
                 return None, done.stderr
             fresh.rename(kept)
@@ -40,6 +40,7 @@ def compile_races(directory):
 class Bisect:
     def __init__(self, unhang, races):
         self.unhang, self.races = unhang, races
+        kfd.remember(unhang)
         self.library = pathlib.Path(unhang.binary).parent / "libunhang-kfd.so"
         self.states = pathlib.Path(tempfile.mkdtemp(prefix="unhang-test-bisect-"))
 
@@ -93,6 +94,8 @@ def test_plain(t, b):
     done = b.run("--state-dir", b.states, "--quiet", "--json", "--", "false")
     answer = json.loads(done.out)
     t.ok(answer["as_it_is"]["failed"] == 16 and "no process of the job was recorded" in answer["stopped"], "a job that uses no GPU is told so", answer)
+    done = b.run("--state-dir", b.states, "--quiet", "--", "sh", "-c", "echo working; echo cannot reach the server >&2; exit 1")
+    t.ok("It said   cannot reach the server" in done.out, "with what it said", done.out)
 
 
 def test_fails_if(t, b):
@@ -148,6 +151,33 @@ def test_found(t, b):
         t.ok(text.count("<svg") >= 4 and "Two launches race" in text, "and as a page with bars", text[:600])
 
 
+EARLY, LATE = "1 _Z4copyILi2EEvPcPKcm", "0 _Z4fillILi4EEvPffi"  # of number 36: who must end first, and who must not begin before
+
+
+def test_tables(t, b):
+    """What the rows of a table do to a program that fails in each of its runs, or (@luck) in none."""
+    where = b.states / "tables"
+    where.mkdir()
+
+    # The earlier kernel takes so long that the later one begins before its end, however busy this machine is.
+    def run(*rows, luck="always", plan="gpu gfx90a; slow kernel busy 1", head="unhang-waits 1"):
+        (where / "waits").write_text("\n".join((head, *rows)) + "\n")
+        done = subprocess.run([b.races, "36", luck], capture_output=True, text=True, env={
+            **b.unhang.environment, "LD_PRELOAD": str(b.library), "UNHANG_KFD": plan, "HSA_TOOLS_LIB": str(b.library.with_name("libunhang-recorder.so")), "UNHANG_LEVEL": "1",
+            "UNHANG_MAX_LEVEL": "3", "UNHANG_WAITS": str(where / "waits"), "UNHANG_RECORDING": str(where / "%p.recording")})
+        return done.returncode, done.stderr
+    t.same(run()[0], 1, "an empty table changes nothing")
+    for rows, fails, what in ((["wait * * for * *"], 0, "all wait for all"), ([f"wait {LATE} for {EARLY}"], 0, "the second waits for the first"), ([f"wait {EARLY} for {LATE}"], 1, "the wrong way round"),
+                              (["host * *"], 0, "the host waits for all"), (["wait * * for * *", "except 1 *"], 1, "a queue is left alone"), (["wait copies * for * *", "wait * * for copies *"], 1, "copies alone")):
+        t.same(run(*rows)[0], fails, f"{what}: {'; '.join(rows)}")
+    t.same(run(f"delay {EARLY} 1000000", luck="never")[0], 1, "the first begins later: it fails, also with luck")
+    status, said = run(f"wait {LATE} for {EARLY}", "deadline 200", plan="gpu gfx90a; slow kernel busy 3")
+    t.ok(status == 1 and "a wait was given up after 200 ms" in said, "a wait has a deadline", (status, said))
+    for rows, line in ((["wait * * for *"], 2), (["host 0 x", "delay 0 x y"], 3)):
+        t.ok(f"line {line} is none of a table" in run(*rows)[1], f"{rows} is refused")
+    t.ok("line 1 is none of a table" in run(head="unhang-waits 2")[1], "another version is refused")
+
+
 def many(b, numbers):
     """make bisect: a table of all, and what the issue asks for."""
     right, races, runs, alone, begun = collections.Counter(), collections.Counter(), 0, 0, time.monotonic()
@@ -179,6 +209,7 @@ def main():
         test_fails_if(t, b)
         test_identity(t, b)
         if races:
+            test_tables(t, b)
             test_found(t, b)
         else:
             t.skip("races on the emulated KFD", problem.splitlines()[0])

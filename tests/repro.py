@@ -80,7 +80,7 @@ def test_form(t, c):
     run = c.repro(recording, out)
     found = emulated.document(t, run, "repro", "its JSON has its form")
     t.ok(found["failure"]["kind"] == "queue-error" and any("withheld" in b["contents"] for b in found["buffers"]), "without --user-data contents are withheld", found)
-    t.same(sorted(p.name for p in out.iterdir()), ["Makefile", "README.md", "code-0.co", "repro.cpp"], "and no file has them")
+    t.same(sorted(p.name for p in out.iterdir()), ["Makefile", "README.md", "code-0.co", "repro.cpp", "repro.json"], "and no file has them")
     t.ok("--user-data" in (out / "README.md").read_text(), "which the README says")
     before = {p.name: p.read_bytes() for p in out.iterdir()}
     run = c.repro(recording, out, "--user-data")
@@ -108,11 +108,24 @@ def test_missing(t, c):
 
 def test_shrink(t, c):
     recording = c.crash(0)
-    run = c.repro(recording, recording.parent / "small", "--user-data", "--shrink", "--runs", "10", "--seconds", "120", number=0)
-    found = json.loads(run.stdout)["tried"]
+    run = c.repro(recording, recording.parent / "small", "--user-data", "--shrink", "--before", "1", "--runs", "10", "--seconds", "120", number=0)
+    told = json.loads(run.stdout)
+    found, kept = told["tried"], told["buffers"][next(p["buffer"] for p in told["launches"][0]["pointers"] if p["at"] == told["failure"]["argument"])]
     t.ok(run.returncode == 0 and found["alike"] and found["launches_after"] == 1 < found["launches_before"] and found["bytes_after"] < found["bytes_before"] and found["runs"] <= 10,
          "--shrink: fewer launches and smaller buffers, and it still fails alike", found)
     t.ok(not list((recording.parent / "small").glob("data-*.bin")), "contents that it fails without are gone", list((recording.parent / "small").iterdir()))
+    t.same(kept["bytes"], kept["recorded_bytes"], "the buffer that it reads beyond keeps its size: that is the bug")
+    readme = (recording.parent / "small" / "README.md").read_text()
+    t.ok("data-*.bin" not in readme and "earlier launches" not in readme, "the README says nothing of what is not there", readme)
+    t.ok(re.search(r"Arguments of the launch that fails, as they were in the job: `.*\(4 MiB buffer\).*, \d+`", readme), "and has the arguments", readme)
+    program = recording.parent / "small" / "repro.cpp"
+    text = program.read_text()
+    given = re.search(r"char arguments_0\[\] = \{([^}]*)\}", text)
+    number = bytes(int(byte, 16) for byte in re.findall("0x(..)", given[1]))[:16] + struct.pack("<Q", kept["bytes"])
+    program.write_text(text.replace(given[1], ", ".join(f"0x{byte:02x}" for byte in number)))
+    made = subprocess.run(["make", "-s", "-C", program.parent], capture_output=True, env=c.environment(0))
+    run = subprocess.run(["./repro"], capture_output=True, env=c.environment(0), cwd=program.parent)
+    t.ok(run.returncode == 0 and b"It did not fail." in run.stdout, "and with the bug mended by hand the small program ends well", (made.stderr[-600:], run))
 
 
 # --- a recording of a stranger ---
@@ -180,18 +193,24 @@ def test_places(t, c):
     recording = c.crash(0)
     if os.geteuid():
         return t.skip("another user's directory", "not root")
-    for name, owner, mode, below in (("another's", 65534, 0o755, ""), ("everybody's", 0, 0o777, ""), ("everybody's, sticky", 0, 0o1777, ""), ("below another's", 65534, 0o755, "new")):
-        out = c.where / name.replace(" ", "-")
+    for name, owner, mode, below in (("another's", 65534, 0o755, ""), ("everybody's", 0, 0o777, ""), ("everybody's, sticky", 0, 0o1777, ""), ("below another's", 65534, 0o755, "new"),
+                                     ("behind another's link", 65534, 0o755, "link/new")):
+        out, beyond = c.where / name.replace(" ", "-"), c.where / "beyond"
         out.mkdir()
+        beyond.mkdir(exist_ok=True)
+        (out / "link").symlink_to(beyond) if "link" in below else None
         out.chmod(mode)
         os.chown(out, owner, -1)
-        run = subprocess.run([c.unhang.binary, "repro", recording, "-o", out / below, "--json", "--check"], capture_output=True, env={**c.environment(0), "UNHANG_CONTAINER": "no"})
-        t.ok(run.returncode == 2 and not list(out.iterdir()) and b"user" in run.stderr + b"user" * (owner == 0), f"a directory that is {name} is refused", (run.returncode, run.stderr))
+        for container in ("no", "yes"):  # also a container's root, who is not its only user
+            run = subprocess.run([c.unhang.binary, "repro", recording, "-o", out / below, "--json"], capture_output=True, env={**c.environment(0), "UNHANG_CONTAINER": container})
+            t.ok(run.returncode == 2 and [p.name for p in out.iterdir()] in ([], ["link"]) and not list(beyond.iterdir()) and b"user" in run.stderr + b"user" * (owner == 0),
+                 f"a directory that is {name} is refused, container: {container}", (run.returncode, run.stderr))
     spy = c.unhang.write("spy/make", '#!/bin/sh\nstat -c "%a %u" . >&2\nexit 1\n')  # in the place of make: where it is run
     spy.chmod(0o755)
     run = subprocess.run([c.unhang.binary, "repro", recording, "-o", c.where / "apart", "--json", "--check"], capture_output=True,
                          env={**c.environment(0), "PATH": f"{spy.parent}:{os.environ['PATH']}"})
     t.ok(b"make failed: 700 0" in run.stdout and sorted(p.name for p in (c.where / "apart").iterdir() if p.is_dir()) == [], "it is built where nobody else can reach it", run.stdout[-600:])
+    t.same([oct(p.stat().st_mode & 0o77) for p in (c.where / "apart", *(c.where / "apart").iterdir()) if p.stat().st_mode & 0o77], [], "nobody else can read it")
 
 
 def test_core(t, c):
@@ -202,6 +221,12 @@ def test_core(t, c):
     run = c.repro(where / "gpucore", where / "out", "--check", "--seconds", "120")
     found = emulated.document(t, run, "repro", "a light core makes a program, too")
     t.ok(found and found["failure"]["kind"] == "memory-fault" and found["tried"]["alike"], "which fails alike", found)
+    answer = where / "out" / "repro.json"
+    for changed, wanted in (({}, ["told-by-experiments"]), ({"tried": None}, []), ({"tried": {**found["tried"], "alike": False}}, []), ({"failure": None}, [])):
+        path = where / "changed.json"
+        path.write_text(json.dumps({**json.loads(answer.read_text()), **changed}))
+        told = json.loads(c.unhang.run("explain", "--json", str(path)).stdout)
+        t.same([i["cause"]["class"] for i in told["incidents"]], wanted, f"explain reads the answer with {changed}")
     bundle = where / "bundle.tar"
     subprocess.run(["tar", "-cf", bundle, "-C", where, next(where.glob("*.recording")).name], check=True)
     run = c.repro(bundle, where / "from-bundle")
@@ -242,6 +267,7 @@ def test_example(t, c):
     (where / "docs").symlink_to((tap.HERE / ".." / "docs").resolve())
     run = subprocess.run([pathlib.Path(c.unhang.binary).resolve(), *shown[1].split()], capture_output=True, text=True, cwd=where, env=c.environment())
     t.same(run.stdout, re.sub("(?m)^    ", "", shown[2]), "what docs/REPRO.md shows")
+    t.ok("element(float const AS1*, int, int)" in run.stdout, "with the function that was inlined where it failed", run.stdout)
     readme = (where / "repro" / "README.md").read_text()
     t.ok(readme.splitlines()[1].startswith("This program faults in any case") and "What it must show" not in readme and "code object version 5" in readme,
          "a program without buffers promises nothing", readme[:1200])

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 
+import emulated
 import jsonschema
 import kfd
 import races
@@ -25,6 +26,7 @@ SWITCH = ["sh", "-c", 'test "$HSA_ENABLE_SDMA" = 0']
 class Try:
     def __init__(self, unhang):
         self.unhang = unhang
+        kfd.remember(unhang)
         self.library = pathlib.Path(unhang.binary).parent / "libunhang-kfd.so"
         self.states = pathlib.Path(tempfile.mkdtemp(prefix="unhang-test-try-"))
 
@@ -68,30 +70,105 @@ def alive(word):
     return found
 
 
+def recordings_of(pid):
+    words = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return pathlib.Path(next(w for w in words if w.startswith(b"UNHANG_RECORDING=")).decode().partition("=")[2]).parent
+
+
+def test_places(t, y):
+    """The file `place` names what a trial that was killed left behind. What is no place of a trial, or another's, is not removed, whoever wrote it there."""
+    prey = pathlib.Path(tempfile.mkdtemp(prefix="unhang-test-prey-"))
+    beside, link, others = (pathlib.Path(tempfile.mkdtemp(prefix="unhang-trial-", dir="/dev/shm")) for _ in range(3))
+    names = [beside.with_name(f"unhang-trial-{n}") for n in ("aaaaaa", "bbbbbb", "cccccc")]
+    for path, name in zip((beside, link, others), names):
+        path.rename(name)
+    beside, link, others = names
+    link.rmdir()
+    link.symlink_to(prey)
+    (prey / "kept").touch()
+    (others / "kept").touch()
+    left = beside.with_name("unhang-trial-dddddd")
+    left.mkdir()
+    done = y.run("--json", "--quiet", "--low-rate", "60", "--", "true")
+    place = pathlib.Path(json.loads(done.out)["directory"]) / "place"
+    corner = pathlib.Path("/dev/shm/zz")  # as long as the end of a place's name
+    corner.mkdir(exist_ok=True)
+    (corner / "kept").touch()
+    door = corner.with_name("unhang-trial-")
+    door.mkdir(exist_ok=True)
+    cases = [(f"{door}/../zz", corner, "a path of the right length"), (prey, prey, "any directory"), (f"{beside}/../..{prey}", prey, "a path that leads elsewhere"), (link, prey, "a link"), (f"{link}/", prey, "a link with a slash")]
+    if os.geteuid() == 0:
+        os.chown(others, 65534, 65534)
+        cases.append((others, others, "another user's"))
+    for told, stays, what in cases:
+        place.write_text(str(told))
+        y.run("--quiet", "--low-rate", "60", "--", "true")
+        t.ok((stays / "kept").exists(), f"{what} is not removed")
+    place.write_text(str(left))
+    y.run("--quiet", "--low-rate", "60", "--", "true")
+    t.ok(not left.exists(), "what a trial left behind is")
+    link.unlink()
+    for path in (prey, beside, others, corner, door):
+        shutil.rmtree(path)
+
+
+def test_another_user(t, y):
+    """What another user put there tells of runs that never were. Root refuses it and makes nothing there, a container's root as well."""
+    done = y.run("--json", "--quiet", "--low-rate", "60", "--", "true")
+    name = pathlib.Path(json.loads(done.out)["directory"]).name
+    for what, path, others in (("state directory", "his", "his"), ("directory of the trial", "ours", f"ours/{name}"), ("journal", "told", f"told/{name}/journal"),
+                               ("link to a state directory", "link", "link"), ("link on the way", "link/new", "link")):
+        (y.states / others).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        beyond = y.states / "beyond"
+        beyond.mkdir(exist_ok=True)
+        if others == "link":
+            (y.states / others).unlink(missing_ok=True)
+            (y.states / others).symlink_to(beyond)
+        elif what == "journal":
+            (y.states / others).write_text("1 0 0 1 0 0 control\n")
+        else:
+            (y.states / others).mkdir()
+        os.chown(y.states / others, 65534, -1, follow_symlinks=False)
+        for word in ("try",) if name in others else ("try", "bisect"):
+            seen = [subprocess.run([y.unhang.binary, word, "--quiet", "--state-dir", y.states / path, "--low-rate", "60", "--", "true"], capture_output=True, text=True,
+                                   env={**y.unhang.environment, "UNHANG_CONTAINER": container}) for container in ("no", "yes")]
+            made = list(beyond.iterdir()) + (list((y.states / others).iterdir()) if what != "journal" else [])
+            t.ok(all(d.returncode == 2 and "user" in d.stderr for d in seen) and not made, f"{word}: a {what} of another user is refused", (seen, made))
+
+
 def test_attacked(t, y):
     """What a stranger, a closed terminal or a job that hides could do."""
     mark = f"{70000 + os.getpid()}"
     for word in ("try", "bisect"):
-        job = subprocess.Popen([y.unhang.binary, word, "--quiet", "--state-dir", y.states / "hup", "--", "sh", "-c", f"sleep {mark} & exec sleep {mark}"],
-                               env=y.unhang.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        tap.wait_for(lambda: len(alive(mark)) == 2)
-        job.send_signal(signal.SIGHUP)
-        job.wait(timeout=120)
-        t.ok(tap.wait_for(lambda: not alive(mark), 60), f"{word}: a terminal that is closed ends the job")
+        for number, ends in ((signal.SIGHUP, "a terminal that is closed ends the trial in order"), (signal.SIGKILL, "a kill ends it")):
+            job = subprocess.Popen([y.unhang.binary, word, "--quiet", "--state-dir", y.states / "stop", "--", "sh", "-c", f"setsid sleep {mark} & exec sleep {mark}"],
+                                   env=y.unhang.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            tap.wait_for(lambda: sum(pathlib.Path(f"/proc/{p}/comm").read_text() == "sleep\n" for p in alive(mark)) == 2)
+            memory = [pathlib.Path(next((y.states / "stop").glob("*/place")).read_text()), recordings_of(alive(mark)[0])]
+            there = [p.is_dir() for p in memory]
+            job.send_signal(number)
+            t.ok(job.wait(timeout=120) == (1 if number == signal.SIGHUP else -number) and there == [True, True] and tap.wait_for(lambda: not alive(mark) and not any(p.exists() for p in memory), 60),
+                 f"{word}: {ends}, with all that the job started and its memory", (job.returncode, memory, there, alive(mark)))
+            shutil.rmtree(y.states / "stop")
     y.run("--quiet", "--low-rate", "90", "--", "sh", "-c", f"setsid sleep {mark} </dev/null >/dev/null 2>&1 & exit 0")
     t.same(alive(mark), [], "what a run sends into a session of its own ends with it")
     open_to_all = y.states / "open"
     open_to_all.mkdir()
     open_to_all.chmod(0o777)
     done = y.run("--state-dir", open_to_all, "--", "true")
-    t.ok(done.returncode == 2 and "others can write there" in done.err, "a directory that others can write is refused", done.err)
-    prey = pathlib.Path(tempfile.mkdtemp(prefix="unhang-test-prey-"))
+    t.ok(done.returncode == 2 and ("not only its owner may write" in done.err or "others can write there" in done.err) and not list(open_to_all.iterdir()),
+         "a directory that others can write is refused", done.err)
     done = y.run("--json", "--quiet", "--low-rate", "60", "--", "true")
-    place = pathlib.Path(json.loads(done.out)["directory"]) / "place"
-    place.write_text(f"/dev/shm/unhang-trial-aaaaaa/../../..{prey}")
-    y.run("--quiet", "--low-rate", "60", "--", "true")
-    t.ok(prey.is_dir(), "a place that leads elsewhere is not removed")
-    prey.rmdir()
+    own = pathlib.Path(json.loads(done.out)["directory"])
+    own.chmod(0o777)
+    done = y.run("--quiet", "--low-rate", "60", "--", "true")
+    t.ok(done.returncode == 2 and ("not only its owner may write" in done.err or "others can write there" in done.err), "and so is one below it", done.err)
+    own.chmod(0o700)
+    test_places(t, y)
+    if os.geteuid():
+        t.skip("another user's directory", "not root")
+    else:
+        test_another_user(t, y)
     first_one = y.start("--quiet", "--", "sh", "-c", f"sleep {mark}")
     tap.wait_for(lambda: alive(mark))
     done = y.run("--quiet", "--", "sh", "-c", f"sleep {mark}")
@@ -101,7 +178,7 @@ def test_attacked(t, y):
     done = y.run("--quiet", "--fails-if", "nan=/nonexistent/out.npy", "--", "true")
     t.ok(done.returncode == 1 and "No such file" in done.out, "results that are not there are no success", done.out)
     done = y.run("--quiet", "guard", "--", "true")
-    t.ok(done.returncode == 1 and "No process of the job used HIP" in done.out, "a job without HIP is no all-clear of the guard", done.out)
+    t.ok(done.returncode == 1 and "had no allocation of the job to look at" in done.out and "no finding" not in done.out, "a job without HIP is no all-clear of the guard", done.out)
 
 
 def test_plain(t, y):
@@ -117,14 +194,84 @@ def test_plain(t, y):
     t.ok(told["sources"][0]["kind"] == "try" and [i["cause"]["title"][:23] for i in told["incidents"]] == ["The copy engines (SDMA)"], "explain reads the answer", json.dumps(told)[:1500])
     done = y.run("--", *SWITCH)
     test_example(t, done)
-    t.ok(len(done.out.splitlines()) <= 24 and max(map(len, done.out.splitlines())) <= 80 and "The copy engines (SDMA)" in done.out, "the same on one screen", done.out)
+    t.ok(len(done.out.splitlines()) <= 24 and max(map(len, done.out.splitlines())) <= 80 and "The copy engines (SDMA)" in done.out and "whatever" not in done.out, "the same on one screen", done.out)
     t.ok("the plan" in done.err and "would take about" in done.err, "behind a plan with times", done.err)
     for options, why in ((["none-such", "--", "true"], "unhang knowledge list experiment"), (["gaurd", "--", "true"], "did you mean guard?"), (["guard", "--fresh", "--", "true"], "options go first"), (["guard"], "needs a command"), (["--env", "x", "--", "true"], "not NAME=VALUE"),
                          (["--fails-if", "nonsense", "--", "true"], "is none of status")):
         done = y.run(*options)
         t.ok(done.returncode == 2 and why in done.err, f"{' '.join(options)} is refused", done.err)
     done = y.run("--quiet", "--", "/nowhere/program")
-    t.ok(done.returncode == 1 and "could not be started" in done.out, "a command that is none", done.out + done.err)
+    t.ok(done.returncode == 1 and "could not be started" in done.out and "Next" not in done.out, "a command that is none, which another run does not change", done.out + done.err)
+
+
+def counted(y, name, condition):
+    """A job that knows the number of its run: it fails under this condition on $n."""
+    count = y.states / name
+    return ["sh", "-c", f'n=$(cat {count} 2>/dev/null || echo 0); n=$((n+1)); echo $n > {count}; if [ {condition} ]; then echo steps: $n; printf "\\033[31mno answer from the server\\n\\n" >&2; exit 3; fi']
+
+
+def test_rare(t, y):
+    done = y.run("--low-rate", "30", "--", *counted(y, "once", "$n = 12"))
+    t.ok("Too rare to tell: it failed in 1 of 18 runs" in done.out and "Bare              1 of 9 failed" in done.out and "hides" not in done.out,
+         "a failure without the recorder that may be chance", done.out)
+    done = y.run("--low-rate", "30", "--", *counted(y, "bare", "$n -gt 9"))
+    t.ok("It fails, but not while unhang looks" in done.out and "Bare              4 of 4 failed" in done.out and "It said           [31mno answer from the server" in done.out,
+         "and failures that are none", done.out)
+    done = y.run("--low-rate", "30", "--", *counted(y, "early", "$n -le 2"))
+    t.ok("Too rare to tell: it failed in 2 of 25 runs, which is below 30 %" in done.out and "run 20, 2 failed" in done.err and "fewer than 30 %: ends after at most" in done.err,
+         "a job that stops failing ends the control, with a count meanwhile", done.out + done.err)
+
+
+def test_gpus(t, y):
+    """Runs that are spread over GPUs: the variables that choose one are all that a job without a GPU sees of it."""
+    for bad in (0, 1):
+        _, answer = y.answer(t, ["--jobs", "2"], ["sh", "-c", f'test "$ROCR_VISIBLE_DEVICES" != {bad}'], f"a job that fails on GPU {bad}")
+        rates = {g["gpu"]: g["rate"] for g in answer["gpus"]}
+        t.same((answer["verdict"], answer["explanation"], ends(answer)["another-gpu"]), ("explained", "bad-gpu", "gone"), f"a job that fails on GPU {bad} only: it is this GPU")
+        t.ok(rates[bad]["failed"] == rates[bad]["runs"] and not rates[1 - bad]["failed"], "with how often it failed on each", rates)
+    _, answer = y.answer(t, ["--jobs", "2"], ["false"], "a job that fails on both")
+    t.ok(first(answer) == "whatever" and ends(answer).get("another-gpu", "fails") == "fails", "a job that fails on both: it is no GPU", answer)
+    seen = y.states / "seen"
+    for word in ("try", "bisect"):
+        run = y.unhang.environment | {"ROCR_VISIBLE_DEVICES": "3,5"}
+        subprocess.run([y.unhang.binary, word, "--quiet", "--state-dir", y.states / "gpus", "--jobs", "2", "--low-rate", "60", "--", "sh", "-c", f"echo $ROCR_VISIBLE_DEVICES $HIP_VISIBLE_DEVICES >> {seen}"],
+                       env=run, capture_output=True)
+        lines = seen.read_text().split("\n")[:-1]
+        t.same((set(lines), len(lines)), ({"3 0", "5 0"}, 8), f"{word}: each run has one of those that the user left")
+        seen.unlink()
+        done = subprocess.run([y.unhang.binary, word, "--quiet", "--state-dir", y.states / "gpus", "--jobs", "3", "--", "true"], env=run, capture_output=True, text=True)
+        t.ok(done.returncode == 2 and "the job sees 2" in done.stderr, f"{word}: more runs at a time than GPUs are refused", done.stderr)
+    done = y.run("another-gpu", "--", "true")
+    t.ok(done.returncode == 2 and "needs a second GPU" in done.err, "another GPU needs one", done.err)
+
+
+TWO_GPUS = """scenario two-gpus
+    title   Two MI210, of which the first faults
+    expect  health idle
+    expect  exit 0
+gpu 0000:03:00.0
+    part      gfx90a
+gpu 0000:83:00.0
+    part      {other}
+kfd
+    fault     kernel fill on 0 at 0xdead0000
+"""
+
+
+def test_another_gpu(t, y, programs):
+    """On an emulated machine with two GPUs, of which one is broken."""
+    scenario = y.states / "two.scenario"
+
+    def inside(*words, other="gfx90a", **more):
+        scenario.write_text(TWO_GPUS.format(other=other))
+        command = [y.unhang.binary, "emulate", scenario, "--", y.unhang.binary, "try", "--json", "--quiet", "--fresh", "--state-dir", y.states / "two", *words, "--", programs.program, "series", "3"]
+        return subprocess.run(command, capture_output=True, text=True, env=y.unhang.environment | more)
+    done = inside()
+    answer = json.loads(done.stdout) if done.stdout else {"explanation": done.stderr, "experiments": []}
+    t.same((answer["explanation"], ends(answer).get("another-gpu")), ("bad-gpu", "gone"), "a GPU that faults: the other one does not")
+    t.ok("memtest-vulkan" in answer.get("remedies", []), "and what follows", answer)
+    for why, done in (("of another kind", inside("another-gpu", other="gfx1100")), ("if the user has chosen", inside("another-gpu", HIP_VISIBLE_DEVICES="1"))):
+        t.ok(done.returncode == 2 and "needs a second GPU" in done.stderr, f"another GPU is not tried {why}", done.stderr)
 
 
 def test_explained(t, y):
@@ -145,6 +292,10 @@ def test_explained(t, y):
         place.write_text(json.dumps({**explained, **changed}))
         told = json.loads(y.unhang.run("explain", "--json", str(place)).stdout)
         t.same([i["cause"]["class"] for i in told["incidents"]], wanted, f"explain reads an answer of try with {changed}")
+    for suspect, remedy, now in (("race-launches", "bisect-race", "what unhang try found"), ("graphs", "graph-capture-off", "what unhang try found"), ("memory-misuse", None, "Let the guard name")):
+        place.write_text(json.dumps({**explained, "explanation": suspect, "confidence": 0.88}))
+        said = y.unhang.run("explain", str(place)).stdout.decode()
+        t.ok("Confidence: high" not in said and "by rough" in said and now in " ".join(said.split()) and "reboot" not in said and (not remedy or f"[{remedy}]" in said), f"{suspect}: explain is no surer than try, and has its remedy", said)
     line = ("[rocjitsu-dbi-hooks] ConSan conflict reader=99126045842144 first_index=2 second_index=13 first_kind=2 second_kind=1 first_owner=0 second_owner=1 epoch=0 "
             "generation=2\n")
     place.write_text(line)
@@ -156,7 +307,7 @@ def test_example(t, done):
     """The example of docs/TRY.md and of the man page."""
     lines = done.out.splitlines()
     # Which experiments lead there, and with it the confidence, depends on how long runs take.
-    wanted = [lines[0].split(":")[0], *(line for line in lines if line.startswith(("  As it is ", "  no-sdma ", "  Remedy ")))]
+    wanted = [lines[0].split(":")[0], *(line.split(" of ")[0] if "no-sdma" in line else line for line in lines if line.startswith(("  As it is ", "  no-sdma ", "  Remedy ")))]
     for name in ("docs/TRY.md", "man/unhang.1"):
         page = (tap.HERE / ".." / name).read_text()
         t.same((len(wanted), [line for line in wanted if line not in page and name == "docs/TRY.md" or wanted[0] not in page]), (4, []), f"the example of {name}")
@@ -168,6 +319,25 @@ def test_identity(t, y):
         return json.loads(y.run("--json", "--quiet", "--budget", "1", "--hang-after", "1", *options, "--", "sleep", "60").out)["resumed"]
     t.same([resumed(), resumed(), resumed("--env", "A=1"), resumed("--low-rate", "9"), resumed("--fails-if", "hang")], [False, True, False, False, False],
            "other options begin another trial")
+    script = y.unhang.write("job.sh", "sleep 60\n")
+
+    def goes_on(*options, **variables):
+        before, y.unhang.environment = y.unhang.environment, {**y.unhang.environment, **variables}
+        done = y.run("--json", "--quiet", "--budget", "1", "--hang-after", "1", *options, "--", "sh", script)
+        y.unhang.environment = before
+        return done.returncode, json.loads(done.out)["resumed"] if done.out else done.err
+    first_one, other = goes_on(), goes_on(AMD_SERIALIZE_KERNEL="3")
+    t.ok(first_one == (1, False) and other[0] == 2 and "has changed since this trial was stopped (AMD_SERIALIZE_KERNEL)" in other[1], "a variable that matters has changed", (first_one, other))
+    script.write_text("sleep 61\n")
+    other = goes_on()
+    t.ok(other[0] == 2 and f"({script})" in other[1], "or the script", other)
+    t.same(goes_on("--fresh"), (1, False), "--fresh begins anew")
+
+
+def test_budget(t, y):
+    began = time.monotonic()
+    done, answer = y.answer(t, ["--budget", "1", "--hang-after", "1"], ["sh", "-c", "trap '' TERM; while :; do sleep 1; done"], "a job that does not listen")
+    t.ok((answer["verdict"], answer["as_it_is"]["failed"]) == ("unfinished", 1) and time.monotonic() - began < 15, "the budget ends also a job that ignores SIGTERM", answer)
 
 
 def kill_at_random(y, job, span, options=(), **more):
@@ -208,8 +378,11 @@ def test_gpu(t, y, programs, races_program):
     done, answer = y.answer(t, y.gpu(["guard"]), [programs.program, "read-beyond", 1], "guard")
     t.ok((answer["explanation"], answer["runs"]) == ("memory-misuse", 5) and "past the end of hipMalloc" in answer["found"]["title"], "the guard finds an access beside an allocation",
          answer)
+    done = y.run(*y.gpu(["guard"]), "--", programs.program, "read-beyond", "1")
+    t.ok("(in the run that found it; `Fails by` is of an earlier one)" in (said := " ".join(done.out.split())) and "unhang explain -v '" in said and "the plan: 1 run as it is, then 1 with the experiment" in done.err and "59" not in done.err,
+         "its page names the run of each address, and its plan the runs that are made", done.out + done.err)
     done, answer = y.answer(t, y.gpu(), [programs.program, "index-beyond"], "an assertion")
-    t.same((answer["verdict"], first(answer), answer["failure"]["class"], answer["runs"]), ("explained", "whatever", "hsa-queue-exception", 6),
+    t.same((answer["verdict"], first(answer), answer["failure"]["class"], answer["runs"]), ("explained", "whatever", "hsa-queue-exception", 8),
            "an assertion of a kernel fails whatever is changed")
     if not os.environ.get("UNHANG_TEST_ALL"):
         return
@@ -235,14 +408,21 @@ def main():
     try:
         test_attacked(t, y)
         test_plain(t, y)
+        test_rare(t, y)
+        test_gpus(t, y)
         test_explained(t, y)
         test_identity(t, y)
+        test_budget(t, y)
         test_stopped(t, y)
         programs = kfd.Programs(unhang)
         wrong = programs.compile() if shutil.which("hipcc") or kfd.ROOT else "there is no hipcc"
         if wrong:
             t.skip("jobs on the emulated KFD", wrong.splitlines()[0])
         else:
+            if emulated.possible(unhang):
+                test_another_gpu(t, y, programs)
+            else:
+                t.skip("a machine with two GPUs", "it needs FUSE and name spaces")
             test_gpu(t, y, programs, races.compile_races(pathlib.Path(unhang.binary).parent)[0])
     finally:
         shutil.rmtree(y.states, ignore_errors=True)

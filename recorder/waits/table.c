@@ -43,7 +43,7 @@ static bool op(char **rest, struct wait_op *ret)
 
 static bool row(char *what, char **rest, struct wait_row *r)
 {
-	static const char *const does[] = { "wait", "host", "delay", "except" };
+	static const char *const does[] = { "wait", "host", "delay", "except", "trace" };
 	enum { US_MOST = 10000000 };
 	unsigned long us = 0;
 	const char *between;

@@ -12,13 +12,17 @@ static bool is_of(const struct wait_op *o, int place, const char *name)
 	return (o->place < 0 || o->place == place) && (!o->name || (name && !strcmp(o->name, name)));
 }
 
-static bool left_alone(int place, const char *name)
+static bool any_row(enum wait_does does, int place, const char *name)
 {
 	for (size_t i = 0; i < waits_all.table.n; i++)
-		if (waits_all.table.rows[i].does == WAIT_NOT && is_of(&waits_all.table.rows[i].who, place, name))
+		if (waits_all.table.rows[i].does == does && is_of(&waits_all.table.rows[i].who, place, name))
 			return true;
 	return false;
 }
+
+static bool left_alone(int place, const char *name) { return any_row(WAIT_NOT, place, name); }
+static bool host_waits(int place, const char *name) { return any_row(WAIT_HOST, place, name); }
+static bool is_traced(int place, const char *name) { return traces_on() && any_row(WAIT_TRACE, place, name); }
 
 // --- packets ---
 
@@ -142,6 +146,8 @@ size_t waits_before(struct waiting *q, const uint64_t *packet, uint64_t (*to)[8]
 		return 0;
 	const char *name = kernel_name(packet[4]);
 	size_t out = 0;
+	if (is_traced((int)q->queue, name))
+		trace_note(packet[4], q->queue);
 	pthread_mutex_lock(&waits_all.lock);
 	if (!left_alone((int)q->queue, name)) {
 		out = delay_put(q, delay_of((int)q->queue, name), to);
@@ -168,14 +174,6 @@ static bool tail_keep(struct tail *t, int place, const char *name)
 		kept = true;
 	}
 	return kept;
-}
-
-static bool host_waits(int place, const char *name)
-{
-	for (size_t i = 0; i < waits_all.table.n; i++)
-		if (waits_all.table.rows[i].does == WAIT_HOST && is_of(&waits_all.table.rows[i].who, place, name))
-			return true;
-	return false;
 }
 
 size_t waits_behind(struct waiting *q, const uint64_t *packet, uint64_t (*to)[8])
@@ -233,6 +231,8 @@ void waits_copy(struct copy_waits *c, uint32_t n, const hsa_handle *signals)
 		return;
 	memcpy(c->signals, signals, n * sizeof(*signals));
 	c->used = true;
+	if (is_traced(WAITS_COPIES, NULL))
+		trace_note(0, WAITS_COPIES);
 	pthread_mutex_lock(&waits_all.lock);
 	const hsa_handle agent = waits_all.queues ? waits_all.queues->agent : 0;
 	const uint32_t us = delay_of(WAITS_COPIES, NULL);
@@ -308,6 +308,10 @@ void waits_begin(void)
 	}
 	waits_all.text = text;
 	text = NULL;
+	bool traced = false;
+	for (size_t i = 0; i < waits_all.table.n; i++)
+		traced |= waits_all.table.rows[i].does == WAIT_TRACE;
+	traces_begin(traced);
 	atomic_store(&waits_all.on, true);
 }
 

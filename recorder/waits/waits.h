@@ -25,6 +25,7 @@ enum wait_does {
 	WAIT_HOST,  // who launches @who goes on when it has ended
 	WAIT_DELAY, // @who begins @us microseconds later
 	WAIT_NOT,   // @who is left alone: it waits for others, or others for it
+	WAIT_TRACE, // who launches @who is noted, and who allocates
 };
 
 struct tail;
@@ -57,6 +58,13 @@ void waiting_free(struct waiting *w);
 /** Packets to be put before and behind one of the program's. They return how many they wrote. */
 size_t waits_before(struct waiting *w, const uint64_t *packet, uint64_t (*to)[8]);
 size_t waits_behind(struct waiting *w, const uint64_t *packet, uint64_t (*to)[8]);
+// traces.c
+void traces_begin(bool wanted);
+extern _Atomic bool traces_wanted;
+static inline bool traces_on(void) { return atomic_load_explicit(&traces_wanted, memory_order_relaxed); }
+/** Notes who asked for memory at the address @what (@place is REC_TRACE_MEMORY), or launched the kernel object @what at @place. */
+void trace_note(uint64_t what, uint64_t place);
+
 /** After a doorbell: waits where a row says that who launches does. */
 void waits_host(void);
 /** A queue of the GPU has failed, or its memory: what does not end any more is no fault of a wait. */

@@ -50,6 +50,7 @@ static bool decide_get(const void *ctx, struct str name, size_t index, struct st
 		    { "place", f->of->place },
 		    { "guard", f->of->guard },
 		    { "allocation", f->of->allocation },
+		    { "small_allocations", f->of->small_allocations },
 		    { "seen", f->seen },
 		    { "earlier", f->earlier },
 		    { "sure", f->sure },
@@ -81,7 +82,8 @@ static void set_fingerprint(struct arena *a, struct run_try *t)
 			t->launches > 0 ? arena_printf(a, "after %lld packets", (long long)t->launches) :
 					  (struct str){ 0 };
 	// What a look makes of a hang depends on how long it stood.
-	const struct str class = t->ended == RUN_GPU_HANG && t->kernel.n ? (struct str){ 0 } : t->class;
+	const bool hung = t->ended == RUN_RUNTIME_HANG || (t->ended == RUN_GPU_HANG && t->kernel.n);
+	const struct str class = hung ? (struct str){ 0 } : t->class;
 	t->kind =
 		arena_printf(a, STR_FMT "/%lld/" STR_FMT "/" STR_FMT, STR_ARG(str_of_list(run_ended_words, t->ended)),
 			     (long long)(t->signal >= 0 ? 128 + t->signal : t->exit_code), STR_ARG(class), STR_ARG(t->kernel));

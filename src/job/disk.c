@@ -32,9 +32,9 @@ static const struct record_key try_keys[] = {
 	N(signal),       T(because),      T(class),     T(title),  T(fault),      T(gpu),        T(beside),     T(kernel),
 	T(symbol),       T(place),        T(offset),    N(packet), N(launch),     N(rank),       N(pid),        N(launches),
 	N(recordings),   T(fingerprint),  T(kind),      T(bundle), T(diagnosis),  T(output),     T(words),      T(lacking),
-	N(memory_peak),  N(memory_limit), N(oom_kills), T(group),  T(counted_in), N(oom_before), T(left),       T(holders), T(allocator), N(findings),
+	N(memory_peak),  N(memory_limit), N(oom_kills), T(group),  T(counted_in), N(oom_before), T(left),       T(holders), T(allocator), N(findings), N(served),
 	T(checkpoint),   N(lost_ms),      T(row),       W(act),    T(reason),     T(propose),    N(next_level), T(next_filter),
-	W(next_changes), T(action),       T(fit),       T(guard),  T(allocation), T(found_in),   T(allocated_in), T(freed_in),
+	W(next_changes), T(action),       T(fit),       T(guard),  T(allocation), T(found_in),   T(allocated_in), T(freed_in), T(allocated_before), T(small_allocations),
 	{ 0 },
 };
 #undef T

@@ -13,6 +13,7 @@
 
 #include "base/save.h"
 #include "job/supervisor.h"
+#include "preload/format.h"
 #include "store/store.h"
 
 enum { RUNS_MOST = 4096, LEFT_MS = 20000, LEFT_POLL_MS = 100, MARK_S = 7 * 86400 };
@@ -45,7 +46,7 @@ static const struct own_name of_try[] = {
 	{ JOB_AGENT_FILE },
 	{ JOB_INPUTS },
 	{ JOB_CORE, true },
-	{ JOB_ALLOCATIONS, true },
+	{ ALLOC_OF_JOB, true },
 	{ JOB_PROCESS_CORE, true },
 	{ 0 },
 };

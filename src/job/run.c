@@ -97,45 +97,50 @@ static void study_words(struct supervisor *s, struct job_try *a)
 		try_take(text_str(&s->helper.answer), s->arena, a->told);
 }
 
-/** A file of the job's own directory; NULL: it is none, or not of the process that its name has: the job may copy others there. */
+/** A file of the job's own directory; NULL: it is none. */
 static struct allocations *allocations_in(int directory, const char *name)
 {
 	int64_t pid;
 	struct allocations *of = NULL;
 	struct stat st;
+	if (!allocations_of_job(str_z(name), &pid))
+		return NULL;
 	_cleanup_close_ int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size > ALLOCATIONS_MOST)
 		return NULL;
 	char *bytes = mem_alloc((size_t)st.st_size + 1);
 	const ssize_t n = pread(fd, bytes, (size_t)st.st_size, 0);
 	uh_error_free(allocations_parse(name, bytes, n > 0 ? (size_t)n : 0, &of));
-	if (of && (!str_number(str_from(str_z(name), sizeof(JOB_ALLOCATIONS) - 1), &pid) || pid != of->header.pid)) {
-		allocations_free(of);
-		return NULL;
-	}
 	return of;
 }
 
 /** What guard or pool say of the job: of the process that allocated most. */
-static struct str allocator_say(const struct supervisor *s, const char *directory, int64_t *ret_findings)
+static struct str allocator_say(const struct supervisor *s, const char *directory, struct run_try *ret_counts)
 {
 	struct arena *a = s->arena;
 	struct str said = { 0 };
 	uint64_t most = 0;
+	int64_t findings = 0, served = 0;
 	unsigned align = 0;
 	bool torch = false;
 	_cleanup_dir_ DIR *d = opendir(directory);
 	for (const char *name; (name = dir_next(d));) {
-		struct allocations *of = str_starts(str_z(name), S(JOB_ALLOCATIONS)) ? allocations_in(dirfd(d), name) : NULL;
-		if (of && (!said.n || allocations_sum(of).count > most)) {
-			most = allocations_sum(of).count;
+		struct allocations *of = allocations_in(dirfd(d), name);
+		if (!of)
+			continue;
+		const struct allocations_sum sum = allocations_sum(of);
+		if (!said.n || sum.count > most) {
+			most = sum.count;
 			said = allocations_statistics_say(a, of);
 		}
-		*ret_findings = (*ret_findings > 0 ? *ret_findings : 0) + (of ? (int64_t)allocations_sum(of).findings : 0);
-		torch |= of && allocations_of_torch(of);
-		align = of && of->header.align > align ? of->header.align : align;
+		findings += (int64_t)sum.findings;
+		served += (int64_t)sum.served;
+		torch |= allocations_of_torch(of);
+		align = of->header.align > align ? of->header.align : align;
 		allocations_free(of);
 	}
+	ret_counts->findings = findings;
+	ret_counts->served = served;
 	if (!said.n)
 		return S("No process of the job called HIP with the allocator: it is linked statically, lost LD_PRELOAD, or used no GPU.");
 	if (!s->options->guard)
@@ -145,11 +150,12 @@ static struct str allocator_say(const struct supervisor *s, const char *director
 	if (align > 1)
 		text_printf(&t,
 			    " past the end of a size that is no multiple of %u bytes, up to %u bytes do not fault: writes there are found "
-			    "later, reads never (--guard-align 16 or 1 finds more);",
-			    align, align - 1);
+			    "later, reads never (--guard-align %s finds more);",
+			    align, align - 1, align > 16 ? "16 or 1" : "1");
 	text_add(&t, S(" a GPU tells the page of a fault, so offsets are ranges; buffer instructions with exact bounds never fault."));
 	if (torch)
-		text_add(&t, S(" PYTORCH_NO_CUDA_MEMORY_CACHING=1 was set, else PyTorch's segments alone would be guarded."));
+		text_add(&t, S(" PyTorch: each tensor is guarded only with PYTORCH_NO_CUDA_MEMORY_CACHING=1, which unhang sets unless you have set it; "
+			       "else its segments alone are."));
 	return arena_str(a, text_str(&t));
 }
 
@@ -222,7 +228,7 @@ static struct uh_error *try_once(struct supervisor *s, struct run_try *t)
 			disk_save(s);
 		cores_collect(s, a);
 		if (s->options->guard || s->options->pool)
-			t->allocator = allocator_say(s, a->directory, &t->findings);
+			t->allocator = allocator_say(s, a->directory, t);
 		study_try(s, a);
 		study_words(s, a);
 		ended_starved(s, a);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "job/supervisor.h"
+#include "preload/format.h"
 
 // Signals: what we change for ourselves, the job gets back. A disposition that is ignored lasts across exec, so what our parent ignores (nohup
 // SIGHUP, a shell's background SIGINT, a daemon's SIGCHLD) is ignored by us and by the job, unless somebody undoes it.
@@ -195,7 +196,7 @@ static void set_allocator(struct variables *v, const struct supervisor *s, const
 	if (!others || !strstr(others, o->allocator))
 		variable_set(v, arena_printf(v->arena, "LD_PRELOAD=%s%s%s", o->allocator, others && *others ? ":" : "",
 					     others ? others : ""));
-	variable_set(v, arena_printf(v->arena, "UNHANG_ALLOCATIONS=%s/" JOB_ALLOCATIONS "%%p", a->directory));
+	variable_set(v, arena_printf(v->arena, "UNHANG_ALLOCATIONS=%s/" ALLOC_OF_JOB "%%p", a->directory));
 	if (o->pool) {
 		variable_set(v, S("UNHANG_POOL=1"));
 		return;

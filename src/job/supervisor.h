@@ -349,6 +349,8 @@ void disk_status(const struct supervisor *s);
 void disk_save(const struct supervisor *s);
 /** Makes the directory of the run, and reads the tries that are in it already. */
 struct uh_error *disk_begin(struct supervisor *s);
+/** Opens a directory that nobody but the caller can exchange, and makes it if it is not there. Nothing is made where that is not so. */
+struct uh_error *own_directory(const char *path, mode_t mode, bool *ret_made, int *ret_fd);
 /** Opens what nobody but us, root and the user who called can have written; a link is not followed. -1: errno EPERM says
  * that it is not believed. */
 int disk_open_believed(int dir, const char *name, int flags);

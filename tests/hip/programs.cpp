@@ -121,6 +121,7 @@ static void kernels()
 /** An index that is one too large. */
 static void index_beyond()
 {
+	wait_quietly();
 	float *x = device_floats(4, 1), *y = device_floats(4, 0);
 	int64_t host[] = { 0, 1, 4, 2 }, *index;
 	CHECK(hipMalloc(&index, sizeof(host)));
@@ -135,6 +136,7 @@ static void read_beyond(size_t beyond)
 {
 	const size_t size = 4 << 20;
 	char *from, *to;
+	wait_quietly();
 	CHECK(hipMalloc(&from, size));
 	CHECK(hipMalloc(&to, 2 * size));
 	printf("buffer %p end %p\n", from, from + size);
@@ -148,6 +150,7 @@ static void read_freed()
 {
 	const size_t size = 4 << 20;
 	char *from, *to;
+	wait_quietly();
 	CHECK(hipMalloc(&from, size));
 	CHECK(hipMalloc(&to, size));
 	CHECK(hipFree(from));
@@ -436,10 +439,10 @@ static void many(int threads, int times)
 	printf("threads %d launches %d wrong %d\n", threads, times, sum);
 }
 
-/** Launches, and then waits without keeping a processor busy, since some of them never end. */
+/** Launches, and then waits: some of them never end. */
 static void series(int n)
 {
-	CHECK(hipSetDeviceFlags(hipDeviceScheduleBlockingSync));
+	wait_quietly();
 	float *x = device_floats(1024, 1), *y = device_floats(1024, 0);
 	for (int i = 0; i < n; i++) {
 		saxpy<<<4, 256>>>(x, y, 1.0f, 1024);

@@ -1,4 +1,5 @@
-// Programs that race, and programs that do not, each made of a number: tests/races.py. `races NUMBER truth` says what is wrong with it.
+// Programs that race, and programs that do not, each made of a number: tests/races.py. `races NUMBER truth` says what is wrong with it;
+// `races NUMBER always` fails in every run, and `races NUMBER never` in none.
 //
 // Every program launches decoys on its streams, each with buffers of its stream. Among them stands one scene, whose two parties were drawn
 // among the decoys. Their order is not ensured, and mostly right: in a part of the runs, drawn anew, the earlier party's stream is busy.
@@ -293,11 +294,12 @@ static int check(const stage &s)
 	return 0;
 }
 
-static int run(program p)
+/** @luck: `always` it fails, `never` by itself; else in a part of its runs. */
+static int run(program p, const char *luck)
 {
 	stage s = { .p = p };
 	chance now = of_run();
-	s.unlucky = now(100) < p.rate && p.what != SOUND;
+	s.unlucky = strcmp(luck, "never") && (!strcmp(luck, "always") || now(100) < p.rate) && p.what != SOUND;
 	s.sound = p.what < STREAMS;
 	for (unsigned i = 0; i < p.streams; i++) {
 		stream_of o;
@@ -346,5 +348,5 @@ int main(int argc, char **argv)
 		tell_truth(p);
 		return 0;
 	}
-	return run(p);
+	return run(p, argc > 2 ? argv[2] : "");
 }

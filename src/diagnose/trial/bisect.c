@@ -5,12 +5,13 @@
 
 #include "base/print.h"
 
-/** How the error of all answers together is shared. */
 /** What the search may be wrong about: it is shown afterwards. */
 #define SEEMS 0.03
-static const double of_serial = 0.1, of_raise_seen = 0.15, of_raise_fresh = 0.15, of_confirm = 0.6;
+/** The parts of the error that each test may have. A pair is named only if it is shown twice: the failure comes more often with the first of the
+ * two late, and is gone with the two in order. A wrong pair has to pass both, so that each may have all of the error, and not a share of it.
+ * Without a race, what is left is a wrong `it vanishes'. */
+static const double of_serial = 0.1, of_raise_seen = 0.45, of_raise_fresh = 0.45, of_confirm = 0.9;
 enum {
-	FAILURES_WANTED = 4,
 	PASSES_WANTED = 8,
 	CONTROL_LEAST = 16,
 	CONTROL_MOST = 400,
@@ -32,7 +33,8 @@ struct bisecting {
 
 const char *bisect_verdict_name(enum bisect_verdict v)
 {
-	static const char *const names[] = { "unfinished", "no-failure", "unresolved-hides", "no-race", "race", "unresolved" };
+	static const char *const names[] = { "unfinished", "no-failure", "unresolved-hides", "no-race", "race", "unresolved",
+					     "unresolved-rare" };
 	return names[v];
 }
 
@@ -72,10 +74,11 @@ static bool question_ask(struct bisecting *b, struct bisect_question *q, unsigne
 	return false;
 }
 
-static enum trial_answer ask_vanishes(struct bisecting *b, struct bisect_question *q)
+/** @error: that Fisher's test is asked for. */
+static enum trial_answer ask_vanishes(struct bisecting *b, struct bisect_question *q, double error)
 {
-	const unsigned needed = clean_needed_after(q->control, q->error);
-	while (needed && (q->answer = trial_vanishes(q->control, q->tally, q->error)) == TRIAL_GOES_ON)
+	const unsigned needed = clean_needed_after(q->control, error);
+	while (needed && (q->answer = trial_vanishes(q->control, q->tally, error)) == TRIAL_GOES_ON)
 		if (!question_ask(b, q, needed > q->tally.runs ? needed - q->tally.runs : 1))
 			break;
 	return q->answer;
@@ -91,7 +94,7 @@ static enum trial_answer ask_seems_raised(struct bisecting *b, struct bisect_que
 
 // --- tables ---
 
-static void op_put(struct text *t, const struct bisect_op *o)
+void bisect_op_put(struct text *t, const struct bisect_op *o)
 {
 	if (o->place == PLACE_COPIES)
 		text_add(t, S("copies *"));
@@ -118,18 +121,18 @@ static struct str table_pair(struct bisecting *b, size_t early, size_t late, uns
 	struct text t = { 0 };
 	if (us) {
 		text_add(&t, S("delay "));
-		op_put(&t, &ops[early]);
+		bisect_op_put(&t, &ops[early]);
 		text_printf(&t, " %u\n", us);
 	}
 	if (wait && ops[late].place == PLACE_HOST) {
 		text_add(&t, S("host "));
-		op_put(&t, &ops[early]);
+		bisect_op_put(&t, &ops[early]);
 		text_add(&t, S("\n"));
 	} else if (wait) {
 		text_add(&t, S("wait "));
-		op_put(&t, &ops[late]);
+		bisect_op_put(&t, &ops[late]);
 		text_add(&t, S(" for "));
-		op_put(&t, &ops[early]);
+		bisect_op_put(&t, &ops[early]);
 		text_add(&t, S("\n"));
 	}
 	return table_end(b, &t);
@@ -163,7 +166,7 @@ static bool control_run(struct bisecting *b)
 			return true;
 		if (t.runs >= CONTROL_LEAST && t.failed >= FAILURES_WANTED && (passed >= PASSES_WANTED || !passed))
 			return true;
-		if (t.runs >= CONTROL_MOST)
+		if (t.runs >= CONTROL_MOST || tally_too_rare(t, b->o->low_rate, b->o->error))
 			return true;
 		const unsigned most = t.failed ? FAILURES_WANTED - (t.failed < FAILURES_WANTED ? t.failed : 3) : clean - t.runs;
 		const unsigned least = t.runs < CONTROL_LEAST ? CONTROL_LEAST - t.runs : 1;
@@ -179,11 +182,15 @@ static void bare_run(struct bisecting *b)
 	const unsigned clean = clean_needed(b->o->low_rate, b->o->error);
 	q->key = S("bare");
 	q->words = S("without the recorder");
-	while (!q->tally.failed && q->tally.runs < clean)
-		if (!question_ask(b, q, clean - q->tally.runs))
+	enum trial_answer hides;
+	while ((hides = trial_hides(b->r->control, q->tally, clean, b->o->error)) == TRIAL_GOES_ON) {
+		const bool asked = question_ask(b, q, clean - q->tally.runs);
+		b->r->bare = q->tally;
+		if (!asked)
 			return;
+	}
 	q->answer = q->tally.failed ? TRIAL_NO : TRIAL_YES;
-	b->r->verdict = q->tally.failed ? BISECT_HIDES : BISECT_NEVER;
+	b->r->verdict = hides == TRIAL_YES ? BISECT_HIDES : q->tally.failed ? BISECT_RARE : BISECT_NEVER;
 }
 
 /** Each launch waits for all before it, and the host for each. @most runs now. */
@@ -256,7 +263,7 @@ static bool pair_confirm(struct bisecting *b, const struct bisect_pair *p)
 	q->table = table_pair(b, p->early, p->late, 0, true);
 	q->early = p->early;
 	q->late = p->late;
-	const enum trial_answer answer = ask_vanishes(b, q);
+	const enum trial_answer answer = ask_vanishes(b, q, clean_level(q->control, q->error));
 	b->r->fixed = q->tally;
 	b->r->part = answer == TRIAL_NO;
 	return answer != TRIAL_GOES_ON;
@@ -274,10 +281,10 @@ static bool pair_ask(struct bisecting *b, size_t early, size_t late, unsigned us
 	q->table = table_pair(b, early, late, us, true);
 	q->early = early;
 	q->late = late;
-	return ask_vanishes(b, q) == TRIAL_YES;
+	return ask_vanishes(b, q, q->error) == TRIAL_YES;
 }
 
-static const struct bisect_pair *pair_known(const struct bisect_launches *l, size_t early, size_t late)
+const struct bisect_pair *bisect_pair_of(const struct bisect_launches *l, size_t early, size_t late)
 {
 	for (size_t i = 0; i < l->pairs.len; i++)
 		if (l->pairs.data[i].early == early && l->pairs.data[i].late == late)
@@ -296,7 +303,7 @@ static const struct bisect_pair *late_find(struct bisecting *b, size_t early, un
 			if (p->early != early || (l->ops.data[p->late].place == PLACE_HOST) != host)
 				continue;
 			if (pair_ask(b, early, p->late, us, widened))
-				return pair_known(l, early, p->late);
+				return bisect_pair_of(l, early, p->late);
 			if (b->over)
 				return NULL;
 		}
@@ -351,7 +358,7 @@ static unsigned alone_runs(const struct bisecting *b)
 	const double rate = tally_rate(c), others = b->r->launches.ops.len > 3 ? (double)b->r->launches.ops.len - 3 : 0;
 	if (!c.failed)
 		return 0;
-	return c.runs + (unsigned)(others / rate) + 2 * clean_needed_after(c, of_confirm * b->o->error);
+	return c.runs + (unsigned)(others / rate) + 2 * clean_needed_after(c, clean_level(c, of_confirm * b->o->error));
 }
 
 static void race_find(struct bisecting *b)
@@ -395,6 +402,10 @@ void bisect(const struct bisect_options *o, const struct bisect_hands *hands, st
 		bare_run(&b);
 		return;
 	}
+	if (tally_too_rare(ret->control, o->low_rate, o->error)) {
+		ret->verdict = BISECT_RARE;
+		return;
+	}
 	hands->launches(hands->ctx, &ret->launches);
 	race_find(&b);
 }
@@ -411,10 +422,10 @@ struct bisect_plan bisect_plan_at(double rate, double error)
 	const unsigned control = (unsigned)ceil(FAILURES_WANTED / rate);
 	const struct tally c = { control < CONTROL_LEAST ? CONTROL_LEAST : control,
 				 (unsigned)(rate * (control < CONTROL_LEAST ? CONTROL_LEAST : control) + 0.5) };
-	enum { SEARCH = 40 };
+	enum { SEARCH = 30 };
 	return (struct bisect_plan){ .rate = rate,
 				     .control = c.runs,
 				     .clean = clean_needed(rate, error),
 				     .all = c.runs + (unsigned)ceil(1.5 / rate) + SEARCH +
-					    clean_needed_after(c, of_confirm * error) };
+					    clean_needed_after(c, clean_level(c, of_confirm * error)) };
 }

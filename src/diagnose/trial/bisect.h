@@ -26,13 +26,22 @@ struct bisect_op {
 /** What two of them share. */
 struct bisect_buffer {
 	uint64_t begin, size, from, bytes; // from: offset of the first byte that both use, as far as is known
-	struct str made;                   // by whom
+	uint64_t born;                     // ticks
+	struct str made;                   // by whom: an operation, or a thread
+	struct str in;                     // the functions that allocated it, where they were noted; else empty
 	bool host;                         // it is memory of the host
+};
+
+/** A launch of a pair, by which a recording can be asked for more. */
+struct bisect_launch {
+	uint64_t kernel, time; // the kernel's object; ticks
+	struct str in;         // the functions that made it, where they were noted; else empty
 };
 
 /** @early was launched first, and nobody ensures that it ends first. */
 struct bisect_pair {
 	size_t early, late; // ops
+	struct bisect_launch early_launch, late_launch;
 	bool early_writes, late_writes;
 	uint64_t distance; // ticks between their launches
 	struct bisect_buffer buffer;
@@ -49,6 +58,10 @@ struct bisect_launches {
 void bisect_launches_of(const struct flight_recording *r, bool (*alone)(const void *ctx, struct str name), const void *ctx,
 			struct bisect_launches *ret);
 void bisect_launches_free(struct bisect_launches *l);
+/** The pair of two ops; NULL: there is none. */
+const struct bisect_pair *bisect_pair_of(const struct bisect_launches *l, size_t early, size_t late);
+/** As a table of the recorder names it. */
+void bisect_op_put(struct text *t, const struct bisect_op *o);
 /** As lines of a file, and from them. */
 void bisect_launches_write(const struct bisect_launches *l, struct text *to);
 bool bisect_launches_read(struct str text, struct bisect_launches *ret);
@@ -60,6 +73,7 @@ enum bisect_verdict {
 	BISECT_NO_RACE,    // it fails as well when each launch waits for all before it
 	BISECT_RACE,
 	BISECT_UNSHOWN, // it vanishes when each launch waits, but no pair could be shown
+	BISECT_RARE,    // it fails too seldom to tell
 };
 const char *bisect_verdict_name(enum bisect_verdict v);
 
@@ -83,7 +97,8 @@ struct bisect_result {
 	VEC(struct bisect_question) questions;
 	struct bisect_launches launches;
 	unsigned runs, void_runs;
-	struct tally control, widened, fixed; // of the pair: with the delay, and with the wait
+	struct tally control, bare;           // as it is; without the recorder
+	struct tally widened, fixed;          // of the pair: with the delay, and with the wait
 	struct bisect_pair pair;
 	bool paired;
 	bool part;              // the failure also has another cause: it came with the pair in order, too
@@ -105,6 +120,10 @@ struct bisect_options {
 	unsigned deadline; // milliseconds of one wait
 };
 void bisect(const struct bisect_options *o, const struct bisect_hands *hands, struct bisect_result *ret);
+
+/** The table of one more run that notes who launches the two and who allocates, and what its recording tells of them. */
+struct str bisect_trace_table(const struct bisect_result *r, struct arena *a);
+void bisect_traced(struct bisect_result *r, const struct flight_recording *from);
 
 /** The plan, before anything ran: runs for each answer that it vanishes, at some rates. */
 struct bisect_plan {

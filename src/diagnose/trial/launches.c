@@ -10,14 +10,14 @@ enum { ACCESSES_MOST = 1 << 16, LOOK_AHEAD = 4096, PAIRS_MOST = 256, OPS_MOST = 
 struct buffer_use {
 	const struct recorded_allocation *buffer;
 	size_t op;
-	uint64_t time, address;
+	uint64_t time, address, kernel; // kernel: its object; 0 of copies
 	bool writes, host;
 };
 
 /** A launch by itself. */
 struct launch_seen {
 	size_t op;
-	uint64_t time;
+	uint64_t time, kernel;
 	bool writes;
 	bool blind; // its arguments lay where the recorder does not read: of graphs, in the GPU's memory
 };
@@ -61,13 +61,15 @@ static bool of_host(const struct launch_reading *x, const struct recorded_alloca
 	return m->call == CALL_LOCK || (agent && !agent->gpu);
 }
 
-static void access_add(struct launch_reading *x, size_t op, uint64_t address, uint64_t time, uint64_t agent, bool writes)
+/** @use has all but the buffer. @agent: the GPU that uses it; 0: not known. */
+static void access_add(struct launch_reading *x, struct buffer_use use, uint64_t agent)
 {
-	const struct nearby n = recording_near(x->r, address, time, agent);
+	const struct nearby n = recording_near(x->r, use.address, use.time, agent);
 	if (n.relation != NEAR_INSIDE || !n.allocation || x->list.len == ACCESSES_MOST)
 		return;
-	const struct buffer_use a = { n.allocation, op, time, address, writes, of_host(x, n.allocation) };
-	vec_push(&x->list, a);
+	use.buffer = n.allocation;
+	use.host = of_host(x, n.allocation);
+	vec_push(&x->list, use);
 }
 
 static struct str launch_name(const struct recorded_kernel *k)
@@ -87,7 +89,7 @@ static void launch_add(struct launch_reading *x, const struct recorded_queue *q,
 	x->to->launches++;
 	if (op == SIZE_MAX)
 		return;
-	struct launch_seen seen = { .op = op, .time = p->raw.time };
+	struct launch_seen seen = { .op = op, .time = p->raw.time, .kernel = p->kernel->object };
 	const size_t n = packet_takes(&x->to->arena, p, &arguments);
 	seen.blind = !n && p->arguments && p->arguments->state == REC_ARGUMENTS_IN_VRAM;
 	for (size_t i = 0; i < n; i++) {
@@ -99,7 +101,13 @@ static void launch_add(struct launch_reading *x, const struct recorded_queue *q,
 		memcpy(&address, a->bytes, sizeof(address));
 		const bool reads = str_find(a->type, S("const")) >= 0 || str_is(a->what->access, "read_only");
 		seen.writes |= !reads;
-		access_add(x, op, address, p->raw.time, q->head.agent, !reads);
+		access_add(x,
+			   (struct buffer_use){ .op = op,
+						.time = p->raw.time,
+						.address = address,
+						.kernel = p->kernel->object,
+						.writes = !reads },
+			   q->head.agent);
 	}
 	if (x->all.len < ACCESSES_MOST)
 		vec_push(&x->all, seen);
@@ -115,8 +123,8 @@ static void copies_add(struct launch_reading *x)
 		x->to->launches++;
 		if (op == SIZE_MAX)
 			continue;
-		access_add(x, op, e->a[0], e->time, 0, true);
-		access_add(x, op, e->a[2], e->time, 0, false);
+		access_add(x, (struct buffer_use){ .op = op, .time = e->time, .address = e->a[0], .writes = true }, 0);
+		access_add(x, (struct buffer_use){ .op = op, .time = e->time, .address = e->a[2] }, 0);
 	}
 }
 
@@ -150,6 +158,8 @@ static void pair_add(struct launch_reading *x, const struct buffer_use *a, size_
 	const struct bisect_pair p = {
 		.early = a->op,
 		.late = late,
+		.early_launch = { .kernel = a->kernel, .time = a->time },
+		.late_launch = { .kernel = b ? b->kernel : 0, .time = b ? b->time : 0 },
 		.early_writes = a->writes,
 		.late_writes = b ? b->writes : !a->writes,
 		.distance = distance,
@@ -158,6 +168,7 @@ static void pair_add(struct launch_reading *x, const struct buffer_use *a, size_
 			    .from = from,
 			    .bytes = a->buffer->size - from,
 			    .host = a->host,
+			    .born = a->buffer->born,
 			    .made = o ? operation_say(&l->arena, x->r, o) :
 				    t ? arena_printf(&l->arena, "thread %u", t->raw.tid) :
 					(struct str){ 0 } },
@@ -201,6 +212,8 @@ static void blind_pair_add(struct launch_reading *x, const struct launch_seen *a
 	const bool early_writes = a->blind ? !b->writes : a->writes;
 	const struct bisect_pair p = { .early = a->op,
 				       .late = b->op,
+				       .early_launch = { .kernel = a->kernel, .time = a->time },
+				       .late_launch = { .kernel = b->kernel, .time = b->time },
 				       .early_writes = early_writes,
 				       .late_writes = !early_writes,
 				       .distance = b->time - a->time };
@@ -327,8 +340,12 @@ static bool launches_line(struct bisect_launches *l, struct str line)
 					       .early_writes = n[2],
 					       .late_writes = n[3],
 					       .distance = (uint64_t)n[4],
-					       .buffer = { (uint64_t)n[5], (uint64_t)n[6], (uint64_t)n[7], (uint64_t)n[8],
-							   arena_str(&l->arena, str_trim(line)), n[9] } };
+					       .buffer = { .begin = (uint64_t)n[5],
+							   .size = (uint64_t)n[6],
+							   .from = (uint64_t)n[7],
+							   .bytes = (uint64_t)n[8],
+							   .made = arena_str(&l->arena, str_trim(line)),
+							   .host = n[9] } };
 		vec_push(&l->pairs, p);
 	} else {
 		return !what.n;

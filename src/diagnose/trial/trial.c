@@ -4,10 +4,13 @@
 
 #include "diagnose/changes/rates.h"
 
-/** At which multiples of the first look it is looked at again, in halves, and which part of the error each look may have. */
-static const unsigned look_at[] = { 2, 3, 4, 6 };
-static const double look_share[] = { 0.5, 0.25, 0.125, 0.125 };
-enum { RAISED_LOOKS = sizeof(look_at) / sizeof(look_at[0]), FIRST_LOOK_LEAST = 4, FIRST_LOOK_MOST = 64 };
+enum { FIRST_LOOK_LEAST = 4, FIRST_LOOK_MOST = 64, LOOKS_UNTIL = 3 };
+/** How much of an error Fisher's test is given, by how often the control failed. Looked at once, it is too careful where failures are frequent;
+ * looked at after each run, it needs a reserve there. tests/test_trial.c adds up how often each is wrong, for all rates. */
+static const double once_often = 1.7, often_once = 0.3;
+/** Of the error, what each number of failures may have that a control stops at. */
+static const double of_each_count = 0.2;
+static const double each_seldom = 0.8, each_often = 0.45, often_each = 0.4;
 
 struct tally_interval tally_limits(struct tally t, double confidence)
 {
@@ -70,6 +73,23 @@ unsigned clean_needed_after(struct tally control, double error)
 	return high;
 }
 
+bool tally_too_rare(struct tally t, double rate, double error)
+{
+	if (!t.failed || t.failed >= FAILURES_WANTED || rate >= 1)
+		return false;
+	double sum = 0; // the chance of so few failures at that rate
+	for (unsigned k = 0; k <= t.failed; k++)
+		sum += exp(choose_log(t.runs, k) + k * log(rate) + (t.runs - k) * log1p(-rate));
+	return sum <= of_each_count * error;
+}
+
+enum trial_answer trial_hides(struct tally control, struct tally bare, unsigned most, double error)
+{
+	if (bare.failed && tally_more(control, (struct tally){ most, bare.failed }) <= error)
+		return TRIAL_YES;
+	return bare.runs >= most ? TRIAL_NO : TRIAL_GOES_ON;
+}
+
 enum trial_answer trial_vanishes(struct tally control, struct tally t, double error)
 {
 	if (t.failed)
@@ -77,10 +97,20 @@ enum trial_answer trial_vanishes(struct tally control, struct tally t, double er
 	return t.runs && tally_fewer(control, t) <= error ? TRIAL_YES : TRIAL_GOES_ON;
 }
 
+double clean_level(struct tally control, double error)
+{
+	return tally_rate(control) >= often_once ? error * once_often : error;
+}
+
+static double raise_level(struct tally control, double error)
+{
+	return error * (tally_rate(control) < often_each ? each_seldom : each_often);
+}
+
 unsigned raise_needed(struct tally control, double error)
 {
 	unsigned n = FIRST_LOOK_LEAST;
-	while (n <= FIRST_LOOK_MOST && tally_more(control, (struct tally){ n, n }) > error * look_share[0])
+	while (n <= FIRST_LOOK_MOST && tally_more(control, (struct tally){ n, n }) > raise_level(control, error))
 		n++;
 	return n <= FIRST_LOOK_MOST ? n : 0;
 }
@@ -88,10 +118,9 @@ unsigned raise_needed(struct tally control, double error)
 enum trial_answer trial_raised(struct tally control, struct tally t, double error)
 {
 	const unsigned first = raise_needed(control, error);
-	for (unsigned i = 0; i < RAISED_LOOKS; i++)
-		if (t.runs && t.runs == first * look_at[i] / 2 && tally_more(control, t) <= error * look_share[i])
-			return TRIAL_YES;
-	return t.runs >= first * look_at[RAISED_LOOKS - 1] / 2 ? TRIAL_NO : TRIAL_GOES_ON;
+	if (t.runs && t.runs >= first && tally_more(control, t) <= raise_level(control, error))
+		return TRIAL_YES;
+	return t.runs >= first * LOOKS_UNTIL ? TRIAL_NO : TRIAL_GOES_ON;
 }
 
 enum trial_answer trial_seems_raised(struct tally control, struct tally t)

@@ -14,8 +14,10 @@ struct trial_outcome {
 	bool failed;
 	bool found; // it shows the cause by itself, as a guarded one may
 	bool lost;  // it does not count
+	unsigned gpu; // that it had, where runs are spread over several; else 0
 	double seconds;
 };
+enum { TRIAL_GPUS = 16 };
 
 static inline double tally_rate(struct tally t) { return t.runs ? (double)t.failed / t.runs : 0; }
 
@@ -34,12 +36,22 @@ unsigned clean_needed(double rate, double error);
 /** The same where the rate is only known by a control. 0: it never tells. */
 unsigned clean_needed_after(struct tally control, double error);
 
+/** The error to ask the two above and below for, so that @error is what comes of it: for a control of at least 16 runs and 4 failures. */
+double clean_level(struct tally control, double error);
+
+/** Failures that a control wants before anything is held against it. */
+enum { FAILURES_WANTED = 4 };
+/** Whether it failed, not so often, and yet fails in fewer than @rate of all runs. Of jobs at @rate that is said of no more than @error. */
+bool tally_too_rare(struct tally t, double rate, double error);
+
 enum trial_answer { TRIAL_GOES_ON, TRIAL_YES, TRIAL_NO };
+/** Whether a job that does not fail with the recorder does without: Fisher's test after @most runs, told as soon as no further run can change it. */
+enum trial_answer trial_hides(struct tally control, struct tally bare, unsigned most, double error);
 /** Whether a failure vanishes: yes after so many clean runs, no at the first failure. */
 enum trial_answer trial_vanishes(struct tally control, struct tally t, double error);
 /** Runs that tell that it comes more often, if all of them fail. 0: too many. */
 unsigned raise_needed(struct tally control, double error);
-/** Whether it comes more often. It is looked at first where that could be told, and again after more; the error is shared among the looks. */
+/** Whether it comes more often. It is looked at after each run from where that could be told, until there are three times as many. */
 enum trial_answer trial_raised(struct tally control, struct tally t, double error);
 /** The same for a search, by the likelihood of a rate that has risen much: what it finds is to be shown by runs that it has not seen. */
 enum trial_answer trial_seems_raised(struct tally control, struct tally t);

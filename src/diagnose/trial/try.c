@@ -6,18 +6,18 @@
 
 enum {
 	ALWAYS_WANTED = 4,   // failures in a row after which it counts as failing always
-	FAILURES_WANTED = 4, // else
 	CONTROL_LEAST = 10,
 	CONTROL_MOST = 400,
 	VOID_MOST = 8,
 	AT_ONCE = 64,
+	SURE_RUNS = 5, // for which an experiment is made longer than the answer needs: of a job that fails always
 };
 /** What is left to learn is not worth a run, in bits. */
 #define LEAST_BITS 0.05
 /** How likely the answer has to be another one afterwards. */
-#define LEAST_CHANGE 0.03
+#define LEAST_CHANGE 0.015
 /** What a run has to tell at least, in bits: where failures are rare, certainty costs more than it is worth. */
-#define LEAST_BITS_OF_RUN 0.008
+#define LEAST_BITS_OF_RUN 0.011
 /** The weight of an explanation that holds where nothing more is worth a run. */
 #define HOLDS 0.7
 /** Of jobs that do not fail always, those whose control looks so. */
@@ -35,7 +35,8 @@ struct trying {
 
 const char *try_verdict_name(enum try_verdict v)
 {
-	static const char *const names[] = { "unfinished", "no-failure", "unresolved-hides", "explained", "undecided" };
+	static const char *const names[] = { "unfinished", "no-failure", "unresolved-hides", "explained", "undecided",
+					     "unresolved-rare" };
 	return names[v];
 }
 
@@ -173,7 +174,7 @@ static bool is_implied(const struct trying *t, size_t experiment)
 }
 
 /** The errors down to which an experiment may be made: few clean runs tell little, and take little. */
-static const double levels[] = { 0.25, 0.05 };
+static const double levels[] = { 0.25, 0.05, 0.01 };
 
 /** An experiment made so long. false: it cannot be. */
 static bool try_step_of(const struct trying *t, size_t experiment, double error, struct try_step *ret)
@@ -182,6 +183,8 @@ static bool try_step_of(const struct trying *t, size_t experiment, double error,
 	const struct try_question *q = at == SIZE_MAX ? NULL : &t->r->questions.data[at];
 	*ret = (struct try_step){ .experiment = experiment, .question = at, .error = error };
 	if (q && (q->answer == TRY_FAILS || q->answer == TRY_FINDS))
+		return false;
+	if (error < t->o->error && clean_needed_after(t->r->control, error) > SURE_RUNS)
 		return false;
 	return q ? tally_fewer(t->r->control, q->tally) > error : !is_implied(t, experiment);
 }
@@ -264,6 +267,11 @@ static bool runs_ask(struct trying *t, size_t at, unsigned n, bool *ret_found)
 			q->tally.runs++;
 			q->tally.failed += out[i].failed;
 			*ret_found |= out[i].found;
+			if (q->stage == TRY_CONTROL) {
+				struct tally *on = &t->r->on_gpu[out[i].gpu % TRIAL_GPUS];
+				on->runs++;
+				on->failed += out[i].failed;
+			}
 			took(t, &out[i], q->stage == TRY_EXPERIMENT ? t->r->model.experiments[q->experiment].slower : 1);
 		}
 		if (counted || !done)
@@ -310,7 +318,7 @@ static void step_ask(struct trying *t, const struct try_step *x, unsigned most)
 
 bool try_control_done(struct tally t, double low_rate, double error)
 {
-	if (t.runs >= CONTROL_MOST || (!t.failed && t.runs >= clean_needed(low_rate, error)))
+	if (t.runs >= CONTROL_MOST || (!t.failed && t.runs >= clean_needed(low_rate, error)) || tally_too_rare(t, low_rate, error))
 		return true;
 	return t.failed == t.runs ? t.failed >= ALWAYS_WANTED : t.failed >= FAILURES_WANTED && t.runs >= CONTROL_LEAST;
 }
@@ -361,9 +369,10 @@ static enum try_verdict try_bare(struct trying *t)
 	const unsigned clean = clean_needed(t->o->low_rate, t->o->error);
 	bool found = false;
 	for (;;) {
-		const struct tally c = t->r->questions.data[at].tally;
-		if (c.failed || c.runs >= clean)
-			return c.failed ? TRY_HIDES : TRY_NEVER;
+		const struct tally c = t->r->bare = t->r->questions.data[at].tally;
+		const enum trial_answer hides = trial_hides(t->r->control, c, clean, t->o->error);
+		if (hides != TRIAL_GOES_ON)
+			return hides == TRIAL_YES ? TRY_HIDES : c.failed ? TRY_RARE : TRY_NEVER;
 		if (!runs_ask(t, at, clean - c.runs, &found))
 			return TRY_UNFINISHED;
 	}
@@ -415,6 +424,10 @@ void trial_try(const struct try_options *o, const struct try_hands *hands, struc
 	if (!ret->control.failed) {
 		const bool told = ret->questions.len > 1; // by those that were named
 		ret->verdict = told && ret->control.runs < clean_needed(o->low_rate, o->error) ? TRY_NEVER : try_bare(&t);
+		return;
+	}
+	if (tally_too_rare(ret->control, o->low_rate, o->error)) {
+		ret->verdict = TRY_RARE;
 		return;
 	}
 	hands->model(hands->ctx, true, &ret->model);

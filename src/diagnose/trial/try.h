@@ -59,6 +59,7 @@ enum try_verdict {
 	TRY_HIDES,      // it fails, but only where nobody looks
 	TRY_EXPLAINED,
 	TRY_UNDECIDED, // several explanations are left
+	TRY_RARE,      // it fails too seldom to tell
 };
 const char *try_verdict_name(enum try_verdict v);
 
@@ -68,7 +69,8 @@ struct try_result {
 	struct try_model model;
 	bool modelled; // the model is known
 	VEC(struct try_question) questions;
-	struct tally control;
+	struct tally control, bare; // as it is; without the recorder
+	struct tally on_gpu[TRIAL_GPUS]; // of the control, where its runs are spread over GPUs
 	double weights[TRY_SUSPECTS]; // of 1, after all answers
 	double before[TRY_SUSPECTS];  // by the failure alone
 	size_t leads;                 // place of the most likely suspect

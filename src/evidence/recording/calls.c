@@ -40,6 +40,7 @@ static const char *const names[CALLS] = {
 	[CALL_SHUT_DOWN] = "hsa_shut_down",
 	[CALL_HOLD] = "hold",
 	[CALL_COPY_AFTER] = "copy-after",
+	[CALL_TRACE] = "trace",
 };
 
 const char *call_name(uint32_t call) { return call < CALLS && names[call] ? names[call] : "unknown"; }

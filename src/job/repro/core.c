@@ -2,6 +2,7 @@
 // buffers; ROCm's own has all of them.
 #include "base/bytes.h"
 #include "code/names.h"
+#include "evidence/waves/wave_code.h"
 #include "gpu/target_code.h"
 #include "job/repro/make.h"
 
@@ -145,6 +146,48 @@ static struct uh_error *core_launch(struct core_plan *c, struct target_code *cod
 	vec_push(&p->steps, ((struct repro_step){ 2, REPRO_LAUNCH, 0 }));
 	core_contents(c, &l);
 	return NULL;
+}
+
+/** `element (model.cpp:7) < gather_rows (model.cpp:14)`: the innermost first; empty: the code has no source lines. */
+static struct str lines_say(struct arena *a, struct target_code *code, uint64_t pc)
+{
+	_cleanup_text_ struct text t = { 0 };
+	struct where at = { 0 };
+	code_where(&code->set, &pc, 1, -1, &at);
+	for (size_t i = 0; i < at.nframes; i++)
+		if (at.frames[i].line)
+			text_printf(&t, "%s" STR_FMT " (" STR_FMT ":%u)", t.n ? " < " : "", STR_ARG(at.frames[i].function),
+				    STR_ARG(str_base(at.frames[i].file)), at.frames[i].line);
+	return arena_str(a, text_str(&t));
+}
+
+/** The instruction that a wave failed at: an access may be told when the wave has gone on. */
+static uint64_t failed_at(const struct know *k, struct target_code *code, const struct wave *w)
+{
+	_cleanup_arena_ struct arena a = { 0 };
+	const struct where **at = target_code_waves(code, w, 1, WAVE_CONTEXT);
+	struct event *e = arena_alloc(&a, sizeof(*e));
+	struct wave stopped = *w;
+	int64_t pc;
+	stopped.reason = stop_reasons_text(&a, w->stop_reasons);
+	if (at[0])
+		wave_code_tell(e, &a, &(struct wave_code){ .know = k, .where = at[0], .wave = &stopped });
+	const struct fact *access = event_fact(e, "access_pc");
+	return access && str_number(access->value, &pc) ? (uint64_t)pc : w->at;
+}
+
+void repro_place_of_core(struct repro_making *m, const struct know *k, struct target *core)
+{
+	struct repro_plan *p = m->plan;
+	struct dispatch d;
+	struct target_code code;
+	const struct wave *w = wave_to_blame(core);
+	target_code_open(&code, core, m->places);
+	const struct code_kernel *ran =
+		w && w->queue && wave_dispatch(core, w, &d) ? target_code_kernel(&code, d.kernel_object) : NULL;
+	if (ran && str_eq(ran->name, p->failure.kernel) && !p->redacted && target_code_need(&code, w->at))
+		p->failure.code = lines_say(p->arena, &code, failed_at(k, &code, w));
+	target_code_close(&code);
 }
 
 struct uh_error *repro_from_core(struct repro_making *m, struct target *core)

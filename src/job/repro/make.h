@@ -38,7 +38,8 @@ void repro_plan_free(struct repro_plan *p);
 struct uh_error *repro_from_recording(struct repro_making *m);
 /** How it failed, as far as the recording tells; false: nothing failed. */
 bool repro_failure_of(const struct flight_recording *r, struct arena *a, struct repro_failure *ret);
-/** Whether two failures are the same as far as a stranger would say: kind, kernel, and which buffer it was, and on which side of it. */
+/** Whether two failures are the same as far as a stranger would say: kind, kernel, which buffer it was, on which side of it,
+ * and about how far beyond. */
 bool repro_alike(const struct repro_failure *a, const struct repro_failure *b);
 
 /** Whether the eight bytes at @at of a kernel's arguments may be an address: of a pointer, or within a structure. What the compiler does not say
@@ -56,7 +57,10 @@ void repro_contents(struct repro_making *m, uint32_t launch, uint64_t time);
 
 /** The same from a GPU's core, which stays open as long as the plan is used. */
 struct target;
+struct know;
 struct uh_error *repro_from_core(struct repro_making *m, struct target *core);
+/** Where in its source the failing kernel stood, if it is the core's, too. */
+void repro_place_of_core(struct repro_making *m, const struct know *k, struct target *core);
 
 /** Makes the directory, or takes one that is empty and that nobody else can change. An error where it is another's. */
 struct uh_error *repro_directory(const char *path, int *ret);

@@ -8,17 +8,7 @@
 #include "base/door/trust.h"
 #include "base/save.h"
 #include "job/repro/make.h"
-#include "source/source.h"
-
-/** Root takes only what root and the user who called can change, from / down to it; of a container's root no directory is another's. */
-static struct uh_error *directory_open(const char *path, int *ret)
-{
-	const bool careful = !geteuid() && !source_in_container();
-	if (careful)
-		return trust_open(NULL, path, O_RDONLY | O_DIRECTORY, ret);
-	*ret = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	return *ret < 0 ? uh_error_os(errno, "%s", path) : NULL;
-}
+#include "job/supervisor.h"
 
 /** Judged by its descriptor: by its name another may be there a moment later. */
 static struct uh_error *directory_judge(const char *path, int fd)
@@ -26,7 +16,7 @@ static struct uh_error *directory_judge(const char *path, int fd)
 	struct stat st;
 	if (fstat(fd, &st))
 		return uh_error_os(errno, "%s", path);
-	if (!trust_owner(st.st_uid) && (geteuid() || !source_in_container()))
+	if (geteuid() && !trust_owner(st.st_uid)) // of root's, each directory on the way was judged
 		return uh_error_new("%s: it belongs to another user; name a directory that is new", path);
 	if (st.st_mode & (S_IWGRP | S_IWOTH))
 		return uh_error_new("%s: others may write in it; name a directory that is new", path);
@@ -41,10 +31,8 @@ static struct uh_error *directory_judge(const char *path, int fd)
 
 struct uh_error *repro_directory(const char *path, int *ret)
 {
-	const bool made = !mkdir(path, 0755);
-	if (!made && errno != EEXIST)
-		return uh_error_os(errno, "%s", path);
-	struct uh_error *err = directory_open(path, ret);
+	bool made;
+	struct uh_error *err = own_directory(path, 0700, &made, ret);
 	err = err ? err : directory_judge(path, *ret);
 	if (err && made)
 		rmdir(path);

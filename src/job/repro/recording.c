@@ -100,6 +100,13 @@ bool repro_failure_of(const struct flight_recording *r, struct arena *a, struct 
 	return true;
 }
 
+/** Which of the waves beyond a buffer faults first is chance, how far they are beyond it is not. */
+static bool distance_alike(uint64_t a, uint64_t b)
+{
+	const uint64_t near = a < b ? a : b, far = a < b ? b : a;
+	return far < BEHIND_MOST || far / 4 <= near;
+}
+
 bool repro_alike(const struct repro_failure *a, const struct repro_failure *b)
 {
 	enum { PAGE_BITS = 12 };
@@ -108,6 +115,8 @@ bool repro_alike(const struct repro_failure *a, const struct repro_failure *b)
 	if (a->coarse || b->coarse)
 		return true;
 	if (a->status != b->status || a->relation != b->relation)
+		return false;
+	if ((a->relation == NEAR_PAST || a->relation == NEAR_BEFORE) && !distance_alike(a->distance, b->distance))
 		return false;
 	// An address that belongs to no buffer was in the arguments, or came of them, as it is.
 	return a->kind != REPRO_FAULT ||
@@ -291,7 +300,8 @@ static bool add_launch(struct repro_making *m, const struct recorded_queue *q, c
 				  .grid = { p->raw.grid[0], p->raw.grid[1], p->raw.grid[2] },
 				  .group = { p->group[0], p->group[1], p->group[2] },
 				  .lds = lds > k->lds ? lds - k->lds : 0,
-				  .arguments = arguments_given(m, p, k) };
+				  .arguments = arguments_given(m, p, k),
+				  .told = plan->redacted ? (struct str){ 0 } : packet_arguments_say(plan->arena, m->r, p) };
 	add_pointers(m, &l, k, p->raw.time);
 	vec_push(&plan->launches, l);
 	vec_push(&plan->steps, ((struct repro_step){ p->raw.time, REPRO_LAUNCH, (uint32_t)plan->launches.len - 1 }));
@@ -340,9 +350,11 @@ static void add_earlier(struct repro_making *m, const struct recorded_packet *up
 	size_t left = m->options->before, i = 0;
 	for (; i < found.len && left; i++)
 		left -= add_launch(m, found.data[i].queue, found.data[i].packet, REPRO_EARLIER);
-	if (i < found.len)
+	if (i < found.len) {
 		repro_leave_out(m->plan, "%zu earlier launches that used the same buffers; --before %zu adds them.",
 				found.len - i, found.len);
+		m->plan->earlier = m->plan->left_out.data[m->plan->left_out.len - 1];
+	}
 	vec_free(&found);
 }
 

@@ -19,7 +19,7 @@ static struct uh_error *save_text(int dir, const char *name, void (*write)(const
 		return uh_error_os(errno, "%s", name);
 	write(p, out);
 	fclose(out);
-	return save_soon(dir, name, (struct str){ bytes, n }, 0644);
+	return save_soon(dir, name, (struct str){ bytes, n }, 0600);
 }
 
 static void write_makefile(const struct repro_plan *p, FILE *out)
@@ -83,11 +83,12 @@ struct uh_error *repro_save(const struct repro_plan *p, int dir)
 		char name[64];
 		snprintf(name, sizeof(name), "code-%zu.co", i);
 		if (repro_object_used(p, i))
-			err = save_soon(dir, name, p->objects.data[i].bytes, 0644);
+			err = save_soon(dir, name, p->objects.data[i].bytes, 0600);
 		else
 			unlinkat(dir, name, 0);
 	}
 	err = err ? err : save_text(dir, REPRO_PROGRAM, repro_write_program, p);
 	err = err ? err : save_text(dir, "Makefile", write_makefile, p);
-	return err ? err : save_text(dir, "README.md", repro_write_readme, p);
+	err = err ? err : save_text(dir, "README.md", repro_write_readme, p);
+	return err ? err : save_text(dir, "repro.json", repro_write_answer, p);
 }

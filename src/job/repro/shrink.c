@@ -1,21 +1,23 @@
-// Makes the program smaller as long as it fails alike: fewer launches, zeros in place of contents, smaller buffers. Each change is one run; what does
-// not fail alike at once is taken back, so that a failure that comes and goes keeps more than it needs, never less.
+// Makes the program smaller as long as it fails alike: fewer launches, zeros in place of contents, smaller buffers. What does not fail alike at once
+// is taken back, so that a failure that comes and goes keeps more than it needs, never less. A buffer that is made smaller is a bug of its own where
+// the sound part of the launch needs it. So without the bug the smaller program has to end well, too.
 #include "base/cleanup.h"
 #include "job/repro/trial.h"
 
-enum { SMALLEST = 4096 };
+enum { SMALLEST = 4096, ROOM_BEHIND = 64 << 20 };
 
 struct shrinking {
 	struct repro_plan *plan;
 	const struct uh_repro_options *options;
 	int dir;
 	void (*tell)(const char *line);
+	struct repro_buffer *blamed; // that the fault was in or behind; NULL: none is known
 };
 
 static bool runs_left(const struct shrinking *s) { return s->plan->tried.runs < s->options->runs && !s->plan->tried.why_not.n; }
 
-/** Saves and runs what the plan is now. */
-static bool still_fails(struct shrinking *s, const char *what)
+/** Saves and runs what the plan is now. false: it ends otherwise. */
+static bool run_ends(struct shrinking *s, enum trial_end wanted, const char *what)
 {
 	struct repro_tried *t = &s->plan->tried;
 	struct str said = { 0 };
@@ -37,12 +39,27 @@ static bool still_fails(struct shrinking *s, const char *what)
 	if (s->tell) {
 		char line[160];
 		snprintf(line, sizeof(line), "run %u of at most %u: %s: %s", t->runs, s->options->runs, what,
-			 end == TRIAL_ALIKE ? "fails in the same way" : "does not");
+			 end == TRIAL_ALIKE ? "fails in the same way" :
+			 end == TRIAL_WELL  ? "ends well" :
+					      "fails otherwise");
 		s->tell(line);
 	}
-	if (end == TRIAL_OTHER && !t->alike)
+	if (end != TRIAL_ALIKE && !t->alike)
 		t->other = said;
-	return end == TRIAL_ALIKE;
+	return end == wanted;
+}
+
+static bool still_fails(struct shrinking *s, const char *what) { return run_ends(s, TRIAL_ALIKE, what); }
+
+/** Whether it ends well with the bug mended: with room behind the buffer, or with the buffer not freed. */
+static bool ends_well(struct shrinking *s)
+{
+	const struct repro_buffer was = *s->blamed;
+	s->blamed->bytes += s->plan->failure.relation == NEAR_PAST ? s->plan->failure.distance + ROOM_BEHIND : 0;
+	s->blamed->freed = false;
+	const bool well = run_ends(s, TRIAL_WELL, "with the bug mended");
+	*s->blamed = was;
+	return well;
 }
 
 /** Without the launches from @from on, @n of those that are left beside the failing one. false: they stay. */
@@ -115,18 +132,33 @@ static uint64_t smallest_of(const struct repro_plan *p, uint32_t buffer)
 	return (n / SMALLEST + 1) * SMALLEST;
 }
 
+/** The buffer of the argument that the fault is told by: its size is a part of the bug. */
+static struct repro_buffer *buffer_to_blame(struct repro_plan *p)
+{
+	const struct repro_launch *l = repro_failing(p);
+	const struct repro_failure *f = &p->failure;
+	const struct repro_pointer *x = f->kind == REPRO_FAULT && (f->relation == NEAR_PAST || f->relation == NEAR_FREED) ?
+						list_find(l->pointers, l->npointers, it, (int64_t)it->at == f->argument) :
+						NULL;
+	return x ? &p->buffers.data[x->buffer] : NULL;
+}
+
+/** Only where it is known how the launch ends without the bug. */
 static void shrink_buffers(struct shrinking *s)
 {
 	struct repro_plan *p = s->plan;
+	s->blamed = buffer_to_blame(p);
+	if (!s->blamed || !ends_well(s))
+		return;
 	_cleanup_arena_ struct arena a = { 0 };
 	const struct repro_walk w = repro_walk_begin(p, &a);
 	for (uint32_t i = 0; i < p->buffers.len; i++) {
 		struct repro_buffer *b = &p->buffers.data[i];
 		uint64_t next = smallest_of(p, i);
-		while (w.used[i] && runs_left(s) && next < b->bytes) {
+		while (w.used[i] && b != s->blamed && runs_left(s) && next < b->bytes) {
 			const uint64_t before = b->bytes;
 			b->bytes = next;
-			if (still_fails(s, "a smaller buffer"))
+			if (ends_well(s) && still_fails(s, "a smaller buffer"))
 				break;
 			b->bytes = before;
 			next = next < before / 8 ? next * 8 : before; // from the smallest up: most need little
@@ -136,7 +168,7 @@ static void shrink_buffers(struct shrinking *s)
 
 void repro_try(struct repro_plan *p, const struct uh_repro_options *o, int dir, void (*tell)(const char *line))
 {
-	struct shrinking s = { p, o, dir, tell };
+	struct shrinking s = { p, o, dir, tell, NULL };
 	struct repro_tried *t = &p->tried;
 	t->asked = true;
 	t->launches_before = t->launches_after = (unsigned)repro_launches_left(p);
@@ -145,7 +177,12 @@ void repro_try(struct repro_plan *p, const struct uh_repro_options *o, int dir, 
 		t->why_not = S("libunhang-recorder.so is not installed beside unhang");
 		return;
 	}
-	if (!still_fails(&s, "as it was recorded") || !o->shrink)
+	if (!still_fails(&s, "as it was recorded"))
+		return;
+	struct str *earlier = list_find(p->left_out.data, p->left_out.len, it, p->earlier.n && str_eq(*it, p->earlier));
+	if (earlier) // it fails without them
+		memmove(earlier, earlier + 1, (size_t)(&p->left_out.data[p->left_out.len--] - earlier - 1) * sizeof(*earlier));
+	if (!o->shrink)
 		return;
 	shrink_launches(&s);
 	shrink_contents(&s);

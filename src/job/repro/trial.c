@@ -181,8 +181,8 @@ enum trial_end trial_run(const struct repro_plan *p, const struct uh_repro_optio
 	const pid_t pid = trial_start(&c);
 	const bool ended = pid > 0 && trial_wait(pid, now_ms() + (int64_t)o->seconds * 1000,
 						 p->failure.kind == REPRO_HANG ? trial_look : NULL, &l, &status);
-	end = trial_look(&l) ? TRIAL_ALIKE : TRIAL_OTHER;
-	if (end == TRIAL_OTHER)
+	end = trial_look(&l) ? TRIAL_ALIKE : ended && !l.failed && !status ? TRIAL_WELL : TRIAL_OTHER;
+	if (end != TRIAL_ALIKE)
 		*ret_said = trial_other(a, &l, ended, status);
 	_cleanup_close_ int fd = open(recordings, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd >= 0)

@@ -8,7 +8,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -21,12 +20,12 @@
 #include "base/door/door.h"
 #include "base/save.h"
 #include "recorder/format.h"
-#include "source/process.h"
 
-enum { RUN_PATH = 192, OUTPUT_LOOKED_AT = 16 << 20, OUTPUT_MOST = 2 * OUTPUT_LOOKED_AT, NOT_STARTED = 127 };
+enum { RUN_PATH = 192, OUTPUT_LOOKED_AT = 16 << 20, OUTPUT_MOST = 2 * OUTPUT_LOOKED_AT };
 
 struct running {
 	int pid;
+	unsigned gpu;
 	int64_t began;
 	char output[RUN_PATH], table[RUN_PATH];
 	bool ended, hung, enough;
@@ -49,11 +48,12 @@ bool runs_is_place(const char *path)
 
 struct uh_error *runs_begin(struct runs *r)
 {
-	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
 		snprintf(r->place, sizeof(r->place), "%sXXXXXX", places[i]);
-		if (mkdtemp(r->place))
-			return NULL;
+		if (!mkdtemp(r->place))
+			continue;
+		r->keeper = keeper_begin(r->place);
+		return NULL;
 	}
 	return uh_error_os(errno, "no place for recordings in /dev/shm");
 }
@@ -69,8 +69,8 @@ void runs_drop(const char *directory)
 
 void runs_end(struct runs *r)
 {
-	prctl(PR_SET_CHILD_SUBREAPER, 0);
 	runs_drop(r->place);
+	cleanup_close(&r->keeper);
 }
 
 // --- the environment ---
@@ -84,6 +84,27 @@ static void run_variable(struct arena *a, char **list, size_t *n, struct str lin
 			return;
 		}
 	list[(*n)++] = arena_z(a, line);
+}
+
+/** GPUs that runs are spread over now. */
+static unsigned gpus_left(const struct runs *r) { return r->gpus ? r->gpus - (r->without < r->gpus) : 1; }
+
+unsigned runs_at_once(const struct runs *r, unsigned n) { return n < gpus_left(r) ? n : gpus_left(r); }
+
+unsigned runs_gpu(const struct runs *r)
+{
+	const unsigned place = r->number % gpus_left(r);
+	return place + (place >= r->without);
+}
+
+void runs_gpu_variables(const struct runs *r, unsigned gpu, struct arena *a, const char *ret[static 2])
+{
+	struct str names = str_z(r->visible ? r->visible : ""), name = { 0 };
+	for (unsigned i = 0; names.n && i <= gpu; i++)
+		name = str_trim(str_split(&names, ','));
+	ret[0] = name.n ? arena_printf(a, "ROCR_VISIBLE_DEVICES=" STR_FMT, STR_ARG(name)).p :
+			  arena_printf(a, "ROCR_VISIBLE_DEVICES=%u", gpu).p;
+	ret[1] = "HIP_VISIBLE_DEVICES=0";
 }
 
 static char *const *run_environment(const struct runs *r, const struct trial_change *c, struct arena *a, const char *recordings,
@@ -114,36 +135,35 @@ static char *const *run_environment(const struct runs *r, const struct trial_cha
 	}
 	if (r->recorder && table)
 		run_variable(a, list, &n, arena_printf(a, "UNHANG_WAITS=%s", table));
-	if (r->spread) {
-		run_variable(a, list, &n, arena_printf(a, "ROCR_VISIBLE_DEVICES=%u", gpu));
-		run_variable(a, list, &n, S("HIP_VISIBLE_DEVICES=0"));
-	}
+	if (c->command) // unhang run keeps them below it: it may be killed, too
+		run_variable(a, list, &n, arena_printf(a, "UNHANG_RECORDING=%s/%%p.recording", recordings));
+	const char *seen[2];
+	runs_gpu_variables(r, gpu, a, seen);
+	for (size_t i = 0; r->gpus && i < ARRAY_SIZE(seen); i++)
+		run_variable(a, list, &n, str_z(seen[i]));
 	list[n] = NULL;
 	return list;
 }
 
 // --- a run ---
 
-__attribute__((noreturn)) static void run_become(char *const *command, const struct running *x, char *const *environment)
+__attribute__((noreturn)) static void run_become(int trial, char *const *command, const struct running *x,
+						 char *const *environment)
 {
 	const struct rlimit none = { 0 };
-	sigset_t nothing;
-	setpgid(0, 0);
-	prctl(PR_SET_PDEATHSIG, SIGKILL); // a job that nobody watches would hold the GPU
-	setrlimit(RLIMIT_CORE, &none);    // each failed run would write one
-	sigemptyset(&nothing);
-	sigprocmask(SIG_SETMASK, &nothing, NULL);
+	setpgid(0, 0);                 // what is sent to the trial's group is not for it
+	setrlimit(RLIMIT_CORE, &none); // each failed run would write one
 	const int in = open("/dev/null", O_RDONLY), out = open(x->output, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
 	dup2(in, STDIN_FILENO);
 	dup2(out, STDOUT_FILENO);
 	dup2(out, STDERR_FILENO);
 	close_from(3);
+	reaper_begin(trial);
 	execvpe(command[0], command, environment);
 	_exit(NOT_STARTED);
 }
 
-static struct uh_error *run_start(const struct runs *r, const struct trial_change *c, unsigned slot, const char *recordings,
-				  struct running *x)
+static struct uh_error *run_start(const struct runs *r, const struct trial_change *c, const char *recordings, struct running *x)
 {
 	_cleanup_arena_ struct arena a = { 0 };
 	snprintf(x->output, sizeof(x->output), "%.*s/output", RUN_PATH / 2, recordings);
@@ -155,22 +175,16 @@ static struct uh_error *run_start(const struct runs *r, const struct trial_chang
 		if (err)
 			return err;
 	}
-	char *const *environment = run_environment(r, c, &a, recordings, c->table ? x->table : NULL, slot);
+	char *const *environment = run_environment(r, c, &a, recordings, c->table ? x->table : NULL, x->gpu);
 	char *const *command = c->command ? c->command : r->command;
 	x->began = now_ms();
+	const int trial = getpid();
 	x->pid = fork();
 	if (!x->pid)
-		run_become(command, x, environment);
+		run_become(trial, command, x, environment);
 	if (x->pid < 0)
 		return uh_error_os(errno, "%s", r->command[0]);
-	setpgid(x->pid, x->pid);
 	return NULL;
-}
-
-static void run_kill(const struct running *x)
-{
-	kill(-x->pid, SIGKILL);
-	kill(x->pid, SIGKILL);
 }
 
 static struct str file_text(const char *path, size_t most, struct arena *a)
@@ -202,36 +216,15 @@ static void run_look(const struct runs *r, struct running *x)
 		return;
 	output_bound(r, x);
 	if (waitpid(x->pid, &status, WNOHANG) == x->pid) {
-		kill(-x->pid, SIGKILL); // what it left behind would disturb the next run
 		x->ended = true;
 		x->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 	} else if (r->enough && age > (int64_t)r->enough * 1000 && !x->enough) {
 		x->enough = true;
-		run_kill(x);
+		kill(x->pid, SIGTERM); // its reaper
 	} else if (age > (int64_t)r->hang_after * 1000 && !x->hung && !x->enough) {
 		x->hung = true;
-		run_kill(x);
+		kill(x->pid, SIGTERM); // its reaper
 	}
-}
-
-/** What a run has sent into a session of its own has become our child, and goes on beside the next run. Our own children are in our group. */
-static bool end_stray(void)
-{
-	DIR *d = opendir("/proc");
-	bool found = false;
-	for (const struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d)) {
-		struct process_stat st;
-		char room[512];
-		int64_t pid;
-		if (!str_number(str_z(e->d_name), &pid) || !process_stat_parse(process_file(pid, "stat", room, sizeof(room)), &st) ||
-		    st.parent != getpid() || getpgid((pid_t)pid) == getpgrp())
-			continue;
-		kill((pid_t)pid, SIGKILL);
-		found |= waitpid((pid_t)pid, NULL, st.state == 'D' ? WNOHANG : 0) == (pid_t)pid; // who is stuck in the kernel is left
-	}
-	if (d)
-		closedir(d);
-	return found;
 }
 
 // --- what became of it ---
@@ -292,6 +285,7 @@ static void run_judge(const struct runs *r, const struct running *x, bool keep, 
 				   .hung = x->hung,
 				   .status = x->status,
 				   .waits_lost = waits_lost(recordings),
+				   .gpu = x->gpu,
 				   .seconds = (double)(now_ms() - x->began) / 1e3 };
 	if (ret->failed && r->output) {
 		_cleanup_arena_ struct arena a = { 0 };
@@ -311,7 +305,8 @@ bool runs_stopped(struct runs *r)
 	return r->stop;
 }
 
-bool runs_make(struct runs *r, const struct trial_change *c, unsigned n, bool keep, struct run_ended *ret, struct uh_error **ret_error)
+bool runs_make(struct runs *r, const struct trial_change *c, unsigned n, bool keep, struct run_ended *ret,
+	       struct uh_error **ret_error)
 {
 	static const struct timespec look = { .tv_nsec = 5000000 };
 	struct running list[RUNS_AT_ONCE] = { 0 };
@@ -319,8 +314,9 @@ bool runs_make(struct runs *r, const struct trial_change *c, unsigned n, bool ke
 	unsigned started = 0, ended = 0;
 	bool good = true;
 	for (; started < n && started < RUNS_AT_ONCE && good; started++) {
+		list[started].gpu = runs_gpu(r);
 		snprintf(recordings[started], sizeof(recordings[0]), "%s/%u", r->place, r->number++);
-		*ret_error = run_start(r, c, started, recordings[started], &list[started]);
+		*ret_error = run_start(r, c, recordings[started], &list[started]);
 		good = !*ret_error;
 		list[started].ended = !good;
 	}
@@ -329,14 +325,12 @@ bool runs_make(struct runs *r, const struct trial_change *c, unsigned n, bool ke
 		for (unsigned i = 0; i < started; i++) {
 			run_look(r, &list[i]);
 			if (runs_stopped(r) && !list[i].ended)
-				run_kill(&list[i]);
+				kill(list[i].pid, SIGTERM);
 			ended += list[i].ended;
 		}
 		if (ended < started)
 			nanosleep(&look, NULL);
 	}
-	while (end_stray()) // their children have become ours by now
-		;
 	good = good && !r->stop;
 	for (unsigned i = 0; i < started; i++) {
 		run_judge(r, &list[i], keep && good, recordings[i], &ret[i]);

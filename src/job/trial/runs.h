@@ -4,7 +4,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 
-enum { RUNS_AT_ONCE = 16 };
+enum { RUNS_AT_ONCE = 16, RUNS_ALL = RUNS_AT_ONCE, NOT_STARTED = 127 };
 
 /** When a run counts as failed: any of these. */
 struct fails_if {
@@ -23,6 +23,7 @@ struct run_ended {
 	bool failed, hung;
 	int status; // 128 and more: a signal
 	unsigned waits_lost;
+	unsigned gpu; // struct runs has what it counts
 	double seconds;
 	char recordings[128]; // the directory with its recordings, which the caller removes; empty: none
 };
@@ -44,10 +45,13 @@ struct runs {
 	struct fails_if fails;
 	unsigned hang_after; // seconds
 	unsigned enough;     // seconds after which a run is ended and has passed; 0: it goes on
-	bool spread;         // each of those that run at once has a GPU of its own
+	unsigned gpus;       // each run has one of so many, in turn; 0: all that the job sees
+	unsigned without;    // one of these that it does not get; RUNS_ALL: it gets any
+	const char *visible; // of the machine's GPUs those that the job may see (ROCR_VISIBLE_DEVICES); NULL: all
 	const char *output;  // where the output of the newest failed run is kept; NULL: nowhere
 	char place[64];      // of tables and recordings
 	unsigned number;     // of the next run
+	int keeper;          // who clears the place if this process is killed; -1: nobody
 	int stop_fd;         // of signals by which somebody wants it to end; -1: none
 	bool stop;           // somebody did
 };
@@ -56,8 +60,18 @@ struct uh_error *runs_begin(struct runs *r);
 void runs_end(struct runs *r);
 /** Has @n runs made at once, RUNS_AT_ONCE at most. @keep: its recordings are kept. false: it was stopped, or cannot be started: *ret_error. */
 bool runs_make(struct runs *r, const struct trial_change *c, unsigned n, bool keep, struct run_ended *ret, struct uh_error **ret_error);
+/** How many of @n runs may be made at once: as many as there are GPUs for. */
+unsigned runs_at_once(const struct runs *r, unsigned n);
+/** The GPU that the next run gets, from 0, and the variables that say so. */
+unsigned runs_gpu(const struct runs *r);
+void runs_gpu_variables(const struct runs *r, unsigned gpu, struct arena *a, const char *ret[static 2]);
 /** Whether somebody wants it to end. */
 bool runs_stopped(struct runs *r);
 void runs_drop(const char *recordings);
+/** Starts who clears the place if this process is killed. It ends when what is returned is closed; -1: there is nobody. */
+int keeper_begin(const char *place);
+/** In a child of @trial: it becomes the process that ends what the job leaves, and ends as the job did. SIGTERM ends it all. Only the job's own
+ * process returns from this. */
+void reaper_begin(int trial);
 /** Whether it is a place as runs_begin() makes them, and ours: what stands in a file may name anything. */
 bool runs_is_place(const char *path);

@@ -79,6 +79,8 @@ static void write_failure(const struct repro_plan *p, struct arena *a, FILE *out
 		shown ? shows[f->kind] : "A memory fault of the GPU, whatever the bug was: see above.");
 	if (f->said.n)
 		fprintf(out, "In the job the fault was " STR_FMT ".\n", STR_ARG(sentence_code(a, f->said)));
+	if (f->code.n)
+		fprintf(out, "A wave of it was at " STR_FMT ".\n", STR_ARG(name_code(a, f->code)));
 	if (f->kind == REPRO_ERROR)
 		fprintf(out, "The recording has the status 0x%llx.\n", (unsigned long long)f->status);
 	if (f->argument >= 0 && repro_failing(p)->npointers)
@@ -124,21 +126,33 @@ static void write_buffers(const struct repro_plan *p, struct arena *a, FILE *out
 static void write_launches(const struct repro_plan *p, struct arena *a, FILE *out)
 {
 	static const char *const roles[] = { "before", "at the same time", "**fails**" };
+	struct repro_walk w = repro_walk_begin(p, a);
+	struct repro_step s;
 	fprintf(out, "\n| launch | kernel | work-items | group | |\n|---|---|---|---|---|\n");
-	for (size_t i = 0; i < p->launches.len; i++) {
-		const struct repro_launch *l = &p->launches.data[i];
-		if (l->dropped)
-			continue;
-		fprintf(out, "| queue %u, packet %llu | " STR_FMT " | %u x %u x %u | %u x %u x %u | %s |\n", l->queue,
-			(unsigned long long)l->packet, STR_ARG(name_code(a, l->plain)), l->grid[0], l->grid[1], l->grid[2],
-			l->group[0], l->group[1], l->group[2], roles[l->role]);
+	while (repro_walk_next(p, &w, &s)) {
+		const struct repro_launch *l = &p->launches.data[s.index];
+		if (s.act == REPRO_LAUNCH)
+			fprintf(out, "| queue %u, packet %llu | " STR_FMT " | %u x %u x %u | %u x %u x %u | %s |\n", l->queue,
+				(unsigned long long)l->packet, STR_ARG(name_code(a, l->plain)), l->grid[0], l->grid[1], l->grid[2],
+				l->group[0], l->group[1], l->group[2], roles[l->role]);
 	}
+	for (size_t i = 0; i < p->launches.len; i++)
+		if (p->launches.data[i].role == REPRO_FAILS && p->launches.data[i].told.n)
+			fprintf(out, "\nArguments of the launch that fails, as they were in the job: " STR_FMT "\n",
+				STR_ARG(name_code(a, p->launches.data[i].told)));
+}
+
+/** Whether a file has what a buffer held. */
+static bool contents_saved(const struct repro_plan *p)
+{
+	return list_find(p->writes.data, p->writes.len, it,
+			 it->fill == REPRO_SAVED && !it->dropped && !p->launches.data[it->launch].dropped);
 }
 
 static void write_private(const struct repro_plan *p, FILE *out)
 {
 	fprintf(out, "\n## Private data\n%s%s",
-		p->user_data ?
+		contents_saved(p) ?
 			"The files data-*.bin hold what the buffers of the job held: look at them before you send them.\n" :
 			"No contents of buffers are in it. Numbers that were given to the kernels are.\n",
 		"The files code-*.co are the job's GPU code, with names of kernels and perhaps of source files.\n");

@@ -181,7 +181,7 @@ bool repro_walk_next(const struct repro_plan *p, struct repro_walk *w, struct re
 		const struct repro_launch *l = s.act == REPRO_LAUNCH ? &p->launches.data[s.index] : NULL;
 		bool wanted = l ? !l->dropped : true;
 		if (s.act == REPRO_ALLOCATE || s.act == REPRO_RELEASE)
-			wanted = w->used[s.index];
+			wanted = w->used[s.index] && (s.act == REPRO_ALLOCATE || p->buffers.data[s.index].freed);
 		if (s.act == REPRO_WRITE)
 			wanted = write_needed(p, &p->writes.data[s.index], w->written);
 		for (size_t k = 0; wanted && l && k < l->npointers; k++)

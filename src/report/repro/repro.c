@@ -26,7 +26,7 @@ static void put_failure(const struct repro_failure *f, struct sheet *s)
 		     { "status", v_if(f->kind == REPRO_ERROR, v_hex(f->status)) },
 		     { "relation", v_if(f->kind == REPRO_FAULT, v_word(near_name(f->relation))) },
 		     { "argument", v_count(f->argument) }, { "distance", v_if(f->kind == REPRO_FAULT, v_number(f->distance)) },
-		     { "place", v_known(f->said) });
+		     { "place", v_known(f->said) }, { "code", v_known(f->code) });
 }
 
 static void put_pointers(struct sheet *s, const struct repro_pointer *list, size_t n)
@@ -85,7 +85,10 @@ static void repro_json(const struct repro_plan *p, FILE *out)
 		sheet_close(&s, '}');
 	}
 	sheet_close(&s, '}');
+	fputc('\n', out);
 }
+
+void repro_write_answer(const struct repro_plan *p, FILE *out) { repro_json(p, out); }
 
 // --- for people ---
 
@@ -140,6 +143,7 @@ static void repro_text(const struct repro_plan *p, FILE *out)
 		arena_printf(&a, "%s%s" STR_FMT, kinds[p->failure.kind], p->failure.said.n ? ", " : "",
 			     STR_ARG(p->failure.said)),
 		out);
+	say_row(&a, "At", p->failure.code, out);
 	say_row(&a, "Launches", arena_printf(&a, "%zu", repro_launches_left(p)), out);
 	say_row(&a, "Buffers", buffers_say(p, &a), out);
 	if (p->unrecorded)

@@ -21,6 +21,7 @@ struct repro_failure {
 	uint64_t distance;           // from the buffer's begin or end
 	bool coarse;                 // only kind and kernel are known
 	struct str said;             // of a fault: where it was, in words; else empty
+	struct str code;             // the source lines that a core has a wave of it at, with what was inlined there; else empty
 };
 
 /** Eight bytes at @at that are the address of a place in a buffer. */
@@ -66,6 +67,7 @@ struct repro_launch {
 	uint32_t grid[3], group[3];
 	uint32_t lds; // that the launch asks for, beside the kernel's own
 	struct str arguments;
+	struct str told; // the arguments in words, as they were in the job; empty
 	size_t npointers;
 	const struct repro_pointer *pointers;
 	bool dropped; // it fails without this one
@@ -107,6 +109,7 @@ struct repro_plan {
 	VEC(struct repro_launch) launches;
 	VEC(struct repro_step) steps; // in their order
 	VEC(struct str) left_out;     // sentences
+	struct str earlier;           // of these the one about earlier launches, which no longer holds where it fails without them; empty
 	struct repro_tried tried;
 	const struct command *next; // how to build and run it
 };
@@ -135,5 +138,7 @@ struct str repro_plain(struct arena *a, struct str s);
 void repro_write_program(const struct repro_plan *p, FILE *out);
 void repro_write_makefile(FILE *out);
 void repro_write_readme(const struct repro_plan *p, FILE *out);
+/** The same as JSON, which is evidence for unhang explain. */
+void repro_write_answer(const struct repro_plan *p, FILE *out);
 /** What unhang repro says. */
 void report_repro(const struct repro_plan *p, bool json, FILE *out);

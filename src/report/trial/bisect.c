@@ -31,6 +31,12 @@ const char *bisect_pattern(const struct bisect_result *r)
 	return p->early_writes && p->late_writes ? "shared-workspace" : p->early_writes ? "late-read" : "reused-buffer";
 }
 
+/** The functions that launch one of the two. */
+static struct str launched_in(const struct bisect_result *r, size_t op)
+{
+	return op == r->pair.early ? r->pair.early_launch.in : r->pair.late_launch.in;
+}
+
 static struct str op_say(struct arena *a, const struct bisect_op *o)
 {
 	return o->place == PLACE_HOST   ? S("the host") :
@@ -53,6 +59,8 @@ static struct str verdict_say(struct arena *a, const struct bisect_result *r)
 				    c.runs, r->low_rate * 100);
 	case BISECT_HIDES:
 		return S("Unresolved: it fails, but not while unhang looks. Any small delay hides it.");
+	case BISECT_RARE:
+		return rare_say(a, c, r->bare, r->low_rate);
 	case BISECT_UNSHOWN:
 		return S("Unresolved: it vanishes when each launch waits for all before it, but no pair could be shown.");
 	default:
@@ -65,11 +73,13 @@ static struct str next_say(const struct bisect_told *t)
 	const struct bisect_result *r = t->result;
 	switch (r->verdict) {
 	case BISECT_NO_RACE:
-		return S("Look at the launch that fails itself: indices, sizes, input data, the machine. Races inside of one "
-			 "kernel "
-			 "(LDS, barriers, atomics) are not looked for here: AMD's ConSan finds those.");
+		return S("Read what the job said. If a launch of it fails, look at that launch: indices, sizes, input data, the "
+			 "machine. Races inside of one kernel (LDS, barriers, atomics) are not looked for here: AMD's ConSan "
+			 "finds those.");
 	case BISECT_NEVER:
 		return S("Run it where it failed, with the same load beside it; or let --low-rate name a lower rate.");
+	case BISECT_RARE:
+		return RARE_NEXT;
 	case BISECT_HIDES:
 		return S("Read the code for launches on several streams that share a buffer without an event between them.");
 	case BISECT_UNSHOWN:
@@ -85,7 +95,7 @@ static struct str next_say(const struct bisect_told *t)
 
 // --- JSON ---
 
-static void put_op(struct sheet *s, const char *key, const struct bisect_op *o)
+static void put_op(struct sheet *s, const char *key, const struct bisect_op *o, struct str in)
 {
 	static const char *const kinds[] = { "kernel", "copy", "host" };
 	const int kind = o && o->place == PLACE_HOST ? 2 : o && o->place == PLACE_COPIES ? 1 : 0;
@@ -93,7 +103,7 @@ static void put_op(struct sheet *s, const char *key, const struct bisect_op *o)
 		return;
 	sheet_fields(s, { "what", v_word(kinds[kind]) }, { "kernel", v_known(o->name) },
 		     { "name", v_if(!kind, v_text(o->plain)) }, { "queue", v_if(!kind, v_int(o->place)) },
-		     { "launches", v_if(kind < 2, v_number(o->launches)) });
+		     { "launches", v_if(kind < 2, v_number(o->launches)) }, { "launched_in", v_known(in) });
 	sheet_close(s, '}');
 }
 
@@ -101,17 +111,24 @@ static void put_pair(struct sheet *s, const struct bisect_told *t)
 {
 	const struct bisect_result *r = t->result;
 	const struct bisect_buffer *b = &r->pair.buffer;
-	put_op(s, "racer", r->paired ? op_at(r, bisect_racer(r)) : NULL);
-	put_op(s, "victim", r->paired ? op_at(r, bisect_victim(r)) : NULL);
-	put_op(s, "first", r->paired ? op_at(r, r->pair.early) : NULL);
-	put_op(s, "second", r->paired ? op_at(r, r->pair.late) : NULL);
+	const struct {
+		const char *key;
+		size_t op;
+	} parties[] = { { "racer", r->paired ? bisect_racer(r) : 0 },
+			{ "victim", r->paired ? bisect_victim(r) : 0 },
+			{ "first", r->pair.early },
+			{ "second", r->pair.late } };
+	for (size_t i = 0; i < ARRAY_SIZE(parties); i++)
+		put_op(s, parties[i].key, r->paired ? op_at(r, parties[i].op) : NULL, launched_in(r, parties[i].op));
 	sheet_put(s, "pattern", v_if(r->paired, v_word(r->paired ? bisect_pattern(r) : "")));
 	if (sheet_object(s, "buffer", r->paired && b->size)) {
 		sheet_fields(s, { "address", v_hex(b->begin) }, { "bytes", v_number(b->size) }, { "offset", v_number(b->from) },
-			     { "made_by", v_known(b->made) }, { "host_memory", v_bool(b->host) });
+			     { "made_by", v_known(b->made) }, { "made_in", v_known(b->in) },
+			     { "host_memory", v_bool(b->host) });
 		sheet_close(s, '}');
 	}
 	put_tally(s, "as_it_is", r->control);
+	put_tally(s, "without_recorder", r->bare);
 	put_tally(s, "widened", r->paired ? r->widened : (struct tally){ 0 });
 	put_tally(s, "in_order", r->paired ? r->fixed : (struct tally){ 0 });
 	sheet_put(s, "another_cause", v_if(r->paired && r->fixed.runs, v_bool(r->part)));
@@ -148,7 +165,8 @@ static void bisect_json(const struct bisect_told *t, FILE *out)
 	struct sheet s = sheet_on(true, out);
 	sheet_open(&s, NULL, '{');
 	sheet_fields(&s, { "schema", v_word("unhang/bisect/1") }, { "verdict", v_word(bisect_verdict_name(r->verdict)) },
-		     { "title", v_text(verdict_say(&a, r)) }, { "next", v_known(next_say(t)) });
+		     { "title", v_text(verdict_say(&a, r)) }, { "next", v_known(next_say(t)) },
+		     { "said", v_known(t->said) });
 	sheet_values (i, &s, "command", (size_t)1) {
 		(void)i;
 		for (size_t k = 0; t->command[k]; k++)
@@ -169,20 +187,33 @@ static void bisect_json(const struct bisect_told *t, FILE *out)
 
 // --- text ---
 
+static struct str party_row(struct arena *a, const struct bisect_result *r, size_t op)
+{
+	const struct str in = launched_in(r, op);
+	return arena_printf(a, STR_FMT "%s" STR_FMT, STR_ARG(op_say(a, op_at(r, op))), in.n ? ", launched in " : "",
+			    STR_ARG(in));
+}
+
+/** A thread says little where the functions are known; an operation of a framework says more. */
+static struct str buffer_row(struct arena *a, const struct bisect_buffer *b)
+{
+	const bool by = b->made.n && !(b->in.n && str_starts(b->made, S("thread ")));
+	return arena_printf(a, "%llu bytes at 0x%llx%s, from byte %llu on%s%s" STR_FMT "%s" STR_FMT,
+			    (unsigned long long)b->size, (unsigned long long)b->begin, b->host ? " (host memory)" : "",
+			    (unsigned long long)b->from, b->in.n || by ? "; allocated" : "", b->in.n ? " in " : "",
+			    STR_ARG(b->in), by ? " by " : "", STR_ARG(by ? b->made : (struct str){ 0 }));
+}
+
 static void text_pair(const struct bisect_told *t, struct arena *a, const struct row_style *style, FILE *out)
 {
 	const struct bisect_result *r = t->result;
 	const struct bisect_pair *p = &r->pair;
 	const struct bisect_op *first = op_at(r, p->early), *second = op_at(r, p->late);
 	const struct bisect_buffer *b = &p->buffer;
-	wrap_row(out, style, "Racer", op_say(a, op_at(r, bisect_racer(r))), 0);
-	wrap_row(out, style, "Victim", op_say(a, op_at(r, bisect_victim(r))), 0);
+	wrap_row(out, style, "Racer", party_row(a, r, bisect_racer(r)), 0);
+	wrap_row(out, style, "Victim", party_row(a, r, bisect_victim(r)), 0);
 	if (b->size)
-		wrap_row(out, style, "Buffer",
-			 arena_printf(a, "%llu bytes at 0x%llx%s, from byte %llu on%s" STR_FMT, (unsigned long long)b->size,
-				      (unsigned long long)b->begin, b->host ? " (host memory)" : "",
-				      (unsigned long long)b->from, b->made.n ? "; allocated by " : "", STR_ARG(b->made)),
-			 0);
+		wrap_row(out, style, "Buffer", buffer_row(a, b), 0);
 	wrap_row(out, style, "Works",
 		 arena_printf(a, STR_FMT " ends, then " STR_FMT, STR_ARG(op_say(a, first)), STR_ARG(op_say(a, second))), 0);
 	wrap_row(out, style, "Fails",
@@ -194,6 +225,7 @@ static void text_pair(const struct bisect_told *t, struct arena *a, const struct
 static void text_numbers(const struct bisect_result *r, struct arena *a, const struct row_style *style, FILE *out)
 {
 	wrap_row(out, style, "As it is", rate_say(a, r->control), 0);
+	wrap_row(out, style, "Bare", bare_say(a, r->bare), 0);
 	if (r->paired && r->widened.runs)
 		wrap_row(out, style, "Widened",
 			 arena_printf(a, STR_FMT ", with " STR_FMT " made late", STR_ARG(rate_say(a, r->widened)),
@@ -213,7 +245,7 @@ void report_bisect(const struct bisect_told *t, bool json, FILE *out)
 {
 	_cleanup_arena_ struct arena a = { 0 };
 	const struct bisect_result *r = t->result;
-	const struct row_style style = { .left = 2, .label = 10, .width = t->width };
+	const struct row_style style = { .left = 2, .label = BISECT_LABEL, .width = t->width };
 	if (json) {
 		bisect_json(t, out);
 		return;
@@ -236,6 +268,7 @@ void report_bisect(const struct bisect_told *t, bool json, FILE *out)
 		wrap_row(out, &style, "Fix", t->repair->fix, 0);
 		wrap_row(out, &style, "Not", t->repair->not_fix, 0);
 	}
+	wrap_row(out, &style, "It said", t->said, 0);
 	wrap_row(out, &style, "Stopped", t->error, 0);
 	wrap_row(out, &style, "Next", next_say(t), 0);
 	wrap_row(out, &style, "Stored", t->directory, 0);
@@ -245,11 +278,12 @@ void report_bisect_plan(double low_rate, double error, unsigned jobs, FILE *out)
 {
 	static const double rates[] = { 0.5, 0.2, 0.05 };
 	fprintf(out, "unhang: the plan, by how often the job fails%s:\n", jobs > 1 ? " (several runs at a time)" : "");
-	for (size_t i = 0; i < ARRAY_SIZE(rates); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(rates) && (!i || rates[i] >= low_rate); i++) {
 		const struct bisect_plan p = bisect_plan_at(rates[i], error);
 		fprintf(out, "unhang:   %2.0f %%: each `it is gone' needs %u clean runs; about %u runs in all\n",
 			rates[i] * 100, p.clean, p.all);
 	}
+	fprintf(out, "unhang:   fewer than %.3g %%: ends after at most %u runs\n", low_rate * 100, rare_runs(low_rate, error));
 	fprintf(out, "unhang:   never: ends after %u runs with the recorder and %u without\n", clean_needed(low_rate, error),
 		clean_needed(low_rate, error));
 }

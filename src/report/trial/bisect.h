@@ -10,6 +10,7 @@ struct bisect_told {
 	const struct bisect_result *result;
 	char *const *command;
 	struct str directory;           // with what is stored of it
+	struct str said;                // the last line of the newest failed run; empty
 	struct str error;               // why it ended early; empty: it did not, or the budget was spent
 	const struct know_race *repair; // NULL: there is none
 	bool resumed;
@@ -23,6 +24,7 @@ const char *bisect_pattern(const struct bisect_result *r);
 size_t bisect_racer(const struct bisect_result *r);
 size_t bisect_victim(const struct bisect_result *r);
 
+enum { BISECT_LABEL = 10 }; // columns of the text's labels
 void report_bisect(const struct bisect_told *t, bool json, FILE *out);
 void report_bisect_html(const struct bisect_told *t, FILE *out);
 /** What may come, before anything has run. */

@@ -2,27 +2,26 @@
 #include "report/trial/bisect.h"
 #include "report/trial/rates.h"
 
-static void question_row(struct html *p, const struct bisect_question *q)
+static struct str question_answer(const struct bisect_question *q)
 {
-	static const char *const answers[] = { "", "yes", "no" };
-	page_put(p, "<tr>");
-	page_element(p, "td", "td", q->words);
-	page_put(p, "<td>");
-	rate_bar(p, q->tally);
-	page_numbers(p, "</td><td>%u of %u</td>", q->tally.failed, q->tally.runs);
-	page_element(p, "td", "td", str_z(q->stage == STAGE_CONTROL ? "" : answers[q->answer]));
-	page_put(p, "</tr>\n");
+	static const char *const gone[] = { "", "gone", "still fails" }, *const more[] = { "", "more often", "not more often" };
+	return q->stage == STAGE_CONTROL || q->stage == STAGE_BARE ? (struct str){ 0 } :
+	       q->stage == STAGE_DELAY || q->stage == STAGE_WIDEN  ? str_z(more[q->answer]) :
+								     str_z(gone[q->answer]);
 }
 
-static void write_bisect_text(const void *ctx, FILE *to) { report_bisect(ctx, false, to); }
+static void write_bisect_text(const void *told, FILE *to) { report_bisect(told, false, to); }
 
 void report_bisect_html(const struct bisect_told *t, FILE *out)
 {
 	struct html p = { .out = out };
-	const struct bisect_result *r = t->result;
-	rates_page_begin(&p, S("unhang bisect"), write_bisect_text, t);
-	for (size_t i = 0; i < r->questions.len; i++)
-		if (r->questions.data[i].tally.runs)
-			question_row(&p, &r->questions.data[i]);
+	struct bisect_told wide = *t;
+	wide.width = RATES_WIDTH;
+	rates_page_begin(&p, &(struct rates_page){ S("unhang bisect"), t->command, write_bisect_text, &wide, BISECT_LABEL });
+	for (size_t i = 0; i < t->result->questions.len; i++) {
+		const struct bisect_question *q = &t->result->questions.data[i];
+		if (q->tally.runs)
+			rates_page_row(&p, q->words, q->tally, question_answer(q));
+	}
 	rates_page_end(&p);
 }

@@ -2,13 +2,40 @@
 
 #include <stdlib.h>
 
-enum { BAR = 320, BAR_LEFT = 4 };
+#include "base/cleanup.h"
+#include "base/command.h"
+#include "rates_style.h"
+#include "unhang/unhang.h"
+
 static const double shown_confidence = 0.95;
 
 struct str rate_say(struct arena *a, struct tally t)
 {
 	const struct tally_interval i = tally_limits(t, shown_confidence);
 	return arena_printf(a, "%u of %u failed (%.0f to %.0f %%)", t.failed, t.runs, i.low * 100, i.high * 100);
+}
+
+struct str bare_say(struct arena *a, struct tally t)
+{
+	return t.runs ? arena_printf(a, STR_FMT ", without the recorder", STR_ARG(rate_say(a, t))) : (struct str){ 0 };
+}
+
+struct str rare_say(struct arena *a, struct tally control, struct tally bare, double low_rate)
+{
+	return control.failed ?
+		       arena_printf(a, "Too rare to tell: it failed in %u of %u runs, which is below %.3g %%.", control.failed,
+				    control.runs, low_rate * 100) :
+		       arena_printf(a, "Too rare to tell: it failed in %u of %u runs, and only without the recorder, which may be chance.",
+				    bare.failed, control.runs + bare.runs);
+}
+
+unsigned rare_runs(double low_rate, double error)
+{
+	enum { MOST = 400 }; // with so many a control ends anyway
+	unsigned n = FAILURES_WANTED;
+	while (n < MOST && !tally_too_rare((struct tally){ n, FAILURES_WANTED - 1 }, low_rate, error))
+		n++;
+	return n;
 }
 
 void put_tally(struct sheet *s, const char *key, struct tally t)
@@ -22,51 +49,72 @@ void put_tally(struct sheet *s, const char *key, struct tally t)
 	}
 }
 
-static double bar_x(double rate) { return BAR_LEFT + rate * BAR; }
+// --- a page ---
 
-void rate_bar(struct html *p, struct tally t)
+/** Rows of the text as a list: what a terminal has in two columns goes below each other where there is little room. */
+static void answer_put(struct html *p, struct str text, size_t label)
 {
-	const struct tally_interval i = tally_limits(t, shown_confidence);
-	page_numbers(
-		p,
-		"<svg width=\"%d\" height=\"18\" role=\"img\"><line x1=\"%d\" y1=\"9\" x2=\"%d\" y2=\"9\" stroke=\"#ccc\"/>"
-		"<rect x=\"%.1f\" y=\"5\" width=\"%.1f\" height=\"8\" fill=\"#7aa6d8\"/>"
-		"<circle cx=\"%.1f\" cy=\"9\" r=\"3.5\" fill=\"#123\"/></svg>",
-		BAR + 2 * BAR_LEFT, BAR_LEFT, BAR + BAR_LEFT, bar_x(i.low), bar_x(i.high) - bar_x(i.low), bar_x(tally_rate(t)));
+	enum { LEFT = 2 };
+	page_element(p, "h1", "h1", str_split(&text, '\n'));
+	page_put(p, "\n<dl class=\"answer\">\n");
+	while (text.n) {
+		const struct str line = str_from(str_split(&text, '\n'), LEFT);
+		page_fill(p, "<div><dt>@</dt><dd>@</dd></div>\n", str_trim(str_cut(line, label)),
+			  str_from(line, label < line.n ? label : line.n));
+	}
+	page_put(p, "</dl>\n");
 }
 
-/** The text that a terminal shows, as it is. */
-static void text_part(struct html *p, void (*write)(const void *ctx, FILE *to), const void *ctx)
+static void command_put(struct html *p, const struct rates_page *of)
 {
-	char *text = NULL;
+	_cleanup_text_ struct text command = { 0 };
+	for (size_t i = 0; of->command[i]; i++) {
+		text_add(&command, S(" "));
+		shell_quote(&command, str_z(of->command[i]));
+	}
+	page_fill(p, "<p class=\"place\">@ --@</p>\n", of->name, text_str(&command));
+}
+
+void rates_page_begin(struct html *p, const struct rates_page *of)
+{
+	_cleanup_free_ char *text = NULL;
 	size_t n = 0;
 	FILE *to = open_memstream(&text, &n);
-	if (!to)
-		return;
-	write(ctx, to);
-	fclose(to);
-	page_put(p, "<pre>");
-	struct str rest = { text, n };
-	while (rest.n) {
-		page_text(p, str_split(&rest, '\n'));
-		page_put(p, "\n");
+	if (to) {
+		of->write(of->told, to);
+		fclose(to);
 	}
-	page_put(p, "</pre>");
-	free(text);
+	struct str said = { text, n }, rest = said;
+	page_put(p, "<!DOCTYPE html>\n<html lang=\"en-GB\">\n<head>\n<meta charset=\"utf-8\">\n"
+		    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src '" HTML_STYLE_HASH
+		    "'; base-uri 'none'; form-action 'none'\">\n"
+		    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+		    "<meta name=\"referrer\" content=\"no-referrer\">\n");
+	page_fill(p, "<meta name=\"generator\" content=\"@ " UNHANG_VERSION "\">\n<title>@</title>\n<style>", of->name,
+		  str_split(&rest, '\n'));
+	page_markup(p, str_z(html_style));
+	page_put(p, "</style>\n</head>\n<body>\n<main>\n");
+	answer_put(p, said, of->label);
+	command_put(p, of);
+	page_put(p, "<h2>How often it failed</h2>\n<p class=\"place\">The dot is the share of the runs that failed. "
+		    "The bar is where the rate lies, with 95 % certainty.</p>\n"
+		    "<div class=\"rate axis\"><span></span><span class=\"scale\">"
+		    "<span>0 %</span><span>50 %</span><span>100 %</span></span></div>\n");
 }
 
-void rates_page_begin(struct html *p, struct str name, void (*write)(const void *ctx, FILE *to), const void *ctx)
+void rates_page_row(struct html *p, struct str what, struct tally t, struct str answer)
 {
-	page_fill(
+	const struct tally_interval i = tally_limits(t, shown_confidence);
+	page_fill(p, "<div class=\"rate\"><span class=\"what\">@</span>", what);
+	page_numbers(
 		p,
-		"<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>@</title>"
-		"<meta name=\"generator\" content=\"@\"><style>body{font:15px sans-serif;max-width:60em;margin:2em "
-		"auto;padding:0 1em}td{padding:.2em .8em .2em 0;vertical-align:middle}pre{background:#f4f4f4;padding:1em;"
-		"overflow-x:auto}</style></head><body>\n<h1>@</h1>\n",
-		name, name, name);
-	text_part(p, write, ctx);
-	page_put(p, "<h2>Failures in each question</h2>\n<p>The dot is the share of runs that failed; the bar is its exact "
-		    "interval of 95 %. The left end is 0 %, the right end 100 %.</p>\n<table>");
+		"<svg class=\"bar\" width=\"100%%\" height=\"20\" role=\"img\""
+		" aria-label=\"%u of %u failed, between %.0f and %.0f per cent\">"
+		"<line x1=\"0\" x2=\"100%%\" y1=\"10\" y2=\"10\"/><line x1=\"50%%\" x2=\"50%%\" y1=\"3\" y2=\"17\"/>"
+		"<rect x=\"%.2f%%\" y=\"5\" width=\"%.2f%%\" height=\"10\"/><circle cx=\"%.2f%%\" cy=\"10\" r=\"4\"/></svg>",
+		t.failed, t.runs, i.low * 100, i.high * 100, i.low * 100, (i.high - i.low) * 100, tally_rate(t) * 100);
+	page_numbers(p, "<span class=\"count\">%u of %u</span>", t.failed, t.runs);
+	page_fill(p, "<span>@</span></div>\n", answer);
 }
 
-void rates_page_end(struct html *p) { page_put(p, "</table>\n</body></html>\n"); }
+void rates_page_end(struct html *p) { page_put(p, "</main>\n</body>\n</html>\n"); }

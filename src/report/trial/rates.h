@@ -7,9 +7,26 @@
 
 /** `4 of 12 failed (10 to 65 %)` */
 struct str rate_say(struct arena *a, struct tally t);
+/** Of runs without the recorder; empty: there are none. */
+struct str bare_say(struct arena *a, struct tally t);
+/** A job that fails too seldom to tell anything, and what follows from that. */
+struct str rare_say(struct arena *a, struct tally control, struct tally bare, double low_rate);
+/** Runs after which a job that failed, but fewer times than a control wants, is known to be too rare. */
+unsigned rare_runs(double low_rate, double error);
+#define RARE_NEXT                                                                                                                        \
+	S("Make it fail more often: more load beside it, more steps in a run. Or let --low-rate name a lower rate, which takes more runs.")
 void put_tally(struct sheet *s, const char *key, struct tally t);
-/** The rate as a dot, and its limits as a bar. */
-void rate_bar(struct html *p, struct tally t);
-/** What is above and below the rows of a page of rates. @write: the text that a terminal shows. */
-void rates_page_begin(struct html *p, struct str name, void (*write)(const void *ctx, FILE *to), const void *ctx);
+/** A page of rates: what a terminal shows above, then the rates. */
+struct rates_page {
+	struct str name;      // unhang try
+	char *const *command; // of the job
+	void (*write)(const void *told, FILE *to); // a sentence, and rows that have one line each
+	const void *told;
+	size_t label; // columns of the rows' labels
+};
+void rates_page_begin(struct html *p, const struct rates_page *of);
+/** A row: what was changed, the rate as a dot and its limits as a bar, and what came of it. */
+void rates_page_row(struct html *p, struct str what, struct tally t, struct str answer);
 void rates_page_end(struct html *p);
+/** Columns of a text in which no row has a second line. */
+enum { RATES_WIDTH = 100000 };

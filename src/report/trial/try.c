@@ -46,39 +46,26 @@ static struct str try_verdict_say(struct arena *a, const struct try_told *t)
 				    t->found.findings == 1 ? "" : "s");
 	switch (r->verdict) {
 	case TRY_EXPLAINED:
-		return arena_printf(a, STR_FMT ": %s.", STR_ARG(suspect_at(r, r->leads)->title), sure_say(r->weights[r->leads]));
+		return arena_printf(a, STR_FMT ": %s.", STR_ARG(suspect_at(r, r->leads)->title),
+				    sure_say(r->weights[r->leads]));
 	case TRY_UNDECIDED:
 		return arena_printf(a, "Not decided. The best explanation so far: " STR_FMT ".",
 				    STR_ARG(suspect_at(r, r->leads)->title));
 	case TRY_NEVER:
 		if (t->unused)
-			return S("No process of the job used HIP, so guard and pool had nothing to look at.");
+			return S("Guard and pool had no allocation of the job to look at.");
 		return arena_printf(a, "It did not fail in %u run%s%s.", r->control.runs, r->control.runs == 1 ? "" : "s",
 				    r->control.runs > 1 ? ": it fails seldom, or not here" : "");
 	case TRY_HIDES:
 		return S("It fails, but not while unhang looks. Any small delay hides it.");
+	case TRY_RARE:
+		return rare_say(a, r->control, r->bare, r->low_rate);
 	default:
 		return S("Not finished.");
 	}
 }
 
-/** What an answer means, by knowledge. */
-static struct str answer_means(const struct try_told *t, const struct try_question *q)
-{
-	const struct know_experiment *e = experiment_of(t, q);
-	const bool fails = t->result->control.failed;
-	if (!e)
-		return (struct str){ 0 };
-	if (t->unused && (e->guard.n || e->pool))
-		return S("No process of the job used HIP with the allocator, so this run says nothing about its memory.");
-	return q->answer == TRY_FINDS ? (fails && e->shows.n ? e->shows : e->exposes) :
-	       q->answer == TRY_GONE  ? e->cures :
-	       q->answer == TRY_FAILS ? (fails ? e->fails : e->exposes) :
-	       !fails && q->tally.runs ? e->passes :
-					 (struct str){ 0 };
-}
-
-/** With the job itself in place of COMMAND, so that the line works when it is copied. */
+/** With the job itself in place of PROGRAM, so that the line works when it is copied. */
 static struct str with_command(struct arena *a, const struct try_told *t, struct str text)
 {
 	_cleanup_text_ struct text all = { 0 }, command = { 0 };
@@ -86,7 +73,7 @@ static struct str with_command(struct arena *a, const struct try_told *t, struct
 		text_add(&command, i ? S(" ") : S(""));
 		shell_quote(&command, str_z(t->command[i]));
 	}
-	for (ptrdiff_t at; (at = str_find(text, S("COMMAND"))) >= 0; text = str_from(text, (size_t)at + strlen("COMMAND"))) {
+	for (ptrdiff_t at; (at = str_find(text, S("PROGRAM"))) >= 0; text = str_from(text, (size_t)at + strlen("PROGRAM"))) {
 		text_add(&all, str_cut(text, (size_t)at));
 		text_add(&all, text_str(&command));
 	}
@@ -94,10 +81,27 @@ static struct str with_command(struct arena *a, const struct try_told *t, struct
 	return arena_str(a, text_str(&all));
 }
 
+/** What an answer means, by knowledge. */
+static struct str answer_means(struct arena *a, const struct try_told *t, const struct try_question *q)
+{
+	const struct know_experiment *e = experiment_of(t, q);
+	const bool fails = t->result->control.failed;
+	if (!e)
+		return (struct str){ 0 };
+	if (t->unused && (e->guard.n || e->pool))
+		return S("No allocation of the job went through the allocator, so this run says nothing about its memory.");
+	return with_command(a, t,
+			    q->answer == TRY_FINDS  ? (fails && e->shows.n ? e->shows : e->exposes) :
+			    q->answer == TRY_GONE   ? e->cures :
+			    q->answer == TRY_FAILS  ? (fails ? e->fails : e->exposes) :
+			    !fails && q->tally.runs ? e->passes :
+						      (struct str){ 0 });
+}
+
 static struct str explain_run(struct arena *a, struct str directory)
 {
 	_cleanup_text_ struct text all = { 0 };
-	text_add(&all, S("Who allocated it, and where: unhang explain "));
+	text_add(&all, S("Who allocated it, and where: unhang explain -v "));
 	shell_quote(&all, directory);
 	return arena_str(a, text_str(&all));
 }
@@ -115,14 +119,16 @@ static struct str try_next_say(struct arena *a, const struct try_told *t)
 		return with_command(a, t, suspect_at(r, r->leads)->next);
 	case TRY_NEVER:
 		if (t->unused)
-			return S("Check that the job sees a GPU, is not linked statically, and keeps LD_PRELOAD.");
+			return S("Check that the job sees a GPU, allocates with hipMalloc, is not linked statically, and keeps LD_PRELOAD.");
 		if (e && e->again.n)
 			return with_command(a, t, e->again);
 		return S("Run it where it failed, with the same load beside it; --low-rate names a lower rate.");
+	case TRY_RARE:
+		return RARE_NEXT;
 	case TRY_HIDES:
 		return S("Read the code for launches on several streams that share a buffer without an event between them.");
 	default:
-		return S("Run the same command again: it goes on where it ended.");
+		return t->error.n ? (struct str){ 0 } : S("Run the same command again: it goes on where it ended.");
 	}
 }
 
@@ -134,12 +140,12 @@ static void put_studied(struct sheet *s, const char *key, const struct try_failu
 		return;
 	sheet_fields(s, { "class", v_known(f->class) }, { "title", v_known(f->title) }, { "kernel", v_known(f->kernel) },
 		     { "place", v_known(f->place) }, { "words", v_known(f->words) }, { "ended", v_known(f->ended) },
-		     { "status", v_int(f->status) }, { "findings", v_count(f->findings) }, { "allocator", v_known(f->allocator) },
-		     { "directory", v_known(f->directory) });
+		     { "status", v_int(f->status) }, { "findings", v_count(f->findings) },
+		     { "allocator", v_known(f->allocator) }, { "directory", v_known(f->directory) });
 	sheet_close(s, '}');
 }
 
-static void put_experiments(struct sheet *s, const struct try_told *t)
+static void put_experiments(struct sheet *s, struct arena *a, const struct try_told *t)
 {
 	const struct try_result *r = t->result;
 	size_t places[TRY_EXPERIMENTS * 2], n = 0;
@@ -152,7 +158,7 @@ static void put_experiments(struct sheet *s, const struct try_told *t)
 		sheet_fields(s, { "id", v_text(e->id) }, { "changed", v_text(e->title) },
 			     { "answer", v_word(try_answer_name(q->answer)) },
 			     { "error", v_if(q->answer == TRY_GONE, v_decimal(tally_fewer(r->control, q->tally), 4)) },
-			     { "expected_bits", v_decimal(q->bits, 3) }, { "means", v_known(answer_means(t, q)) });
+			     { "expected_bits", v_decimal(q->bits, 3) }, { "means", v_known(answer_means(a, t, q)) });
 		put_tally(s, "rate", q->tally);
 	}
 }
@@ -184,7 +190,8 @@ static void try_json(const struct try_told *t, FILE *out)
 	sheet_fields(&s, { "schema", v_word("unhang/try/2") }, { "verdict", v_word(try_verdict_name(r->verdict)) },
 		     { "title", v_text(try_verdict_say(&a, t)) },
 		     { "explanation", v_if(holds, v_text(holds ? suspect_at(r, r->leads)->head.id : S("-"))) },
-		     { "confidence", v_if(holds, v_decimal(r->weights[r->leads], 4)) }, { "next", v_text(try_next_say(&a, t)) });
+		     { "confidence", v_if(holds, v_decimal(r->weights[r->leads], 4)) },
+		     { "next", v_known(try_next_say(&a, t)) }, { "said", v_known(t->said) });
 	put_remedies(&s, r, holds);
 	sheet_values (i, &s, "command", (size_t)1) {
 		(void)i;
@@ -192,9 +199,14 @@ static void try_json(const struct try_told *t, FILE *out)
 			jw_str(&s.json, str_z(t->command[k]));
 	}
 	put_tally(&s, "as_it_is", r->control);
+	put_tally(&s, "without_recorder", r->bare);
+	sheet_each (i, &s, "gpus", t->gpus) {
+		sheet_fields(&s, { "gpu", v_number(i) });
+		put_tally(&s, "rate", r->on_gpu[i]);
+	}
 	put_studied(&s, "failure", &t->failure);
 	put_studied(&s, "found", &t->found);
-	put_experiments(&s, t);
+	put_experiments(&s, &a, t);
 	put_suspects(&s, r);
 	sheet_open(&s, "left_out", '[');
 	for (size_t i = 0; i < t->nleft_out; i++)
@@ -215,6 +227,10 @@ static void text_experiments(const struct try_told *t, struct arena *a, const st
 	size_t shown = 0, left = 0;
 	if (r->control.runs)
 		wrap_row(out, style, "As it is", rate_say(a, r->control), 0);
+	wrap_row(out, style, "Bare", bare_say(a, r->bare), 0);
+	for (unsigned i = 0; i < t->gpus; i++)
+		if (r->on_gpu[i].runs)
+			wrap_row(out, style, arena_printf(a, "  on GPU %u", i).p, rate_say(a, r->on_gpu[i]), 0);
 	for (size_t i = 0; i < r->questions.len; i++) {
 		const struct try_question *q = &r->questions.data[i];
 		if (q->stage != TRY_EXPERIMENT || !q->tally.runs)
@@ -227,13 +243,16 @@ static void text_experiments(const struct try_told *t, struct arena *a, const st
 			 q->answer == TRY_FINDS ?
 				 arena_printf(a, "%u of %u runs: found", q->tally.failed, q->tally.runs) :
 				 arena_printf(a, STR_FMT "%s", STR_ARG(rate_say(a, q->tally)),
-					      q->answer != TRY_GONE ? "" :
-					      tally_fewer(r->control, q->tally) <= GONE_ERROR ? ": gone" : ": probably gone"),
+					      q->answer != TRY_GONE                           ? "" :
+					      tally_fewer(r->control, q->tally) <= GONE_ERROR ? ": gone" :
+												": probably gone"),
 			 0);
 	}
 	if (left)
 		wrap_row(out, style, "", arena_printf(a, "and %zu more that change nothing; --json has them", left), 0);
 }
+
+static struct str suspect_brief(const struct know_suspect *s) { return s->brief.n ? s->brief : s->head.id; }
 
 /** What is left beside the one that leads. */
 static void text_others(const struct try_result *r, struct arena *a, const struct row_style *style, FILE *out)
@@ -249,7 +268,7 @@ static void text_others(const struct try_result *r, struct arena *a, const struc
 			break;
 		below = r->weights[best];
 		if (best != r->leads)
-			text_printf(&t, "%s" STR_FMT " %.0f %%", t.n ? ", " : "", STR_ARG(suspect_at(r, best)->head.id),
+			text_printf(&t, "%s" STR_FMT " %.0f %%", t.n ? ", " : "", STR_ARG(suspect_brief(suspect_at(r, best))),
 				    r->weights[best] * 100);
 	}
 	wrap_row(out, style, "Weight",
@@ -260,21 +279,35 @@ static void text_others(const struct try_result *r, struct arena *a, const struc
 	text_free(&t);
 }
 
-static void text_found(const struct try_told *t, const struct row_style *style, FILE *out)
+static void text_found(const struct try_told *t, struct arena *a, const struct row_style *style, FILE *out)
 {
+	const bool both = t->failure.title.n && t->found.place.n;
 	if (t->failure.title.n)
 		wrap_row(out, style, "Fails by", t->failure.title, 0);
 	else
-		wrap_row(out, style, "It said", t->failure.words, 0);
-	wrap_row(out, style, "Buffer", t->found.place, 0);
+		wrap_row(out, style, "It said", t->failure.words.n ? t->failure.words : t->said, 0);
+	wrap_row(out, style, "Buffer",
+		 both ? arena_printf(a, STR_FMT " (in the run that found it; `Fails by` is of an earlier one)", STR_ARG(t->found.place)) :
+			t->found.place,
+		 0);
 }
 
 static void text_remedies(const struct try_told *t, struct arena *a, const struct row_style *style, FILE *out)
 {
 	const struct try_result *r = t->result;
 	for (const struct know_list *l = suspect_at(r, r->leads)->remedies; l; l = l->next)
-		wrap_row(out, style, "Remedy", arena_printf(a, STR_FMT " (unhang remedy " STR_FMT ")", STR_ARG(l->text), STR_ARG(l->text)),
-			 0);
+		wrap_row(out, style, "Remedy",
+			 arena_printf(a, STR_FMT " (unhang remedy " STR_FMT ")", STR_ARG(l->text), STR_ARG(l->text)), 0);
+}
+
+/** As wide as the longest name of an experiment that was made needs. */
+static unsigned label_width(const struct try_result *r)
+{
+	size_t most = strlen("Not possible here");
+	for (size_t i = 0; i < r->questions.len; i++)
+		if (r->questions.data[i].key.n > most)
+			most = r->questions.data[i].key.n;
+	return (unsigned)most + 1;
 }
 
 void report_try(const struct try_told *t, bool json, FILE *out)
@@ -282,18 +315,18 @@ void report_try(const struct try_told *t, bool json, FILE *out)
 	_cleanup_arena_ struct arena a = { 0 };
 	const struct try_result *r = t->result;
 	const struct try_question *found = found_by(r);
-	const struct row_style style = { .left = 2, .label = 18, .width = t->width };
+	const struct row_style style = { .left = 2, .label = label_width(r), .width = t->width };
 	const bool weighed = r->modelled && (r->verdict == TRY_EXPLAINED || r->verdict == TRY_UNDECIDED);
 	if (json) {
 		try_json(t, out);
 		return;
 	}
 	print_wrapped(out, try_verdict_say(&a, t), 0, 0, t->width ? t->width : WRAP_WIDTH);
-	text_found(t, &style, out);
+	text_found(t, &a, &style, out);
 	text_experiments(t, &a, &style, out);
 	const struct try_question *last = found ? found : r->questions.len ? &r->questions.data[r->questions.len - 1] : NULL;
 	if (found || (r->model.nexperiments == 1 && last && last->stage == TRY_EXPERIMENT))
-		wrap_row(out, &style, "Means", answer_means(t, last), 0);
+		wrap_row(out, &style, "Means", answer_means(&a, t, last), 0);
 	else if (r->verdict == TRY_EXPLAINED)
 		wrap_row(out, &style, "Means", suspect_at(r, r->leads)->explain, 0);
 	if (weighed && !found)
@@ -317,21 +350,18 @@ void report_try_html(const struct try_told *t, FILE *out)
 {
 	struct html p = { .out = out };
 	const struct try_result *r = t->result;
-	rates_page_begin(&p, S("unhang try"), write_try_text, t);
+	struct try_told wide = *t;
+	wide.width = RATES_WIDTH;
+	rates_page_begin(&p, &(struct rates_page){ S("unhang try"), t->command, write_try_text, &wide, label_width(r) });
 	for (size_t i = 0; i < r->questions.len; i++) {
 		const struct try_question *q = &r->questions.data[i];
-		if (!q->tally.runs)
-			continue;
-		page_put(&p, "<tr>");
-		page_element(&p, "td", "td",
-			     q->stage == TRY_CONTROL ? S("as it is") :
-			     q->stage == TRY_BARE    ? S("without the recorder") :
-						       r->model.experiments[q->experiment].title);
-		page_put(&p, "<td>");
-		rate_bar(&p, q->tally);
-		page_numbers(&p, "</td><td>%u of %u</td>", q->tally.failed, q->tally.runs);
-		page_element(&p, "td", "td", str_z(q->stage == TRY_EXPERIMENT ? try_answer_name(q->answer) : ""));
-		page_put(&p, "</tr>\n");
+		const bool experiment = q->stage == TRY_EXPERIMENT;
+		if (q->tally.runs)
+			rates_page_row(&p,
+				       experiment              ? r->model.experiments[q->experiment].title :
+				       q->stage == TRY_CONTROL ? S("as it is") :
+								 S("without the recorder"),
+				       q->tally, str_z(experiment && q->answer != TRY_OPEN ? try_answer_name(q->answer) : ""));
 	}
 	rates_page_end(&p);
 }
@@ -339,18 +369,27 @@ void report_try_html(const struct try_told *t, FILE *out)
 void report_try_plan(const struct try_model *m, double low_rate, double error, FILE *out)
 {
 	static const double rates[] = { 1, 0.5, 0.2, 0.05 };
-	if (m->nexperiments == 1)
+	bool finds = m->nexperiments;
+	for (size_t i = 0; i < m->nexperiments; i++)
+		finds &= m->experiments[i].finds;
+	if (finds)
+		fprintf(out, "unhang: the plan: 1 run as it is, then %zu with %s; more only if the job fails by itself:\n",
+			m->nexperiments, m->nexperiments == 1 ? "the experiment" : "an experiment each");
+	else if (m->nexperiments == 1)
 		fputs("unhang: the plan: first the job as it is, then 1 experiment\n", out);
 	else
 		fprintf(out, "unhang: the plan: first the job as it is, then up to %zu experiments, the most telling first\n",
 			m->nexperiments);
-	for (size_t i = 0; i < ARRAY_SIZE(rates); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(rates) && rates[i] >= low_rate; i++) {
 		struct tally c = { 0 };
 		for (double failed = 0; !try_control_done(c, low_rate, error); failed += rates[i])
 			c = (struct tally){ c.runs + 1, (unsigned)(failed + rates[i] + 1e-9) };
-		fprintf(out, "unhang:   fails in %3.0f %%: %u runs as it is; each `it is gone' needs %u clean runs\n", rates[i] * 100,
-			c.runs, clean_needed_after(c, error));
+		fprintf(out, "unhang:   fails in %3.0f %%: %u runs as it is; each `it is gone' needs %u clean runs\n",
+			rates[i] * 100, c.runs, clean_needed_after(c, error));
 	}
+	if (finds)
+		return;
+	fprintf(out, "unhang:   fewer than %.3g %%: ends after at most %u runs\n", low_rate * 100, rare_runs(low_rate, error));
 	fprintf(out, "unhang:   never: ends after %u runs with the recorder and %u without\n", clean_needed(low_rate, error),
 		clean_needed(low_rate, error));
 }

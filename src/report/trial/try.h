@@ -9,7 +9,7 @@
 /** What unhang run and explain say of a run that was studied. */
 struct try_failure {
 	struct str class, title, kernel, place, words, ended, directory, allocator;
-	int64_t findings, status, ran_ms, recordings;
+	int64_t findings, served, status, ran_ms, recordings;
 	struct str remedies; // ids, with spaces between them
 };
 
@@ -17,14 +17,16 @@ struct try_told {
 	const struct try_result *result;
 	const struct know *know;
 	char *const *command;
+	unsigned gpus; // that runs are spread over; 0: they are not
 	struct str directory;
+	struct str said;             // the last line of the newest failed run; empty
 	struct str error;            // why it ended early; empty: it did not, or the budget was spent
 	struct try_failure failure;  // of the job as it is; empty: it was not studied
 	struct try_failure found;    // of the run that shows the cause by itself; empty: there is none
 	const char *const *left_out; // experiments that cannot be made here
 	size_t nleft_out;
 	bool resumed;
-	bool unused; // guard or pool met no process that used HIP
+	bool unused; // guard or pool had no allocation of the job
 	unsigned hung;
 	double seconds;
 	unsigned width; // of the text; 0: 80

@@ -10,7 +10,7 @@
 #include "session/look.h"
 #include "session/trial/journal.h"
 
-enum { LAUNCHES_MOST = 8 << 20, DEADLINE_LEAST_MS = 2000, HANG_AFTER_S = 600 };
+enum { LAUNCHES_MOST = 8 << 20, DEADLINE_LEAST_MS = 2000 };
 #define LAUNCHES "launches"
 
 struct bisection {
@@ -27,11 +27,6 @@ struct bisection {
 };
 
 // --- runs ---
-
-static bool time_over(struct bisection *b)
-{
-	return runs_stopped(&b->runs) || b->error || (b->o->budget && now_ms() - b->began > (int64_t)b->o->budget * 1000);
-}
 
 static void say_question(struct bisection *b, const struct bisect_question *q)
 {
@@ -62,24 +57,25 @@ static unsigned bisect_run(void *ctx, const struct bisect_question *q, unsigned 
 		done++;
 	if (done)
 		return done;
-	if (time_over(b))
+	if (b->error || trial_over(&b->runs, &b->o->job, b->began))
 		return 0;
 	say_question(b, q);
-	n = n < b->o->jobs ? n : b->o->jobs;
-	n = n < RUNS_AT_ONCE ? n : RUNS_AT_ONCE;
+	n = runs_at_once(&b->runs, n);
 	const bool control = q->stage == STAGE_CONTROL;
 	const struct trial_change change = { .table = q->stage == STAGE_BARE ? NULL : arena_z(&b->log.arena, q->table) };
 	if (!runs_make(&b->runs, &change, n, control, ended, &b->error))
 		return 0;
 	for (; done < n; done++) {
 		ret[done] = (struct trial_outcome){ .failed = ended[done].failed,
-						     .lost = ended[done].waits_lost && !control,
-						     .seconds = ended[done].seconds };
+						    .lost = ended[done].waits_lost && !control,
+						    .gpu = ended[done].gpu,
+						    .seconds = ended[done].seconds };
 		struct uh_error *err = trial_add(&b->log, q->key, &ret[done], ended[done].hung);
 		b->error = b->error ? b->error : err;
 		if (control)
 			control_keep(b, &ended[done]);
 	}
+	trial_count(b->say, "bisect", q->tally, ret, done);
 	return done;
 }
 
@@ -94,34 +90,27 @@ static bool runs_together(const void *ctx, struct str name)
 	return false;
 }
 
-/** Of the processes of a run, the one that launched most. */
-static bool launches_recorded(struct bisection *b, struct bisect_launches *ret)
+/** The recording of the process of a run that launched most; NULL: there is none. */
+static struct flight_recording *recording_of_run(const char *directory)
 {
 	struct recording_paths paths = { 0 };
-	struct uh_error *err = b->control[0] ? recordings_find(b->control, &paths) : NULL;
-	bool found = false;
+	struct uh_error *err = *directory ? recordings_find(directory, &paths) : NULL;
+	struct flight_recording *best = NULL;
+	uint64_t most = 0;
 	for (size_t i = 0; !err && i < paths.list.len; i++) {
-		struct flight_recording *r;
-		struct bisect_launches l;
-		struct uh_error *unread = recording_open(&paths.list.data[i], &r, NULL);
-		if (unread) {
-			uh_error_free(unread);
-			continue;
-		}
-		bisect_launches_of(r, runs_together, b->know, &l);
-		recording_free(r);
-		if (found && l.launches <= ret->launches) {
-			bisect_launches_free(&l);
-			continue;
-		}
-		if (found)
-			bisect_launches_free(ret);
-		*ret = l;
-		found = true;
+		struct flight_recording *r = NULL;
+		uint64_t launched = 0;
+		uh_error_free(recording_open(&paths.list.data[i], &r, NULL));
+		for (size_t k = 0; r && k < r->nqueues; k++)
+			launched += r->queues[k].n;
+		const bool better = r && (!best || launched > most);
+		recording_free(better ? best : r);
+		best = better ? r : best;
+		most = better ? launched : most;
 	}
 	uh_error_free(err);
 	recording_paths_free(&paths);
-	return found;
+	return best;
 }
 
 /** As they were, if it is resumed: numbers in the journal are places in this list. */
@@ -134,17 +123,38 @@ static bool bisect_list(void *ctx, struct bisect_launches *ret)
 	uh_error_free(err);
 	if (!err && bisect_launches_read(text, ret))
 		return true;
-	if (!launches_recorded(b, ret)) {
+	struct flight_recording *r = recording_of_run(b->control);
+	if (!r) {
 		if (!b->error)
 			b->error = uh_error_new(
 				"no process of the job was recorded: it used no ROCm, or its environment was changed");
 		return false;
 	}
 	_cleanup_text_ struct text lines = { 0 };
+	bisect_launches_of(r, runs_together, b->know, ret);
+	recording_free(r);
 	bisect_launches_write(ret, &lines);
 	err = save_soon(AT_FDCWD, path, text_str(&lines), 0600);
 	b->error = b->error ? b->error : err;
 	return true;
+}
+
+/** One more run, of which only who launches and who allocates is wanted: where it does not tell, the answer stays as it is. */
+static void trace_pair(struct bisection *b, struct bisect_result *r)
+{
+	struct run_ended ended = { 0 };
+	struct uh_error *err = NULL;
+	const struct trial_change change = { .table = arena_z(&b->log.arena, bisect_trace_table(r, &b->log.arena)) };
+	if (trial_over(&b->runs, &b->o->job, b->began) || !runs_make(&b->runs, &change, 1, true, &ended, &err)) {
+		uh_error_free(err);
+		return;
+	}
+	r->runs++;
+	struct flight_recording *traced = recording_of_run(ended.recordings);
+	if (traced)
+		bisect_traced(r, traced);
+	recording_free(traced);
+	runs_drop(ended.recordings);
 }
 
 // --- the whole ---
@@ -157,30 +167,16 @@ static const struct know_race *repair_of(const struct know *k, const struct bise
 	return NULL;
 }
 
-static struct str written(const struct bisect_told *t, void (*write)(const struct bisect_told *, FILE *), struct arena *a)
-{
-	char *bytes = NULL;
-	size_t n = 0;
-	FILE *to = open_memstream(&bytes, &n);
-	if (!to)
-		return (struct str){ 0 };
-	write(t, to);
-	fclose(to);
-	struct str text = arena_str(a, (struct str){ bytes, n });
-	free(bytes);
-	return text;
-}
-
-static void write_json(const struct bisect_told *t, FILE *to) { report_bisect(t, true, to); }
+static void write_json(const void *told, FILE *to) { report_bisect(told, true, to); }
+static void write_page(const void *told, FILE *to) { report_bisect_html(told, to); }
 
 /** The answer is stored; what has ended begins anew the next time. */
 static struct uh_error *bisect_tell(struct bisection *b, const struct bisect_told *t, FILE *out)
 {
-	const struct uh_bisect_options *o = b->o;
-	struct uh_error *err = save_file(AT_FDCWD, trial_file(&b->log, "bisect.json"),
-					 written(t, write_json, &b->log.arena), 0600);
+	const struct uh_trial_options *o = &b->o->job;
+	struct uh_error *err = trial_save(trial_file(&b->log, "bisect.json"), write_json, t, 0600);
 	if (!err && o->html)
-		err = save_file(AT_FDCWD, o->html, written(t, report_bisect_html, &b->log.arena), 0644);
+		err = trial_save(o->html, write_page, t, 0644);
 	report_bisect(t, o->json, out);
 	if (t->result->verdict != BISECT_UNFINISHED)
 		trial_done(&b->log);
@@ -191,71 +187,65 @@ static struct uh_error *bisect_tell(struct bisection *b, const struct bisect_tol
 static struct uh_error *bisect_begin(struct bisection *b)
 {
 	const struct uh_bisect_options *o = b->o;
-	struct uh_error *err = fails_if_parse(str_z(o->fails_if ? o->fails_if : "status or hang"), &b->runs.fails);
+	struct trial_gpus gpus;
+	trial_gpus_find(b->know, &o->job, &gpus);
+	struct uh_error *err = trial_runs(&b->log, &o->job, &gpus, &b->runs);
 	if (err)
 		return err;
-	for (size_t i = 0; o->command[i]; i++)
-		trial_is(&b->log, "command", o->command[i]);
-	for (size_t i = 0; i < o->nenv; i++)
-		trial_is(&b->log, "env", o->env[i]);
-	trial_is(&b->log, "fails-if", o->fails_if ? o->fails_if : "");
-	trial_is_number(&b->log, "hang-after", b->runs.hang_after);
+	b->runs.enough = o->repro;
 	trial_is_number(&b->log, "repro", o->repro);
-	trial_is_number(&b->log, "low-rate", o->low_rate);
-	trial_is_number(&b->log, "spread", b->runs.spread);
-	err = trial_begin(&b->log, "bisect", o->state_dir, o->fresh);
-	return err ? err : trial_place(&b->log, &b->runs);
+	return trial_begin(&b->log, b->know, "bisect", &o->job, &b->runs);
+}
+
+static struct uh_error *bisect_made(struct bisection *b, FILE *out, bool *ret_answered)
+{
+	const struct uh_trial_options *o = &b->o->job;
+	const struct bisect_options options = { .low_rate = o->low_rate ? o->low_rate / 100.0 : 0.05,
+						.error = 0.05,
+						.deadline = DEADLINE_LEAST_MS };
+	const struct bisect_hands hands = { bisect_run, bisect_list, b };
+	const bool resumed = b->log.told.n;
+	struct trial_signals signals;
+	struct bisect_result result = { 0 };
+	trial_signals_take(&signals, &b->runs.stop_fd);
+	if (b->say && !resumed)
+		report_bisect_plan(options.low_rate, options.error, o->jobs, b->say);
+	else if (b->say)
+		fprintf(b->say, "unhang: bisect: goes on where it was stopped\n");
+	bisect(&options, &hands, &result);
+	if (result.verdict == BISECT_RACE)
+		trace_pair(b, &result);
+	trial_signals_give(&signals, &b->runs.stop_fd);
+	const struct bisect_told told = { .result = &result,
+					  .command = o->command,
+					  .directory = str_z(b->log.directory),
+					  .said = trial_said(&b->log),
+					  .error = str_z(b->error ? uh_error_message(b->error) : ""),
+					  .repair = repair_of(b->know, &result),
+					  .resumed = resumed,
+					  .hung = b->log.hung,
+					  .seconds = (double)(now_ms() - b->began) / 1e3,
+					  .width = o->width };
+	struct uh_error *err = bisect_tell(b, &told, out);
+	*ret_answered = result.verdict == BISECT_RACE || result.verdict == BISECT_NO_RACE || result.verdict == BISECT_NEVER;
+	bisect_result_free(&result);
+	return err;
 }
 
 struct uh_error *uh_bisect(const struct uh_bisect_options *o, FILE *out, FILE *say, uh_problem_fn *problem, void *ctx,
 			   bool *ret_answered)
 {
 	const struct teller teller = { problem, ctx };
-	struct trial_signals signals;
-	struct bisection b = { .o = o, .log.journal = -1, .log.lock = -1, .began = now_ms(), .say = say };
-	struct bisect_result result = { 0 };
-	b.runs = (struct runs){ .command = o->command,
-				.recorder = o->recorder,
-				.env = o->env,
-				.nenv = o->nenv,
-				.hang_after = o->hang_after ? o->hang_after : HANG_AFTER_S,
-				.enough = o->repro,
-				.spread = o->jobs > 1,
-				.stop_fd = -1 };
-	if (!o->recorder)
+	if (!o->job.recorder)
 		return uh_error_new("libunhang-recorder.so was not found: bisect needs it");
+	struct bisection b = { .o = o, .log.journal = -1, .log.lock = -1, .began = now_ms(), .say = say };
+	b.know = look_knowledge(teller);
 	struct uh_error *err = bisect_begin(&b);
 	if (!err) {
-		const bool resumed = b.log.told.n;
-		const struct bisect_options options = { .low_rate = o->low_rate ? o->low_rate / 100.0 : 0.05,
-							.error = 0.05,
-							.deadline = DEADLINE_LEAST_MS };
-		const struct bisect_hands hands = { bisect_run, bisect_list, &b };
-		b.know = look_knowledge(teller);
-		b.runs.output = trial_file(&b.log, "output");
-		trial_signals_take(&signals, &b.runs.stop_fd);
-		if (say && !resumed)
-			report_bisect_plan(options.low_rate, options.error, o->jobs, say);
-		else if (say)
-			fprintf(say, "unhang: bisect: goes on where it was stopped\n");
-		bisect(&options, &hands, &result);
-		trial_signals_give(&signals, &b.runs.stop_fd);
-		const struct bisect_told told = { .result = &result,
-						  .command = o->command,
-						  .directory = str_z(b.log.directory),
-						  .error = str_z(b.error ? uh_error_message(b.error) : ""),
-						  .repair = repair_of(b.know, &result),
-						  .resumed = resumed,
-						  .hung = b.log.hung,
-						  .seconds = (double)(now_ms() - b.began) / 1e3,
-						  .width = o->width };
-		err = bisect_tell(&b, &told, out);
-		*ret_answered =
-			result.verdict == BISECT_RACE || result.verdict == BISECT_NO_RACE || result.verdict == BISECT_NEVER;
-		bisect_result_free(&result);
-		know_free(b.know);
+		err = bisect_made(&b, out, ret_answered);
 		runs_end(&b.runs);
 	}
+	know_free(b.know);
 	uh_error_free(b.error);
 	trial_free(&b.log);
 	return err;

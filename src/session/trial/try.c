@@ -11,23 +11,23 @@
 #include "base/door/door.h"
 #include "base/save.h"
 #include "evidence/documents/document.h"
-#include "gpu/find/device.h"
 #include "report/run/run.h"
 #include "report/trial/try.h"
 #include "session/look.h"
 #include "session/trial/journal.h"
 #include "store/record.h"
 
-enum { HANG_AFTER_S = 600, STUDY_S = 120, FAILURE_MOST = 1 << 20, DIAGNOSIS_MOST = 16 << 20, WORDS_MOST = 96, CHANGE_ENV = 32 };
+enum { STUDY_S = 120, FAILURE_MOST = 1 << 20, DIAGNOSIS_MOST = 16 << 20, WORDS_MOST = 96, CHANGE_ENV = 32 };
 
 struct trying_job {
 	const struct uh_try_options *o;
 	struct trial_log log;
 	struct know *know;
 	struct runs runs;
+	struct trial_gpus gpus;
 	struct try_wanted wanted;
 	struct try_failure failure, found;
-	struct try_model *model; // as it is known by now
+	struct try_result *result; // as it is known by now
 	struct try_options options;
 	struct uh_error *error;
 	bool unused;
@@ -41,7 +41,7 @@ struct trying_job {
 static const struct record_key failure_keys[] = {
 	RECORD_TEXT(try_failure, class),  RECORD_TEXT(try_failure, title),    RECORD_TEXT(try_failure, kernel),
 	RECORD_TEXT(try_failure, place),  RECORD_TEXT(try_failure, words),    RECORD_TEXT(try_failure, ended),
-	RECORD_TEXT(try_failure, directory), RECORD_TEXT(try_failure, allocator), RECORD_NUMBER(try_failure, findings),
+	RECORD_TEXT(try_failure, directory), RECORD_TEXT(try_failure, allocator), RECORD_NUMBER(try_failure, findings), RECORD_NUMBER(try_failure, served),
 	RECORD_NUMBER(try_failure, status), RECORD_NUMBER(try_failure, ran_ms), RECORD_NUMBER(try_failure, recordings), RECORD_TEXT(try_failure, remedies),
 	{ 0 }
 };
@@ -122,8 +122,8 @@ static void change_env(struct trying_job *j, const struct try_experiment *e, con
 		env[(*n)++] = arena_z(&j->log.arena, l->text);
 	for (const struct know_pair *p = r ? r->change.envs : NULL; p && *n < CHANGE_ENV; p = p->next)
 		env[(*n)++] = arena_printf(&j->log.arena, STR_FMT "=" STR_FMT, STR_ARG(p->name), STR_ARG(p->value)).p;
-	if (x && x->another_gpu && *n < CHANGE_ENV)
-		env[(*n)++] = "ROCR_VISIBLE_DEVICES=1";
+	if (x && x->another_gpu && !j->runs.gpus && *n < CHANGE_ENV)
+		env[(*n)++] = arena_printf(&j->log.arena, "ROCR_VISIBLE_DEVICES=%u", j->gpus.other).p;
 }
 
 /** The job under `unhang run`. */
@@ -131,10 +131,11 @@ static char *const *studied_command(struct trying_job *j, const struct know_expe
 {
 	const struct uh_try_options *o = j->o;
 	struct arena *a = &j->log.arena;
+	const char *seen[2];
 	size_t n = 0, words = 0;
-	while (o->command[words])
+	while (o->job.command[words])
 		words++;
-	char **list = arena_alloc(a, (words + WORDS_MOST + 2 * o->nenv) * sizeof(*list));
+	char **list = arena_alloc(a, (words + WORDS_MOST + 2 * o->job.nenv) * sizeof(*list));
 	const char *ours[] = { o->program, "run", "--quiet", "--state-dir", runs, "--deadline",
 			       arena_printf(a, "%u", j->runs.hang_after).p, "--hang-after",
 			       arena_printf(a, "%u", j->runs.hang_after * 2 / 3 + 1).p };
@@ -148,22 +149,32 @@ static char *const *studied_command(struct trying_job *j, const struct know_expe
 	}
 	if (e && e->pool)
 		list[n++] = (char *)"--pool";
-	for (size_t i = 0; i < o->nenv; i++) { // not for unhang itself: what it preloads may be a GPU without silicon
+	for (size_t i = 0; i < o->job.nenv; i++) { // not for unhang itself: what it preloads may be a GPU without silicon
 		list[n++] = (char *)"--env";
-		list[n++] = (char *)o->env[i];
+		list[n++] = (char *)o->job.env[i];
+	}
+	runs_gpu_variables(&j->runs, runs_gpu(&j->runs), a, seen);
+	for (size_t i = 0; j->runs.gpus && i < ARRAY_SIZE(seen); i++) {
+		list[n++] = (char *)"--env";
+		list[n++] = (char *)seen[i];
 	}
 	list[n++] = (char *)"--";
 	for (size_t i = 0; i < words; i++)
-		list[n++] = o->command[i];
+		list[n++] = o->job.command[i];
 	list[n] = NULL;
 	return list;
 }
 
 // --- runs ---
 
-static bool try_over(struct trying_job *j)
+/** Of the GPUs that the job had as it is, the one on which it failed most often. */
+static unsigned worst_gpu(const struct try_result *r)
 {
-	return runs_stopped(&j->runs) || j->error || (j->o->budget && now_ms() - j->began > (int64_t)j->o->budget * 1000);
+	unsigned worst = 0;
+	for (unsigned i = 1; i < TRIAL_GPUS; i++)
+		if (tally_rate(r->on_gpu[i]) > tally_rate(r->on_gpu[worst]))
+			worst = i;
+	return worst;
 }
 
 static void try_say(struct trying_job *j, const struct try_question *q)
@@ -172,10 +183,18 @@ static void try_say(struct trying_job *j, const struct try_question *q)
 		return;
 	j->last_key = q->key;
 	if (q->stage == TRY_EXPERIMENT)
-		fprintf(j->say, "unhang: try: with " STR_FMT " (" STR_FMT ")\n", STR_ARG(j->model->experiments[q->experiment].title),
-			STR_ARG(q->key));
+		fprintf(j->say, "unhang: try: with " STR_FMT " (" STR_FMT ")\n",
+			STR_ARG(j->result->model.experiments[q->experiment].title), STR_ARG(q->key));
 	else
 		fprintf(j->say, "unhang: try: %s\n", q->stage == TRY_CONTROL ? "the job as it is" : "without the recorder");
+}
+
+/** After how many seconds a run under `unhang run` is ended. What it needs beyond its own limit ends with the budget. */
+static unsigned study_limit(const struct trying_job *j)
+{
+	const unsigned budget = j->o->job.budget, spent = (unsigned)((now_ms() - j->began) / 1000);
+	const unsigned left = !budget ? STUDY_S : budget > spent ? budget - spent : 0;
+	return j->runs.hang_after + (left < STUDY_S ? left : STUDY_S);
 }
 
 /** A run under `unhang run`, with what it learnt. */
@@ -185,11 +204,10 @@ static bool studied_run(struct trying_job *j, const struct try_question *q, cons
 	struct run_ended ended = { 0 };
 	struct try_failure f = { 0 };
 	const char *runs = trial_file(&j->log, "runs");
-	const unsigned limit = j->runs.hang_after;
 	runs_drop(runs);
 	const struct trial_change change = { .command = studied_command(j, e, runs) };
 	struct runs r = j->runs;
-	r.hang_after = limit + STUDY_S;
+	r.hang_after = study_limit(j);
 	r.nenv = 0;
 	const bool made = runs_make(&r, &change, 1, false, &ended, &j->error);
 	j->runs.number = r.number;
@@ -198,10 +216,11 @@ static bool studied_run(struct trying_job *j, const struct try_question *q, cons
 		return false;
 	const bool read = study_read(j, runs, q->key, &f);
 	f.status = ended.status;
-	j->unused |= read && e && !f.recordings;
+	j->unused |= read && e && (e->guard.n || e->pool) && f.served <= 0 && f.findings <= 0;
 	const bool hung = ended.hung || (read && failure_hung(&f));
 	*ret = (struct trial_outcome){ .failed = ended.failed || (hung && (r.fails.hang || r.fails.status)),
 				       .found = read && e && e->finds && failure_shows(j, &f),
+				       .gpu = ended.gpu,
 				       .seconds = read && f.ran_ms > 0 ? (double)f.ran_ms / 1000 : ended.seconds };
 	ret->failed |= ret->found;
 	// Before the run is noted: what follows from it must be there when it counts.
@@ -223,7 +242,7 @@ static unsigned try_run(void *ctx, const struct try_question *q, unsigned n, str
 {
 	struct trying_job *j = ctx;
 	struct run_ended ended[RUNS_AT_ONCE];
-	const struct try_experiment *x = q->stage == TRY_EXPERIMENT ? &j->model->experiments[q->experiment] : NULL;
+	const struct try_experiment *x = q->stage == TRY_EXPERIMENT ? &j->result->model.experiments[q->experiment] : NULL;
 	const struct know_experiment *e = x && !str_is(x->family, "switches") ? x->of : NULL;
 	const char *env[CHANGE_ENV];
 	unsigned done = 0;
@@ -231,23 +250,26 @@ static unsigned try_run(void *ctx, const struct try_question *q, unsigned n, str
 		done++;
 	if (done)
 		return done;
-	if (try_over(j))
+	if (j->error || trial_over(&j->runs, &j->o->job, j->began))
 		return 0;
 	try_say(j, q);
+	j->runs.without = e && e->another_gpu ? worst_gpu(j->result) : RUNS_ALL;
 	if ((q->stage == TRY_CONTROL && !j->failure.directory.n) || (e && (e->guard.n || e->pool)))
-		return studied_run(j, q, e, &ret[0]);
+		return studied_run(j, q, e, &ret[0]) ? (trial_count(j->say, "try", q->tally, ret, 1), 1) : 0;
 	struct trial_change change = { .env = env, .record = q->stage != TRY_BARE };
 	if (x)
 		change_env(j, x, env, &change.nenv);
-	n = n < j->o->jobs ? n : j->o->jobs;
-	n = n < RUNS_AT_ONCE ? n : RUNS_AT_ONCE;
+	n = runs_at_once(&j->runs, n);
 	if (!runs_make(&j->runs, &change, n, false, ended, &j->error))
 		return 0;
 	for (; done < n; done++) {
-		ret[done] = (struct trial_outcome){ .failed = ended[done].failed, .seconds = ended[done].seconds };
+		ret[done] = (struct trial_outcome){ .failed = ended[done].failed,
+						    .gpu = ended[done].gpu,
+						    .seconds = ended[done].seconds };
 		struct uh_error *err = trial_add(&j->log, q->key, &ret[done], ended[done].hung);
 		j->error = j->error ? j->error : err;
 	}
+	trial_count(j->say, "try", q->tally, ret, done);
 	return done;
 }
 
@@ -268,7 +290,6 @@ static void try_model(void *ctx, bool failed, struct try_model *ret)
 		try_model_failed(j->know, &j->wanted, j->failure.class, &view, j->failure.remedies, ret);
 	else
 		try_model_begin(j->know, &j->wanted, ret);
-	j->model = ret;
 }
 
 static void try_planned(void *ctx, const struct try_result *r, double expected_s)
@@ -282,18 +303,6 @@ static void try_planned(void *ctx, const struct try_result *r, double expected_s
 
 // --- the whole ---
 
-static struct uh_error *no_such_experiment(const struct know *k, const char *name)
-{
-	enum { TYPOS = 3 };
-	const struct know_experiment *meant = NULL;
-	for (size_t most = 1; most <= TYPOS && !meant; most++)
-		for (size_t i = 0; i < k->experiments.len && !meant; i++)
-			if (str_typos(k->experiments.data[i]->head.id, str_z(name), most) <= most)
-				meant = k->experiments.data[i];
-	return meant ? uh_error_new("there is no experiment '%s'; did you mean " STR_FMT "?", name, STR_ARG(meant->head.id)) :
-		       uh_error_new("there is no experiment '%s'; unhang knowledge list experiment lists them", name);
-}
-
 static struct uh_error *names_right(const struct trying_job *j)
 {
 	for (size_t n = 0; n < j->o->nnames; n++) {
@@ -302,49 +311,36 @@ static struct uh_error *names_right(const struct trying_job *j)
 			if (str_is(j->know->experiments.data[i]->head.id, j->o->names[n]))
 				e = j->know->experiments.data[i];
 		if (!e)
-			return no_such_experiment(j->know, j->o->names[n]);
+			return look_no_such(j->know, "experiment", "unhang knowledge list experiment", j->o->names[n]);
 		if ((e->guard.n || e->pool) && !j->wanted.allocator)
 			return uh_error_new("libunhang-guard.so is not installed: there is no guard and no pool");
 		if (e->another_gpu && !j->wanted.another_gpu)
-			return uh_error_new("try %s: it needs a second GPU, and one run at a time", j->o->names[n]);
+			return uh_error_new("try %s: it needs a second GPU of the same kind, and no variable that chooses one",
+					    j->o->names[n]);
 	}
 	return NULL;
-}
-
-static bool another_gpu(const struct trying_job *j)
-{
-	_cleanup_devices_ struct devices found;
-	bool chosen = getenv("ROCR_VISIBLE_DEVICES");
-	for (size_t i = 0; i < j->o->nenv; i++)
-		chosen |= str_starts(str_z(j->o->env[i]), S("ROCR_VISIBLE_DEVICES="));
-	devices_find(j->know, &found);
-	return found.nkfd > 1 && !chosen && j->o->jobs < 2;
 }
 
 /** All options that change what is run; not those of time and of how it is told. */
 static struct uh_error *try_begin(struct trying_job *j)
 {
 	const struct uh_try_options *o = j->o;
-	struct uh_error *err = fails_if_parse(str_z(o->fails_if ? o->fails_if : "status or hang"), &j->runs.fails);
+	trial_gpus_find(j->know, &o->job, &j->gpus);
+	j->wanted = (struct try_wanted){ .names = o->names,
+					 .nnames = o->nnames,
+					 .allocator = o->allocator,
+					 .another_gpu = o->job.jobs > 1 || j->gpus.other };
+	struct uh_error *err = trial_runs(&j->log, &o->job, &j->gpus, &j->runs);
 	if (!err)
 		err = names_right(j);
 	if (err)
 		return err;
-	for (size_t i = 0; o->command[i]; i++)
-		trial_is(&j->log, "command", o->command[i]);
-	for (size_t i = 0; i < o->nenv; i++)
-		trial_is(&j->log, "env", o->env[i]);
 	for (size_t i = 0; i < o->nnames; i++)
 		trial_is(&j->log, "experiment", o->names[i]);
-	trial_is(&j->log, "fails-if", o->fails_if ? o->fails_if : "");
-	trial_is_number(&j->log, "hang-after", j->runs.hang_after);
-	trial_is_number(&j->log, "low-rate", o->low_rate);
 	trial_is_number(&j->log, "guard-align", o->guard_align);
-	trial_is_number(&j->log, "spread", j->runs.spread);
 	trial_is_number(&j->log, "allocator", j->wanted.allocator);
 	trial_is_number(&j->log, "another-gpu", j->wanted.another_gpu);
-	err = trial_begin(&j->log, "try", o->state_dir, o->fresh);
-	return err ? err : trial_place(&j->log, &j->runs);
+	return trial_begin(&j->log, j->know, "try", &o->job, &j->runs);
 }
 
 /** What cannot be made here. */
@@ -367,31 +363,19 @@ static void failures_load(struct trying_job *j)
 	record_take(file_read(j, trial_file(&j->log, "found"), FAILURE_MOST), &j->log.arena, &j->found, failure_keys);
 }
 
-static struct uh_error *try_save(const char *path, const struct try_told *t, bool html, mode_t mode)
-{
-	_cleanup_free_ char *bytes = NULL;
-	size_t n = 0;
-	FILE *to = open_memstream(&bytes, &n);
-	if (!to)
-		return uh_error_os(errno, "%s", path);
-	if (html)
-		report_try_html(t, to);
-	else
-		report_try(t, true, to);
-	fclose(to);
-	return save_file(AT_FDCWD, path, (struct str){ bytes, n }, mode);
-}
+static void write_try_json(const void *told, FILE *to) { report_try(told, true, to); }
+static void write_try_page(const void *told, FILE *to) { report_try_html(told, to); }
 
 static struct uh_error *try_made(struct trying_job *j, FILE *out, bool *ret_answered)
 {
-	const struct uh_try_options *o = j->o;
+	const struct uh_trial_options *o = &j->o->job;
 	const struct try_hands hands = { .run = try_run, .model = try_model, .planned = try_planned, .ctx = j };
 	const bool resumed = j->log.told.n;
 	struct trial_signals signals;
 	struct try_result *result = arena_alloc(&j->log.arena, sizeof(*result));
 	const char *absent[TRY_EXPERIMENTS];
+	j->result = result;
 	failures_load(j);
-	j->runs.output = trial_file(&j->log, "output");
 	try_model(j, false, &result->model);
 	if (j->say && !resumed)
 		report_try_plan(&result->model, j->options.low_rate, j->options.error, j->say);
@@ -403,7 +387,9 @@ static struct uh_error *try_made(struct trying_job *j, FILE *out, bool *ret_answ
 	const struct try_told told = { .result = result,
 				       .know = j->know,
 				       .command = o->command,
+				       .gpus = j->runs.gpus,
 				       .directory = str_z(j->log.directory),
+				       .said = trial_said(&j->log),
 				       .error = str_z(j->error ? uh_error_message(j->error) : ""),
 				       .failure = j->failure,
 				       .found = j->found,
@@ -414,9 +400,9 @@ static struct uh_error *try_made(struct trying_job *j, FILE *out, bool *ret_answ
 				       .hung = j->log.hung,
 				       .seconds = (double)(now_ms() - j->began) / 1e3,
 				       .width = o->width };
-	struct uh_error *err = try_save(trial_file(&j->log, "try.json"), &told, false, 0600);
+	struct uh_error *err = trial_save(trial_file(&j->log, "try.json"), write_try_json, &told, 0600);
 	if (!err && o->html)
-		err = try_save(o->html, &told, true, 0644);
+		err = trial_save(o->html, write_try_page, &told, 0644);
 	report_try(&told, o->json, out);
 	if (result->verdict != TRY_UNFINISHED)
 		trial_done(&j->log);
@@ -431,18 +417,8 @@ struct uh_error *uh_try(const struct uh_try_options *o, FILE *out, FILE *say, uh
 	const struct teller teller = { problem, ctx };
 	struct trying_job j = { .o = o, .log.journal = -1, .log.lock = -1, .began = now_ms(), .say = say };
 	j.know = look_knowledge(teller);
-	j.runs = (struct runs){ .command = o->command,
-				.recorder = o->recorder,
-				.env = o->env,
-				.nenv = o->nenv,
-				.hang_after = o->hang_after ? o->hang_after : HANG_AFTER_S,
-				.spread = o->jobs > 1,
-				.stop_fd = -1 };
-	j.wanted = (struct try_wanted){
-		.names = o->names, .nnames = o->nnames, .allocator = o->allocator, .another_gpu = another_gpu(&j)
-	};
 	j.options = (struct try_options){
-		.low_rate = o->low_rate ? o->low_rate / 100.0 : 0.05, .error = 0.05, .certain = 0.9, .named = o->nnames
+		.low_rate = o->job.low_rate ? o->job.low_rate / 100.0 : 0.05, .error = 0.05, .certain = 0.9, .named = o->nnames
 	};
 	struct uh_error *err = try_begin(&j);
 	if (!err) {
