@@ -3,6 +3,7 @@
 were written down from the public tables of the kernel and of AMD's tools, not from what unhang says."""
 import os
 import random
+import re
 import subprocess
 import sys
 
@@ -179,7 +180,7 @@ def test_log(t, unhang, program):
         t.no_complaints(a.complaints, f"{name}: well-formed")
         h = a.first.data.get("hardware") or {}
         t.same((a.first.cls, h.get("bank"), h.get("die"), h.get("umc"), h.get("channel"), h.get("severity"), h.get("afid"), h.get("service")),
-               ("ras-uncorrectable-error", "umc", 1, 1, 0, "fatal", 20, "reset"), f"{name}: what failed, where, and what to do")
+               ("ras-uncorrectable-error", "umc", 1, 1, 0, "fatal", 20, "cold-restart"), f"{name}: what failed, where, and what to do")
         t.same((a.first.value("bank_count"), sorted(map(str, a.first.values("bank_afid")))), (3, ["20", "28"]), f"{name}: each bank has its own facts")
     corrected = unhang.explain_text(log(*new_form(1, status(0, CECC), where), *new_form(2, status(0, CECC), where)))
     t.same((corrected.status, corrected.incidents), (0, []), "banks of corrected errors are no incident")
@@ -187,6 +188,102 @@ def test_log(t, unhang, program):
     t.same(alone.incidents, [], "registers without the bank's status say nothing")
     link = unhang.explain_text(log(*old_form(0, status(1, GONE), ipid(0x50, 0, 0x11a09200)))).first
     t.same((link.data["hardware"]["service"], link.data["hardware"]["afid"], link.data["action"]["do"]), ("diagnostics", 18, "power-cycle"), "a link between modules: its seat, then AMD's test")
+
+
+def test_hive(t, unhang, program):
+    """Any GPU of a hive announces an error; the one whose banks or counts tell of it has it."""
+    def line(gpu, text, at):
+        return f"[{at:12.6f}] amdgpu 0000:{gpu}:00.0: {text}\n"
+    where = ipid(0x96, 0, 0x290f00, 0b0110)
+    banks = "".join(line("4e", text, 100.02) for text in old_form(0, status(0, GONE), where))
+    noise = "".join(line("5d", text, 100.03) for text in old_form(0, status(0, CECC), ipid(0x50, 0, 0x11a09200)))
+    reset = line("dd", "amdgpu: GPU reset begin!", 100.1) + line("4e", "amdgpu: GPU reset succeeded, trying to resume", 103)
+    announced = line("dd", "{1}uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!", 100)
+    a = unhang.explain_text(announced + noise + banks + reset)
+    i = a.first
+    t.no_complaints(a.complaints, "hive: well-formed")
+    t.same(([g["pci"] for g in i.data["gpus"]][0], len(a.incidents), i.data["hardware"]["block"], i.data["hardware"]["severity"], i.data["hardware"]["afid"]),
+           ("0000:4e:00.0", 1, "umc", "fatal", 20), "hive: the module is the one with the bank, not the one that printed ATHUB's line")
+    t.same(({e["role"] for e in i.events("ras-bank-uncorrected")}, {e["role"] for e in i.events("ras-uncorrectable")}), ({"cause"}, {"effect"}), "hive: the bank is the cause, the interrupt only announces it")
+    text = unhang.run("explain", unhang.write("hive.log", announced + noise + banks + reset)).stdout.decode()
+    t.ok("die 1, UMC 1 channel 0, reports a fatal error" in re.sub(r"\s+", " ", text) and len(text.splitlines()) <= 24, "hive: the first screen has the whole row of the bank", text)
+    unnumbered = unhang.explain_text((announced + banks).replace("{1}", "")).first
+    t.same([g["pci"] for g in unnumbered.data["gpus"]], ["0000:4e:00.0", "0000:dd:00.0"], "hive: drivers without numbers, by the time")
+    two = unhang.explain_text(announced + banks.replace("{1}", "{2}"))
+    t.same(sorted(x.data["gpus"][0]["pci"] for x in two.incidents), ["0000:4e:00.0", "0000:dd:00.0"], "hive: another number is another error")
+    counts = unhang.explain_text(announced + line("42", "{1}socket: 2, die: 3, 1 new uncorrectable hardware errors detected in xgmi_wafl block", 100.2)).first
+    t.same((counts.data["gpus"][0]["pci"], counts.data["hardware"]["die"], counts.data["hardware"]["service"], counts.data["hardware"]["severity"]),
+           ("0000:42:00.0", 3, "diagnostics", "fatal"), "hive: a count tells where it is, and the interrupt how bad")
+    used = unhang.explain_text(announced + "".join(line("42", x, 100.02) for x in old_form(0, status(0x3e, POISON), ipid(1, 1, 0x36430400), synd=3))).first
+    t.same(({e["role"] for e in used.events("ras-bank-poisoned")}, used.data["hardware"]["block"], used.data["hardware"]["severity"]), ({"cause"}, "gfx", "uncorrected"), "hive: data that was used stands before its announcement")
+
+
+def test_forms(t, unhang, program):
+    """What the driver prints around errors, by its sources from Linux 6.1 to the RAS core of 6.19."""
+    dev = f"amdgpu {GPU}: amdgpu: "
+    forms = [  # lines; class, block, how bad, what to do
+        (["{4} socket: 0, die: 1, 1 new poison consumption detected in gfx block"], "ras-uncorrectable-error", "gfx", "uncorrected", "reset"),
+        (["{4} sdma RAS poison consumption is issued!"], "ras-uncorrectable-error", "sdma", "uncorrected", "reset"),
+        (["{14}poison is consumed by client 12, kick off gpu reset flow"], "ras-uncorrectable-error", "gfx", "uncorrected", "reset"),
+        (["poison is consumed by client 18, kick off gpu reset flow"], "ras-uncorrectable-error", "mmhub", "uncorrected", "reset"),
+        (["Uncorrectable error detected in UMC inst: 3, chan_idx: 5"], "ras-uncorrectable-error", "umc", "uncorrected", "cold-restart"),
+        (["2 uncorrectable hardware errors detected in GC EA, instance: 3, memory_id: 17"], "ras-uncorrectable-error", None, "uncorrected", "cold-restart"),
+        (["XGMI PCS DataLossErr detected", "1 uncorrectable hardware errors detected in xgmi_wafl block"], "ras-uncorrectable-error", "xgmi_wafl", "uncorrected", "diagnostics"),
+        (["MCA STATUS 0xfc20000000000000, umc_reg_offset 0x0", "MCA IPID 0x9600150f00, umc_reg_offset 0x0", "Error Address(PA): 0x1d1e3f000"], "ras-uncorrectable-error", "umc", "uncorrected", "reset"),
+        (["socket: 0, aid: 2, hbm: 1, fw_status: 0x1c, memory training failed"], "gpu-init-failed", "umc", "fatal", "cold-restart"),
+        (["socket: 0, aid: 2, fw_status: 0x1c, xgmi link training failed"], "gpu-init-failed", "xgmi_wafl", "fatal", "cold-restart"),
+        (["This GPU is in BAD status.Please retire it or set a larger threshold value when reloading driver."], "ras-uncorrectable-error", "umc", "fatal", "replace"),
+        (["GPU reset begin!. Source:  2"], "ras-uncorrectable-error", None, None, "cold-restart"),
+        (["CP ECC ERROR IRQ"], "ras-uncorrectable-error", "gfx", "uncorrected", "cold-restart"),
+    ]
+    for lines, cls, block, severity, service in forms:
+        a = unhang.explain_text("".join(f"[{100 + n / 1000:12.6f}] {dev}{line}\n" for n, line in enumerate(lines)))
+        h = a.first.data.get("hardware") or {} if a.incidents else {}
+        t.same((a.classes, h.get("block"), h.get("severity"), h.get("service")), ([cls], block, severity, service), f"forms: {lines[0][:60]}")
+        if "MCA" in lines[0]:
+            t.same((h.get("afid"), h.get("umc"), h.get("page")), (None, 0, "0x1d1e3f000"), "forms: MI200 has no number of AMD's, but a page")
+    for line in ("{2}Poison is created", "{2} RAS poison is created, no user action is needed.", "{2}socket: 0, die: 1, 1 new deferred hardware errors detected in umc block"):
+        a = unhang.explain_text(log(line))
+        t.same((a.incidents, [n["event"] for n in a.document["notes"]]), ([], ["ras-deferred"]), f"forms: {line[4:40]}: told, and no incident")
+    both = unhang.explain_text(log("{2}Poison is created", *new_form(1, status(0, DEFERRED | POISON), ipid(0x96, 0, 0x290f00, 4)), "Send SIGBUS to process python3(pasid:32770)",
+                                   "{3}poison is consumed by client 10, kick off gpu reset flow")).first
+    t.same(({e["role"] for e in both.events("ras-bank-deferred")}, {e["role"] for e in both.events("ras-poison")}, both.data["hardware"]["afid"], both.data["hardware"]["service"], both.value("process")),
+           ({"cause"}, {"effect"}, 22, "retire-pages", "python3"), "forms: memory that broke, and the job that used it")
+    t.ok("python3" in both.data["cause"]["explanation"], "forms: the answer names both", both.data["cause"]["explanation"])
+    own = unhang.explain_text("[    0.000000] Command line: quiet amdgpu.bad_page_threshold=4\n" + log("Saved bad pages 5 reaches threshold value 4")).first
+    t.same(own.data["hardware"]["service"], "diagnostics", "forms: a limit that the user has set is not AMD's")
+
+
+def seeds(*names):
+    return [(tap.HERE / ".." / "fuzz/seeds" / name).read_text() for name in names]
+
+
+def test_lists(t, unhang, program):
+    """Tables of records and pages, and what the platform's firmware tells the kernel."""
+    records, pages, ghes, bert = seeds("error-list/records.txt", "error-list/pages.txt", "apei/ghes.txt", "apei/bert.txt")
+    h = unhang.explain_text(records).first.data["hardware"]
+    t.same((h["afid"], h["severity"], h["record_time"], h["record_age"], h["service"]), (30, "fatal", "2026-05-28T11:22:33Z", "unknown", "watch"), "lists: a record alone means no more than 'watch'")
+    old = unhang.explain(unhang.write("records.txt", records), unhang.write("later.log", "".join(f"2026-06-02T08:00:{n:02}.000000+00:00 node7 kernel: {x}\n" for n, x in enumerate(
+        ("Linux version 6.12.0 (build@host) #1 SMP", "[drm] Initialized amdgpu 3.59.0 for 0000:1b:00.0 on minor 1"))))).first
+    t.same(old.data["hardware"]["record_age"], "earlier-boot", "lists: it has a time, and so an age")
+    told = [n["text"] for n in unhang.explain_text(pages).document["notes"]]
+    t.ok(told == ["the module's own table has 2 bad memory pages in 2 memory channels, the newest of 2025-05-28T11:22:33Z"], "lists: the module's own table", str(told))
+    bad = unhang.explain_text(pages.replace("0x414D4452", "0x42414447")).first.data["hardware"]
+    t.same((bad["service"], bad["afid"]), ("replace", 19), "lists: a table that the driver marked as full")
+    now = unhang.explain_text(ghes).first.data["hardware"]
+    t.same((now["bank"], now["severity"], now["afid"], now["oam"], now["umc"], now["service"]), ("umc", "fatal", 20, "OAM3", 2, "cold-restart"), "lists: a section of AMD's that GHES tells")
+    before = unhang.explain_text(bert).first.data["hardware"]
+    t.same((before["afid"], before["record_age"], before["service"]), (22, "earlier-boot", "watch"), "lists: BERT tells of the boot before")
+    prefixed = "".join(f"2026-05-28T11:22:33,000000+00:00 node7 kernel: {line}\n" for line in ghes.splitlines())
+    t.same(unhang.explain_text(prefixed).first.data["hardware"]["afid"], 20, "lists: the same in syslog's form")
+    t.same(unhang.explain_text(ghes.replace("32ac0c78-2623-48f6-b0d0", "11112222-3333-4444-5555")).incidents, [], "lists: a section of others is not taken for AMD's")
+    smi = ("GPU: 0\n    RETIRED: No bad pages found.\n    PENDING:\n        PAGE_ADDRESS: 0x1d1e3f000\n        PAGE_SIZE: 0x1000\n        STATUS: PENDING\n"
+           "    UN_RES:\n        PAGE_ADDRESS: 0x1d1e40000\n        PAGE_SIZE: 0x1000\n        STATUS: UNRESERVABLE\n")
+    t.same(sorted(n["event"] for n in unhang.explain_text(smi).document["notes"]), ["bad-page-failed", "bad-page-pending"], "lists: amd-smi bad-pages")
+    blocks = "GPU: 1\n    ECC_BLOCKS:\n        UMC:\n            CORRECTABLE_COUNT: 3\n            UNCORRECTABLE_COUNT: 0\n        XGMI_WAFL:\n            CORRECTABLE_COUNT: 0\n            UNCORRECTABLE_COUNT: 2\n"
+    h = unhang.explain_text(blocks).first.data["hardware"]
+    t.same((h["block"], h["service"]), ("xgmi_wafl", "watch"), "lists: amd-smi metric --ecc-blocks")
+    t.ok(unhang.explain_text("GPU: 3\n    EVENT: GPU_PRE_RESET\n    MESSAGE:\n").first.events("reset-begin"), "lists: amd-smi event")
 
 
 def test_joined(t, unhang, program):
@@ -225,6 +322,90 @@ def test_tools(t, unhang, program):
     t.same((pages.incidents, [n["event"] for n in pages.document["notes"]]), ([], ["bad-page-pending"]), "a page that waits to be retired is told")
 
 
+SMI = """GPU: 2
+    ECC_BLOCKS:
+        UMC:
+            CORRECTABLE_COUNT: 11
+            UNCORRECTABLE_COUNT: {umc}
+            DEFERRED_COUNT: 3
+        XGMI_WAFL:
+            CORRECTABLE_COUNT: 5
+            UNCORRECTABLE_COUNT: 0
+            DEFERRED_COUNT: 0
+"""
+PAGES = """GPU: 3
+    RETIRED:
+        PAGE_ADDRESS: 1001
+        PAGE_SIZE: 4096
+        STATUS: RESERVED
+        PAGE_ADDRESS: 1009
+        PAGE_SIZE: 4096
+        STATUS: RESERVED
+    PENDING: {pending}
+    UN_RES: No bad pages found.
+"""
+EXPORTER = """time="2026-05-28T08:32:40Z" level=info msg="gpuuid=aaff74a1-0000-1000-8000-000000000001 TimeStamp=2026-05-27 17:59:09 RecordId=2:1 Severity=CPER_SEVERITY_FATAL Revision=256 CreatorId=amdgpu" func="gpuagent_health.go:191"
+time="2026-05-28T08:32:40Z" level=info msg="NotificationType=CPER_NOTIFICATION_TYPE_MCE AFID=[{afid}]" func="gpuagent_health.go:193"
+time="2026-05-28T08:32:40Z" level=info msg="gpuid[5] is set to unhealthy for cper[GPU:\\"x\\" CPEREntry:{{RecordId:\\"2:1\\" Severity:CPER_SEVERITY_FATAL AFId:{afid}}}]" func="gpuagent_health.go:197"
+"""
+
+
+def test_counts(t, unhang, program):
+    """amd-smi's counts by block, its lists of pages, and what the metrics exporter writes name the GPU, the block and how bad it is."""
+    def notes(a):
+        return {(n["event"], n["hardware"]["gpu"], n["hardware"]["block"], n["hardware"]["severity"], n["hardware"]["count"]) for n in a.document["notes"] if n["hardware"]}
+
+    def hardware(a, *keys):
+        return tuple((a.first.data["hardware"] or {}).get(key) for key in keys)
+    a = unhang.explain_text(SMI.format(umc=4))
+    t.same(hardware(a, "gpu", "block", "severity", "count", "service"), ("2", "umc", "uncorrected", 4, "watch"), "amd-smi metric -k: uncorrected errors")
+    a = unhang.explain_text(SMI.format(umc=0))
+    t.same([n["hardware"]["count"] for n in a.document["notes"] if n["event"] == "ras-corrected-counted"], [11, 5], "the largest count comes first")
+    t.same((a.incidents, notes(a)), ([], {("ras-corrected-counted", "2", "umc", "corrected", 11), ("ras-corrected-counted", "2", "xgmi_wafl", "corrected", 5),
+                                          ("ras-deferred-counted", "2", "umc", "uncorrected", 3)}), "amd-smi metric -k: all others are told")
+    a = unhang.explain_text(PAGES.format(pending="No bad pages found."))
+    t.same((a.incidents, notes(a)), ([], {("bad-pages-retired", "3", "umc", None, 2)}), "amd-smi bad-pages: retired ones")
+    a = unhang.explain_text(PAGES.format(pending="\n        PAGE_ADDRESS: 7"))
+    t.ok(("bad-page-pending", "3", "umc", None, 1) in notes(a), "amd-smi bad-pages: one that waits", str(notes(a)))
+    a = unhang.explain_text(EXPORTER.format(afid=18))
+    t.same(hardware(a, "gpu", "block", "severity", "afid", "record", "service"), ("5", "xgmi_wafl", "fatal", 18, "2:1", "watch"), "the exporter's log")
+    t.ok("17:59:09" in a.first.data["cause"]["explanation"] and "reset at the time of the record" in a.first.data["action"]["text"], "the exporter's log: when the record was written", str(a.first.data["cause"]))
+    a = unhang.explain_text(EXPORTER.format(afid=19))
+    t.ok(hardware(a, "afid", "service") == (19, "watch") and "bad memory pages" in a.first.data["cause"]["title"], "the exporter's log: the record that the driver makes up",
+         str(a.first.data["cause"]))
+    a = unhang.explain_text('gpu_afid_errors{afid_index="0",severity="fatal",card_model="x",gpu_id="6",hostname="h",serial_number="6924"} 20\n')
+    t.same(hardware(a, "gpu", "serial", "block", "severity", "afid"), ("6", "6924", "umc", "fatal", 20), "the exporter's metrics")
+    asleep = unhang.explain_text(log(*(f"{n * 1048560} {what} hardware errors detected in umc block" for n in (1, 2) for what in ("correctable", "uncorrectable"))))
+    t.same((asleep.incidents, [(n["event"], n["hardware"]["gpu"]) for n in asleep.document["notes"]]), ([], [("ras-asleep", GPU)]), "a GPU that sleeps counts nothing")
+
+
+def test_deferred(t, unhang, program):
+    """Data that was marked: as a record it is no fatal one, and pages that the driver has retired are not waited for."""
+    record = unhang.explain(unhang.write("deferred.cper", made(UNCORRECTED_RECORDS[3]))).first.data
+    t.ok("deferred" in record["cause"]["title"] and record["hardware"]["service"] == "watch" and not any(r["id"] == "stale-cper" for r in record["remedies"]), "a deferred record", str(record["cause"]))
+    lines = ("{2}socket: 0, die: 1, 1 new deferred hardware errors detected in umc block", "{3}poison is consumed by client 10, kick off gpu reset flow")
+    says = [unhang.explain_text(log(*lines, *more)).first.data["action"]["text"] for more in ((), ("Saved 16 pages to EEPROM table.",))]
+    t.ok("until the driver has retired" in says[0] and "has retired memory pages" in says[1], "pages that are retired", str(says))
+
+
+def test_links(t, unhang, program):
+    """Errors of the PCIe link are of the hardware, too."""
+    def aer(severity):
+        return unhang.explain_text(log(f"PCIe Bus Error: severity={severity}, type=Data Link Layer, (Receiver ID)", "  device [1002:74a1] error status/mask=00000010/00000000")).first.data["hardware"]
+    t.same([(h["block"], h["severity"], h["service"]) for h in map(aer, ("Uncorrectable (Fatal)", "Uncorrected (Non-Fatal)", "Correctable"))],
+           [("pcie", "fatal", "diagnostics"), ("pcie", "uncorrected", "diagnostics"), ("pcie", "corrected", "watch")], "PCIe errors say how bad they are")
+
+
+def test_age(t, unhang, program):
+    """A record of before the boot that a log shows is old; one of after it is not."""
+    def age(*when):
+        record = unhang.write("age.cper", made(UNCORRECTED_RECORDS[0], when=when))
+        boot = unhang.write("boot.txt", "2026-05-10T06:00:00+0000 node kernel: Linux version 6.14.0-36-generic (buildd@host) #36 SMP\n"
+                                        f"2026-05-10T06:00:12+0000 node kernel: amdgpu {GPU}: amdgpu: MEM ECC is active.\n")
+        return unhang.explain(boot, record).first.data["hardware"]["record_age"]
+    t.same((age(2026, 5, 9, 0, 0, 0), age(2026, 5, 11, 0, 0, 0)), ("earlier-boot", "this-boot"), "the age of a record by the first line of a boot")
+
+
 def test_trend(t, unhang, program):
     """Corrected errors are no incident; how many came this week is told beside the week before."""
     def line(day, text):
@@ -233,14 +414,40 @@ def test_trend(t, unhang, program):
     a = unhang.explain_text(line(1, new.format(1)) + line(12, new.format(3)) + line(12, "{4}socket: 0, die: 0, 4 correctable hardware errors detected in total in umc block") +
                             line(20, new.format(40)))
     told = [n["text"] for n in a.document["notes"] if n["event"] == "corrected-errors"]
-    t.ok(len(told) == 1 and "of 0000:1b:00.0: 44, 40 of them in the last 7 days of this evidence and 3 in the 7 days before; the first on 2026-05-01" in told[0] and
+    t.ok(len(told) == 1 and "of 0000:1b:00.0 in umc: 44, 40 of them in the last 7 days of this evidence and 3 in the 7 days before; the first on 2026-05-01" in told[0] and
          "no public threshold" in told[0], "corrected errors: this week, the week before, and since when", str(told))
     t.same((a.status, a.incidents), (0, []), "and they are no incident")
     records = b"".join(made(QUIET_RECORDS[0], number=n, oam=3, when=(2026, 5, 10 + n, 0, 0, 0)) for n in range(5))
     told = [n["text"] for n in unhang.explain_text(records, "ce.cper").document["notes"] if n["event"] == "corrected-errors"]
-    t.ok(len(told) == 1 and "of OAM3: 5, 5 of them" in told[0], "records of corrected errors have a trend too", str(told))
+    t.ok(len(told) == 1 and "of OAM3 in umc (AFID 24): 5, 5 of them" in told[0], "records of corrected errors have a trend too", str(told))
     bare = unhang.explain_text(log("2 new correctable hardware errors detected in gfx block"))
-    t.ok(any(n["event"] == "corrected-errors" and "of 0000:1b:00.0: 2. " in n["text"] for n in bare.document["notes"]), "without days there is only a count", str(bare.document["notes"]))
+    t.ok(any(n["event"] == "corrected-errors" and "of 0000:1b:00.0 in gfx: 2. " in n["text"] for n in bare.document["notes"]), "without days there is only a count", str(bare.document["notes"]))
+
+
+def test_notes(t, unhang, program):
+    """What is no incident names its module, and says in JSON what an incident would."""
+    def told(text, event):
+        document = unhang.explain_text(text).document
+        return next((n for n in document["notes"] if n["event"] == event and n["hardware"]), {"text": str(document["notes"]), "hardware": {}})
+
+    def has(note, **wanted):
+        return {key: note["hardware"].get(key) for key in wanted} == wanted
+    where = ipid(*UMC, 2)
+    deferred = told(log(*new_form(1, status(0, DEFERRED), where), "{1}socket: 2, die: 0, 1 new deferred hardware errors detected in umc block"), "ras-bank-deferred")
+    t.ok(has(deferred, gpu=GPU, block="umc", severity="uncorrected", afid=22, socket=2, die=0, umc=2, channel=3, service="watch") and
+         deferred["text"].startswith(GPU), "marked data", str(deferred))
+    corrected = told(log(*old_form(0, status(0, CECC), where), "socket: 2, die: 0, 7 new correctable hardware errors detected in umc block",
+                         *old_form(0, status(6, 0), ipid(*XGMI, 2)), "socket: 2, die: 0, 9 new correctable hardware errors detected in xgmi_wafl block",
+                         "socket: 2, die: 0, 2 new correctable hardware errors detected in umc block"), "corrected-errors")
+    t.ok(has(corrected, gpu=GPU, block="umc", severity="corrected", afid=24, socket=2, count=9, service="watch"), "corrected errors, with their bank", str(corrected))
+    link = unhang.explain_text(log(*old_form(0, status(6, 0), ipid(*XGMI, 2)), "9 new correctable hardware errors detected in xgmi_wafl block",
+                                   *old_form(0, status(0, GONE), where), "3 new correctable hardware errors detected in umc block"))
+    t.same([(n["hardware"]["block"], n["hardware"]["afid"], n["hardware"]["count"]) for n in link.document["notes"] if n["event"] == "corrected-errors"], [],
+           "beside an incident they are left out")
+    near = told(log("RAS records:116 exceeds 90% of threshold:128"), "ras-near-threshold")
+    t.ok(has(near, gpu=GPU, block="umc", count=116, limit=128) and near["text"].startswith(GPU), "nearly too many bad pages", str(near))
+    text = unhang.run("explain", unhang.write("near.log", log("RAS records:116 exceeds 90% of threshold:128"))).stdout.decode()
+    t.ok(GPU in text, "the text names the GPU too", text)
 
 
 def test_words(t, unhang, program):
@@ -264,11 +471,15 @@ def test_replace(t, unhang, program):
     path = unhang.write("athub.log", log("{1}uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!"))
     t.same(unhang.explain(path).first.data["hardware"]["service"], "cold-restart", "first without power")
     t.same(unhang.explain(path, "-a", "returned=yes").first.data["hardware"]["service"], "replace", "then, if it comes back")
+    bank_path = unhang.write("bank.log", log(*old_form(0, status(0, GONE), ipid(0x96, 0, 0x290f00))))
+    t.same([unhang.explain(bank_path, *more).first.data["hardware"]["service"] for more in ([], ["-a", "returned=yes"])], ["cold-restart", "replace"], "the reply counts also where a remedy is known")
+    link = unhang.write("link.log", log(*old_form(0, status(1, GONE), ipid(0x50, 0, 0x11a09200))))
+    t.same(unhang.explain(link, "-a", "returned=yes").first.data["hardware"]["service"], "swap", "a link has two ends: swap before you replace")
 
 
 def main():
     unhang, program, t = tap.Unhang(sys.argv[1]), sys.argv[2], tap.Tap()
-    for test in (test_records, test_service, test_random, test_hostile, test_log, test_joined, test_tools, test_trend, test_words, test_replace):
+    for test in (test_records, test_service, test_random, test_hostile, test_log, test_hive, test_forms, test_lists, test_joined, test_tools, test_counts, test_deferred, test_links, test_age, test_trend, test_notes, test_words, test_replace):
         test(t, unhang, program)
     t.end()
 

@@ -41,7 +41,7 @@ def gpus(document):
 
 
 def test_counters(m):
-    run, said = m.look(WELL + counted(1, 2, 1) + "    sysfs ras/gpu_vram_bad_pages 0x00000001 : 0x00001000 : R\\n0x00000002 : 0x00001000 : P\n")
+    run, said = m.look(WELL + counted(1, 2, 1) + "    bad-page 1 retired\n    bad-page 2 pending\n")
     g = gpus(said)[A]
     m.t.no_complaints([str(e.message) for e in emulated.validator("diagnosis").iter_errors(said)][:3], "counters: the document is well-formed")
     m.t.same((run.returncode, g["verdict"], g["errors"]), (0, "healthy", {"fatal": 1, "poison_created": 2, "poison_used": 1, "gpus": 1, "pages_pending": 1, "throttle": None}),
@@ -53,17 +53,22 @@ def test_counters(m):
     m.t.same(gpus(said)["0000:03:00.0"]["errors"]["fatal"], None, "a part without these counters: not known")
     _, said = m.look(WELL + "    file ras/event_state fails EIO\n")
     m.t.same(gpus(said)[A]["errors"]["fatal"], None, "a counter that cannot be read: not known")
+    for count in ("garbage", -1, 2**64 - 1):
+        run, said = m.look(WELL + counted(count))
+        g = gpus(said)[A]
+        m.t.same((run.returncode, g["verdict"], g["errors"]["fatal"], "ras/event_state" in (g["unseen"] or "")), (2, "unknown", None, True), f"a count of {count}: not known, and no all-clear")
 
 
 def test_hive(m):
     """The driver counts for a whole hive: one error is told once, and of the hive."""
     hive = "".join(f"gpu {pci}\n    part gfx942\n{HIVE}    sysfs xgmi_physical_id {n}\n{counted(1, 0, 0)}" for n, pci in enumerate(NODE))
     _, said = m.look(hive)
-    hints = {pci: g["hint"] for pci, g in gpus(said).items() if g["hint"]}
-    m.t.same((list(hints), gpus(said)[B]["errors"]["gpus"], gpus(said)[B]["xgmi_position"]), ([A], 8, 1), "eight GPUs of a hive: one hint, for all of them")
-    m.t.ok("of this XGMI hive of 8 GPUs" in hints.get(A, ""), "that says so", str(hints))
+    hints, hives = {pci: g["hint"] for pci, g in gpus(said).items() if g["hint"]}, said["machine"]["hives"]
+    m.t.no_complaints([str(e.message) for e in emulated.validator("diagnosis").iter_errors(said)][:3], "a hive: the document is well-formed")
+    m.t.same((hints, gpus(said)[B]["errors"]["gpus"], gpus(said)[B]["xgmi_position"]), ({}, 8, 1), "eight GPUs of a hive: what is counted for all is of none of them")
+    m.t.same([(h["id"], h["gpus"], h["fatal"], h["poison_used"]) for h in hives], [("5846120214", 8, 1, 0)], "it is of the hive")
     text = emulated.inside(m.unhang, m.write(hive)).stdout.decode()
-    m.t.ok("7 GPUs are well" in text and text.count("Hardware errors") == 1, "a screen of eight", text)
+    m.t.ok("8 GPUs are well" in text and text.count("Hardware errors") == 1 and "XGMI hive of 8 GPUs: Hardware errors" in text, "a screen of eight", text)
     doctor = json.loads(emulated.inside(m.unhang, m.write(hive), "doctor", "--json").stdout)
     found = [gpu for f in doctor["findings"] if f["id"] == "ras-events" for gpu in f["gpus"]]
     m.t.same(len(found), 1, "the doctor tells it once")
@@ -94,9 +99,39 @@ def test_throttle(m):
     m.t.same((run.returncode, gpus(said)[A]["verdict"], gpus(said)[A]["hint"], said["incidents"]), (0, "healthy", None, []), "years of corrected errors and repeated packets: healthy")
 
 
+def test_links(m):
+    """Lanes and speed against what card and bridge can do; a GPU that does little may slow its link down."""
+    for name, link, more, hint in (("lanes are lost", "width 8", "", "16.0 GT/s x8, and could be 16.0 GT/s x16"), ("a slot with eight lanes", "width 8 port-width 8", "", None),
+                                   ("a slow link under load", "speed 5", "    busy 90\n", "5.0 GT/s x16 instead of 16.0 GT/s x16"), ("a slow link without work", "speed 2.5", "", None),
+                                   ("an older slot, under load", "speed 8 port-speed 8", "    busy 90\n", None), ("fewer lanes of the slowest link, without work", "speed 2.5 width 8", "", None)):
+        run, said = m.look(WELL + f"    link {link}\n{more}")
+        g = gpus(said)[A]
+        m.t.ok((hint in g["hint"]) if hint and g["hint"] else not hint and not g["hint"], f"links: {name}", str(g["hint"]))
+    text = emulated.inside(m.unhang, m.write(WELL + "    link width 4\n")).stdout.decode()
+    m.t.ok("lost lanes" in text and "No problem found" not in text and "see the notes on the hardware" in text, "links: no all-clear without a word about it", text)
+    found = {f["id"] for f in json.loads(emulated.inside(m.unhang, m.write(WELL + "    link width 4\n"), "doctor", "--json").stdout)["findings"]}
+    m.t.ok(any("link" in f or "lanes" in f for f in found), "links: the doctor finds it", str(found))
+
+
+def test_kept(m):
+    """What the driver keeps of errors, as somebody saves it: its ring of records, and the table of the module's EEPROM."""
+    scenario = m.write(WELL + "    bad-page 0x1d1e3f retired channel 5 when 1748431353\n    bad-page 0x1d1e40 pending channel 6\n    record fatal 0xbea0000000000000 0x509600490f00 oam 3 when 1748431353\n"
+                       "    record corrected 0x9c20400000000000 0x509600490f00\n    record fatal 0xb000000000000137 0x9600000000 limit when 1748431400\n")
+    top = m.unhang.directory
+    script = f"cp /sys/kernel/debug/dri/0/amdgpu_ring_cper {top}/ring; cp /sys/kernel/debug/dri/0/ras/ras_eeprom_table {top}/table; cp /sys/bus/pci/devices/{A}/ras/gpu_vram_bad_pages {top}/pages"
+    m.unhang.run("emulate", scenario, "--", "sh", "-c", script)
+    a = m.unhang.explain(top / "ring")
+    m.t.same(sorted((e["event"], e["time"]) for i in a.incidents for e in i.timeline)[:2], [("cper-corrected", 1700000000), ("cper-fatal", 1748431353)], "the ring: its records, with their times")
+    h = a.first.data["hardware"]
+    m.t.same((h["bank"], h["afid"], h["oam"], h["service"]), ("umc", 20, "OAM3", "watch"), "the ring: block, number and module")
+    notes = [n["text"] for n in m.unhang.explain(top / "table").document["notes"]]
+    m.t.same(notes, ["the module's own table has 2 bad memory pages in 2 memory channels, the newest of 2025-05-28T11:22:33Z"], "the table of the EEPROM")
+    m.t.same([n["event"] for n in m.unhang.explain(top / "pages").document["notes"]], ["bad-page-pending"], "the list of pages")
+
+
 def test_files(m):
     """Nothing is opened that wakes, asks or clears; and nothing of a GPU that sleeps beside what the kernel has in memory."""
-    eight = "".join(f"gpu {pci}\n    part gfx942\n{counted(1, 1, 1)}    sysfs ras/umc_err_count ue: 4\\nce: 9\n    metric 36 32 count 9 1 0.01\n    debugfs amdgpu_ring_cper \\x00\\x01\n"
+    eight = "".join(f"gpu {pci}\n    part gfx942\n{counted(1, 1, 1)}    sysfs ras/umc_err_count ue: 4\\nce: 9\n    metric 36 32 count 9 1 0.01\n    record fatal 0xbea0000000000000 0x509600490f00\n    bad-page 7 retired\n"
                     f"    debugfs ras/umc_err_inject x\n" for pci in NODE)
     for arguments in (["--json"], ["doctor"], ["check", "--look", "--json"]):
         record = m.unhang.directory / "record.json"
@@ -180,6 +215,36 @@ def test_watch(m):
              "what other jobs recorded before is not its effect")
 
 
+def test_trend(m):
+    """Corrected errors are counted by serial number, block and day, each once; a live answer tells their rate, and they are no incident."""
+    lines = "messages\n" + "".join(f"    {990 + n} info amdgpu {A}: amdgpu: socket: 0, die: 1, {count} new correctable hardware errors detected in {block} block\n"
+                                  for n, (count, block) in enumerate(((3, "umc"), (4, "umc"), (2, "gfx"))))
+    w = watched.Machine(m.unhang, "trend", WELL + lines)
+    w.configure("quiet 1\ncapture no")
+    kept = w.top / "state" / "corrected"
+    told = [w.until(f"grep -q . {w.top}/state/place && grep -q {A} {w.top}/run/state.json") for _ in range(2)]
+    rows = sorted(line.split() for line in kept.read_text().splitlines()) if kept.exists() else []
+    serial = w.state()["gpus"][0]["serial"]
+    m.t.same((sorted(row[1:] for row in rows), watched.words(told[0]), w.incidents()), ([["2", serial, "gfx"], ["7", serial, "umc"]], [], []),
+             "trend: by serial number and block, once also where the watch begins again, and no incident")
+    today = int(rows[0][0]) if rows else 0
+    kept.write_text("".join(f"{today - back} {n} {name} umc\n" for back, n, name in ((0, 7, serial), (8, 100, serial), (300, 1000, serial), (1, 5, "other-card"))))
+    script = f"mount -t tmpfs none /var/lib && mkdir /var/lib/unhang && mount --bind {w.top}/state /var/lib/unhang; {m.unhang.binary} --json"
+    run = m.unhang.run("emulate", m.write(WELL), "--", "sh", "-c", script)
+    said = json.loads(run.stdout)
+    notes = [n for n in said["notes"] if n["event"] == "corrected-errors"]
+    h = notes[0]["hardware"] if notes else {}
+    m.t.no_complaints([str(e.message) for e in emulated.validator("diagnosis").iter_errors(said)][:3], "trend: the document is well-formed")
+    m.t.same((len(notes), h.get("serial"), h.get("block"), h.get("count"), h.get("week"), h.get("week_before"), h.get("service"), run.returncode, said["incidents"]),
+             (1, serial, "umc", 1107, 7, 100, "watch", 0, []), "trend: told with its rate, of this module only")
+    both = json.loads(m.unhang.run("emulate", m.write(WELL + lines), "--", "sh", "-c", script).stdout)
+    text = " ".join(n["text"] for n in both["notes"] if "umc" in n["text"])
+    m.t.ok(f"(serial {serial}) in umc: 7" in text and "The watch has counted 1107, 7 of them in the last 7 days and 100 in the 7 days before" in text, "trend: beside what the log tells", text)
+    kept.write_text(f"{today} 7 {serial} umc\nnot a row\n")
+    w.until("sleep 1")
+    m.t.ok(json.loads(m.unhang.run("emulate", m.write(WELL), "--", "sh", "-c", script).stdout)["incidents"] == [], "trend: a file that is cut off harms nothing")
+
+
 def main():
     unhang, t = tap.Unhang(sys.argv[1]), tap.Tap()
     if not emulated.possible(unhang):
@@ -187,7 +252,7 @@ def main():
         t.end()
         return
     m = Machines(t, unhang)
-    for test in (test_counters, test_hive, test_throttle, test_files, test_incident, test_returned, test_kernel_events, test_watch):
+    for test in (test_counters, test_hive, test_throttle, test_links, test_kept, test_files, test_incident, test_returned, test_kernel_events, test_watch, test_trend):
         test(m)
     t.end()
 

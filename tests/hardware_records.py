@@ -149,7 +149,7 @@ def main():
     for n, (evidence, bank, grade, afid, may) in enumerate(cases):
         is_record = isinstance(evidence, bytes)
         a, hardware = told(unhang, evidence)
-        h = hardware[0] if hardware else {}
+        h = hardware[0] if hardware else next((n["hardware"] for n in a.document["notes"] if n["hardware"]), {})
         what = (h.get("bank") or h.get("block"), h.get("severity")) if grade else (h.get("block") or h.get("bank"), None)
         right += what == (bank, grade)
         if what != (bank, grade):
@@ -157,6 +157,7 @@ def main():
         complaints += a.complaints
         if may == TOLD:
             complaints += [f"record {n}: nothing is told"] * ([note["event"] for note in a.document["notes"]] != ["ras-bank-deferred"] or bool(a.incidents))
+            complaints += [f"record {n}: {h.get('afid')}, {h.get('service')}"] * ((h.get("afid"), h.get("service")) != (afid, "watch"))
             continue
         if afid and h.get("afid") != afid:
             complaints.append(f"record {n}: AMD's number is {afid}, not {h.get('afid')}")

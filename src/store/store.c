@@ -304,6 +304,7 @@ static const struct record_key keys[] = {
 	NUMBER(changed),
 	NUMBER(ended),
 	TEXT(votes),
+	TEXT(reset_source),
 	NUMBER(first_us),
 	NUMBER(last_us),
 	NUMBER(stood),

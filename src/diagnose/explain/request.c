@@ -10,7 +10,7 @@ static double request_bytes_of(const struct diag_event *e, const char *number, c
 {
 	static const char prefixes[] = "BKMGT";
 	const struct fact *value = diag_fact(e, number), *in = diag_fact(e, unit);
-	const char *prefix = in && in->value.n ? strchr(prefixes, in->value.p[0]) : NULL;
+	const char *prefix = in && in->value.n && in->value.p[0] ? strchr(prefixes, in->value.p[0]) : NULL;
 	char room[32];
 	if (!value || !prefix || value->value.n >= sizeof(room))
 		return 0;

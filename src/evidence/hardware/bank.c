@@ -126,13 +126,16 @@ static void add_bank_place(const struct know *k, const struct know_bank *bank, u
 	}
 }
 
-/** The unit of a graphics error, which SYND numbers; empty: no table has it. */
-static struct str bank_unit(const struct know *k, const struct know_bank *bank, struct str instance, uint64_t synd)
+/** The unit of a graphics error, which SYND numbers, and the driver's name for its block; neither is added where no table has them. */
+static void add_bank_unit(const struct know *k, const struct know_bank *bank, struct str instance, uint64_t synd,
+			  struct event *e)
 {
-	for (const struct know_pair *p = bank->units; p; p = p->next)
+	struct str unit = { 0 };
+	for (const struct know_pair *p = bank->units; p && !unit.n; p = p->next)
 		if (instance.n && str_glob(p->name, instance))
-			return know_name(k, p->value, (int64_t)bank_bits(synd, 7, 0));
-	return (struct str){ 0 };
+			unit = know_name(k, p->value, (int64_t)bank_bits(synd, 7, 0));
+	event_add(e, S("ras_block"), str_word(&unit), FACT_TEXT);
+	event_add(e, S("bank_unit"), str_trim(unit), FACT_TEXT);
 }
 
 /** The error's name and the kind of error that it is. */
@@ -173,6 +176,9 @@ void bank_facts(const struct know *k, const struct error_bank *b, enum bank_regi
 	bank_note(&v, S("threshold"), b->threshold ? S("yes") : S("no"));
 	bank_note(&v, S("boot"), b->boot);
 	const struct know_error_severity *severity = b->boot.n ? NULL : bank_severity(k, &view);
+	// Registers that say the opposite of who reports them were lost.
+	const bool lost = b->grave && severity && str_is(severity->is, "corrected");
+	severity = lost ? NULL : severity;
 	if ((all && !b->boot.n) || newest == BANK_STATUS)
 		add_severity(&v, severity, e, a);
 	if (bank_has(b, BANK_MISC) && (all || newest == BANK_MISC))
@@ -190,14 +196,15 @@ void bank_facts(const struct know *k, const struct error_bank *b, enum bank_regi
 	if (!b->boot.n && !b->threshold && (all || newest == BANK_IPID)) { // whose registers the driver made up
 		event_add(e, S("bank"), bank ? bank->head.id : S("not public"), FACT_TEXT);
 		event_add(e, S("bank_title"), bank ? bank->title : S("a block that is not public"), FACT_TEXT);
-		event_add(e, S("bank_error"), error.n ? error : S("not public"), FACT_TEXT);
+		event_add(e, S("ras_block"), bank ? bank->block : (struct str){ 0 }, FACT_TEXT);
+		event_add(e, S("bank_error"), lost ? (struct str){ 0 } : error.n ? error : S("not public"), FACT_TEXT);
 		add_bank_place(k, bank, ipid, instance, e, a);
 	}
 	if (others && !bank_has(b, BANK_SYND))
 		return;
 	if (others && bank && (all || newest == BANK_SYND))
-		event_add(e, S("bank_unit"), bank_unit(k, bank, instance, b->value[BANK_SYND]), FACT_TEXT);
-	if (!all && newest != (others ? BANK_SYND : BANK_IPID))
+		add_bank_unit(k, bank, instance, b->value[BANK_SYND], e);
+	if ((!all && newest != (others ? BANK_SYND : BANK_IPID)) || b->unnumbered || lost)
 		return;
 	if (others && bank)
 		kind = bank->kind;

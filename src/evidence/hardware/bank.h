@@ -8,7 +8,9 @@ enum bank_register { BANK_STATUS, BANK_ADDR, BANK_MISC, BANK_IPID, BANK_SYND, BA
 struct error_bank {
 	uint64_t value[BANK_REGISTERS];
 	unsigned known;  // bits: which of them were read
+	bool unnumbered; // of a part whose errors AMD does not number
 	bool threshold;  // of a record: the driver says that there are too many bad pages
+	bool grave;      // who reports it says that it was not corrected
 	struct str boot; // of a record of the boot firmware: what failed; empty: it is none
 };
 

@@ -34,6 +34,8 @@ enum {
 	RECORDS_MOST = 4096, // of one file
 	SECTIONS_MOST = 32,
 	SEVERITIES = 3,
+	SEVERITY_CORRECTED = 2,
+	VENDOR_AMD = 0x1002,
 };
 
 static const char signature[] = "CPER\0\1\xff\xff\xff\xff";
@@ -50,21 +52,20 @@ static bool is_ring(struct str head)
 	return true;
 }
 
+/** A ring that was full begins inside of the record that was overwritten last. */
 bool cper_begins(struct str head)
 {
-	return str_starts(head, signature_str) || (is_ring(head) && str_starts(str_from(head, RING_POINTERS), signature_str));
+	return str_starts(head, signature_str) ||
+	       (is_ring(head) && str_find(str_from(head, RING_POINTERS), signature_str) >= 0);
 }
 
 // --- one section ---
 
-/** Sections of AMD: a crash dump, or an error at run time; their registers lie at the same place. The third is the processor's form. */
-enum section { SECTION_CRASH, SECTION_RUNTIME, SECTION_OTHER };
-
-static enum section section_kind(const char *type)
+static enum cper_section section_kind(const char *type)
 {
 	static const struct {
 		char guid[17];
-		enum section kind;
+		enum cper_section kind;
 	} kinds[] = {
 		{ "\x78\x0c\xac\x32\x23\x26\xf6\x48\xb0\xd0\x73\x65\x72\x5f\xd6\xae", SECTION_CRASH },
 		{ "\x78\x0c\xac\x32\x23\x26\xf6\x48\x81\xa2\xac\x69\x17\x80\x55\x1d", SECTION_RUNTIME },
@@ -77,7 +78,7 @@ static enum section section_kind(const char *type)
 }
 
 /** Words of a section's registers, by their place. */
-static bool section_bank(struct str section, enum section kind, struct error_bank *b)
+static bool section_bank(struct str section, enum cper_section kind, struct error_bank *b)
 {
 	static const struct {
 		size_t words;           // that there must be
@@ -124,7 +125,36 @@ static bool section_boot(const struct know *k, struct str section, struct error_
 	return words.n >= 8;
 }
 
+bool cper_section_boots(enum cper_section kind, struct str section)
+{
+	return kind == SECTION_CRASH && section.n >= CONTEXT_WORDS && get_u16(section.p + CONTEXT_TYPE) == CONTEXT_BOOT;
+}
+
+void cper_section_facts(const struct know *k, enum cper_section kind, struct str section, struct error_bank *b, struct event *e,
+			struct arena *a)
+{
+	const bool read = kind == SECTION_OTHER             ? false :
+			  cper_section_boots(kind, section) ? section_boot(k, section, b, e, a) :
+							      section_bank(section, kind, b);
+	if (read)
+		bank_facts(k, b, BANK_REGISTERS, e, a);
+	if (bank_has(b, BANK_STATUS))
+		event_add_code(e, a, "aca_status", b->value[BANK_STATUS]);
+}
+
 // --- one record ---
+
+struct str utc_text(struct arena *a, double seconds)
+{
+	static const double year_10000 = 253402300800;
+	const bool is_date = seconds >= 0 && seconds < year_10000;
+	const time_t when = is_date ? (time_t)seconds : 0;
+	struct tm tm;
+	char text[64] = "";
+	if (is_date && gmtime_r(&when, &tm))
+		strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	return arena_str(a, str_z(text));
+}
 
 static struct str cper_word(const char *p, size_t n)
 {
@@ -148,61 +178,61 @@ static bool record_time(const char *record, double *ret)
 	return true;
 }
 
-/** `0x1002:0x74A1` */
-static void add_platform(struct event *e, struct arena *a, struct str platform)
+/** `0x1002:0x74A1`; false: the record does not say. */
+static bool record_platform(const char *record, uint64_t *ret_vendor, uint64_t *ret_device)
 {
-	struct str device = platform, vendor = str_split(&device, ':');
-	uint64_t v, d;
-	if (!str_hex(vendor, &v) || !str_hex(device, &d))
-		return;
-	event_add_code(e, a, "vendor", v);
-	event_add_code(e, a, "device_id", d);
+	struct str device = cper_word(record + RECORD_PLATFORM, 16), vendor = str_split(&device, ':');
+	return str_hex(vendor, ret_vendor) && str_hex(device, ret_device);
 }
 
 static void add_head(struct event *e, struct arena *a, const char *record)
 {
 	double seconds;
-	char text[32];
+	uint64_t vendor, device;
 	event_add_text(e, a, "cper_id", cper_word(record + RECORD_ID, 8));
 	event_add_text(e, a, "cper_creator", cper_word(record + RECORD_CREATOR, 16));
-	add_platform(e, a, cper_word(record + RECORD_PLATFORM, 16));
+	if (record_platform(record, &vendor, &device)) {
+		event_add_code(e, a, "vendor", vendor);
+		event_add_code(e, a, "device_id", device);
+	}
 	if (!record_time(record, &seconds))
 		return;
-	const time_t when = (time_t)seconds;
-	struct tm tm;
 	e->time = (struct stamp){ TIME_WALL, seconds };
-	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&when, &tm));
-	event_add_text(e, a, "cper_time", str_z(text));
+	event_add(e, S("cper_time"), utc_text(a, seconds), FACT_TEXT);
 }
 
-static void tell_section(const struct artefact_output *out, const char *record, struct str head, struct str section,
-			 uint64_t number)
+/** What the record itself says of how bad it is counts, whatever its sections hold. */
+static const char *record_signature(const char *record, bool boots, bool threshold)
 {
 	static const char *const events[SEVERITIES] = { "cper-record-uncorrected", "cper-record-fatal",
 							"cper-record-corrected" };
-	_cleanup_arena_ struct arena a = { 0 };
-	struct error_bank bank = { .threshold = get_u32(head.p + SECTION_FLAGS) & OVER_THRESHOLD };
-	const enum section kind = section_kind(head.p + SECTION_TYPE);
 	const uint32_t severity = get_u32(record + RECORD_SEVERITY);
-	const bool boot =
-		kind == SECTION_CRASH && section.n >= CONTEXT_WORDS && get_u16(section.p + CONTEXT_TYPE) == CONTEXT_BOOT;
+	uint64_t vendor, device;
+	if (record_platform(record, &vendor, &device) && vendor != VENDOR_AMD)
+		return "cper-record-other";
+	return boots                 ? "cper-record-boot" :
+	       threshold             ? "cper-record-threshold" :
+	       severity < SEVERITIES ? events[severity] :
+				       "cper-record-odd";
+}
+
+/** @head: empty for a record that has no section. */
+static void tell_section(const struct artefact_output *out, const char *record, struct str head, struct str section,
+			 uint64_t number)
+{
+	_cleanup_arena_ struct arena a = { 0 };
+	struct error_bank bank = { .threshold = head.n && get_u32(head.p + SECTION_FLAGS) & OVER_THRESHOLD,
+				   .grave = get_u32(record + RECORD_SEVERITY) != SEVERITY_CORRECTED };
+	const enum cper_section kind = head.n ? section_kind(head.p + SECTION_TYPE) : SECTION_OTHER;
+	const bool boots = cper_section_boots(kind, section), known = kind != SECTION_OTHER;
 	struct event e;
-	const char *id = boot                  ? "cper-record-boot" :
-			 bank.threshold        ? "cper-record-threshold" :
-			 severity < SEVERITIES ? events[severity] :
-						 "cper-record-odd";
-	const struct place at = { out->source, number };
-	if (!artefact_event(out, kind == SECTION_OTHER ? "cper-record-odd" : id, at, &e))
+	if (!artefact_event(out, record_signature(record, boots, known && bank.threshold),
+			    (struct place){ out->source, number }, &e))
 		return;
 	add_head(&e, &a, record);
-	event_add_text(&e, &a, "bank_oam", cper_word(head.p + SECTION_FRU, SECTION_HEAD - SECTION_FRU));
-	const bool read = kind == SECTION_OTHER ? false :
-			  boot                  ? section_boot(out->know, section, &bank, &e, &a) :
-						  section_bank(section, kind, &bank);
-	if (read)
-		bank_facts(out->know, &bank, BANK_REGISTERS, &e, &a);
-	if (bank_has(&bank, BANK_STATUS))
-		event_add_code(&e, &a, "aca_status", bank.value[BANK_STATUS]);
+	if (head.n)
+		event_add_text(&e, &a, "bank_oam", cper_word(head.p + SECTION_FRU, SECTION_HEAD - SECTION_FRU));
+	cper_section_facts(out->know, kind, section, &bank, &e, &a);
 	artefact_tell(out, &e);
 }
 
@@ -214,29 +244,45 @@ static void tell_cut(const struct artefact_output *out, uint64_t number)
 		artefact_tell(out, &e);
 }
 
-static void tell_record(const struct artefact_output *out, struct str record, uint64_t number)
+/** false: it is cut off or damaged. */
+static bool tell_record(const struct artefact_output *out, struct str record, uint64_t number)
 {
 	const size_t sections = get_u16(record.p + RECORD_SECTIONS);
-	bool cut = !sections;
+	bool whole = sections > 0;
+	if (!sections)
+		tell_section(out, record.p, (struct str){ 0 }, (struct str){ 0 }, number);
 	for (size_t i = 0; i < sections && i < SECTIONS_MOST; i++) {
 		const struct str head = str_cut(str_from(record, RECORD_HEAD + i * SECTION_HEAD), SECTION_HEAD);
 		if (head.n < SECTION_HEAD) {
-			cut = true;
+			whole = false;
 			break;
 		}
 		const uint32_t offset = get_u32(head.p + SECTION_OFFSET), length = get_u32(head.p + SECTION_LENGTH);
 		const struct str section = str_cut(str_from(record, offset), length);
-		cut |= section.n < length;
+		whole &= section.n == length;
 		tell_section(out, record.p, head, section, number);
 	}
-	if (cut)
+	if (!whole)
 		tell_cut(out, number);
+	return whole;
+}
+
+/** What is left of a record that the ring has overwritten. */
+static bool is_overwritten(struct str bytes)
+{
+	for (size_t i = 0; i < bytes.n; i++)
+		if (bytes.p[i])
+			return true;
+	return false;
 }
 
 bool cper_read(const struct artefact_output *out, struct str bytes)
 {
-	bool whole = true;
 	struct str rest = str_starts(bytes, signature_str) ? bytes : str_from(bytes, RING_POINTERS);
+	const ptrdiff_t first = str_find(rest, signature_str);
+	bool whole = first <= 0 || !is_overwritten(str_cut(rest, (size_t)first));
+	if (!whole)
+		tell_cut(out, 1);
 	for (uint64_t number = 1; number <= RECORDS_MOST; number++) {
 		const ptrdiff_t at = str_find(rest, signature_str);
 		if (at < 0)
@@ -249,7 +295,7 @@ bool cper_read(const struct artefact_output *out, struct str bytes)
 			rest = str_from(rest, signature_str.n);
 			continue;
 		}
-		tell_record(out, str_cut(rest, length), number);
+		whole &= tell_record(out, str_cut(rest, length), number);
 		rest = str_from(rest, length);
 	}
 	return whole;
