@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "gpu/registers.h"
+#include "gpu/register/registers.h"
 
 static const struct register_table *table(const char *ip, unsigned major, unsigned minor, unsigned revision)
 {
@@ -39,10 +39,10 @@ static struct reg_field field(const struct reg *r, const char *name)
 /** A name of the headers, inside of the table's strings. */
 static void good_name(struct str name)
 {
-	const char *strings = (const char *)(register_data + register_data[12]);
+	const char *strings = (const char *)(register_data + register_data[16]);
 
 	assert_in_range(name.n, 1, 255);
-	assert_true(name.p > strings && name.p + name.n <= strings + register_data[13]);
+	assert_true(name.p > strings && name.p + name.n <= strings + register_data[17]);
 	for (size_t i = 0; i < name.n; i++)
 		assert_true(char_word(name.p[i]));
 }
@@ -50,17 +50,17 @@ static void good_name(struct str name)
 static void table_is_whole(void **state)
 {
 	(void)state;
-	// of tables, registers, fields, names, relatives in words; strings in bytes
-	static const uint32_t words[] = { 7, 4, 1, 2, 5 };
-	uint32_t at = 14;
+	// of tables, registers, their order, fields, names, relatives, bases in words; strings in bytes
+	static const uint32_t words[] = { 7, 3, 1, 1, 2, 5, 8 };
+	uint32_t at = 18;
 
 	assert_int_equal(register_data[0], 0x53474552);
-	for (size_t i = 0; i < 5; i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
 		assert_int_equal(register_data[2 + 2 * i], at);
 		at += register_data[3 + 2 * i] * words[i];
 	}
-	assert_int_equal(register_data[12], at);
-	assert_int_equal(register_data[1], at * 4 + register_data[13]);
+	assert_int_equal(register_data[16], at);
+	assert_int_equal(register_data[1], at * 4 + register_data[17]);
 
 	size_t registers = 0;
 	for (size_t i = 0; i < register_tables(); i++) {
@@ -72,7 +72,7 @@ static void table_is_whole(void **state)
 		assert_true(registers_count(t) > 0);
 		registers += registers_count(t);
 	}
-	assert_int_equal(registers, register_data[5]);
+	assert_int_equal(registers, register_data[7]);
 }
 
 static void every_register_is_found_by_its_name(void **state)
@@ -92,7 +92,7 @@ static void every_register_is_found_by_its_name(void **state)
 				small[k] = char_alpha(r.name.p[k]) ? r.name.p[k] | 0x20 : r.name.p[k];
 			assert_true(register_find(t, (struct str){ small, r.name.n }, &found));
 			assert_true(str_eq(found.name, r.name));
-			assert_true(r.nfields <= register_data[7] && r.first <= register_data[7] - r.nfields);
+			assert_true(r.nfields <= register_data[9] && r.first <= register_data[9] - r.nfields);
 		}
 	}
 }
@@ -251,6 +251,39 @@ static void fields_whose_header_writes_two_underscores(void **state)
 	fail_msg("there is no nbif_6_1");
 }
 
+/** How a register is reached, and whether it is read at all. */
+static void registers_that_are_not_simply_read(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *ip;
+		unsigned version[3];
+		const char *name;
+		enum register_kind kind;
+		bool acts, off;
+	} wanted[] = {
+		{ "gc", { 11, 0, 0 }, "GRBM_STATUS", REGISTER_MMIO, false, false },
+		{ "gc", { 11, 0, 0 }, "GCVM_INVALIDATE_ENG17_SEM", REGISTER_MMIO, true, false },
+		{ "gc", { 9, 4, 2 }, "DIDT_SQ_CTRL0", REGISTER_DIDT, false, false },
+		{ "gc", { 11, 0, 0 }, "SQ_WAVE_STATUS", REGISTER_INDEX, false, false },
+		{ "umc", { 12, 0, 0 }, "UMCCH0_OdEccErrCnt", REGISTER_BUS, false, false },
+		{ "nbio", { 7, 4, 0 }, "PCIE_LC_CNTL", REGISTER_BUS, false, false },
+		{ "smuio", { 13, 0, 6 }, "ROM_DATA", REGISTER_MMIO, true, false },
+		{ "dcn", { 3, 2, 0 }, "DP_AUX0_AUX_SW_DATA", REGISTER_MMIO, true, false },
+		{ "dcn", { 3, 2, 0 }, "OTG0_OTG_CONTROL", REGISTER_MMIO, false, false },
+		{ "dcn", { 3, 5, 0 }, "OTG0_OTG_CONTROL", REGISTER_MMIO, false, true },
+		{ "dcn", { 3, 1, 4 }, "OTG0_OTG_CONTROL", REGISTER_MMIO, false, true },
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
+		const unsigned *v = wanted[i].version;
+		const struct reg r = find(table(wanted[i].ip, v[0], v[1], v[2]), wanted[i].name);
+		if (r.kind != wanted[i].kind || r.acts != wanted[i].acts || r.may_be_off != wanted[i].off)
+			fail_msg("%s is %d%s%s", wanted[i].name, r.kind, r.acts ? ", acts" : "", r.may_be_off ? ", off" : "");
+	}
+	assert_int_equal(find(table("nbio", 7, 4, 0), "PCIE_LC_CNTL").offset * 4, 0x11140280);
+	assert_int_equal(find(table("nbio", 7, 4, 0), "PCIE_LC_CNTL").base, REGISTER_ABSOLUTE);
+}
+
 static void versions_get_their_table(void **state)
 {
 	(void)state;
@@ -328,7 +361,27 @@ static void versions_get_their_table(void **state)
 		{ "UVD", { 3, 1, 2 }, "vcn_3_0_0", false },
 		{ "VCN", { 4, 0, 4 }, "vcn_4_0_0", false },
 		{ "UVD", { 7, 0, 0 }, NULL, false },
-		{ "DMU", { 3, 0, 0 }, NULL, false },
+		{ "DMU", { 3, 0, 0 }, "dcn_3_0_0", true },
+		{ "DMU", { 1, 0, 1 }, "dcn_1_0", true },
+		{ "DMU", { 3, 1, 3 }, "dcn_3_1_2", false },
+		{ "DMU", { 4, 0, 1 }, "dcn_4_1_0", false },
+		{ "DMU", { 12, 0, 0 }, NULL, false },
+		{ "SMUIO", { 10, 0, 1 }, "smuio_9_0", false },
+		{ "SMUIO", { 11, 0, 8 }, "smuio_11_0_0", false },
+		{ "SMUIO", { 13, 0, 9 }, "smuio_11_0_6", false },
+		{ "SMUIO", { 13, 0, 8 }, "smuio_13_0_6", false },
+		{ "THM", { 11, 0, 0 }, "thm_11_0_2", false },
+		{ "THM", { 13, 0, 7 }, "thm_13_0_2", false },
+		{ "THM", { 13, 0, 6 }, NULL, false },
+		{ "DF", { 3, 6, 1 }, "df_3_6", true },
+		{ "DF", { 2, 1, 0 }, "df_1_7", false },
+		{ "DF", { 4, 6, 2 }, NULL, false },
+		{ "DF", { 4, 15, 1 }, "df_4_15", true },
+		{ "XGMI", { 4, 1, 0 }, "xgmi_4_0_0", false },
+		// What has other places is not taken for a relative.
+		{ "gc", { 12, 1, 0 }, NULL, false },
+		{ "SDMA0", { 7, 1, 0 }, NULL, false },
+		{ "UMC", { 8, 14, 0 }, NULL, false },
 	};
 	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
 		const unsigned *v = wanted[i].version;
@@ -352,6 +405,7 @@ int main(void)
 		cmocka_unit_test(known_registers_have_their_fields),
 		cmocka_unit_test(known_registers_have_their_places),
 		cmocka_unit_test(fields_whose_header_writes_two_underscores),
+		cmocka_unit_test(registers_that_are_not_simply_read),
 		cmocka_unit_test(versions_get_their_table),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
