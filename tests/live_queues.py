@@ -114,7 +114,7 @@ def check_process(t, document, process, moves, pipe):
     t.same((second["active"], second["place"]), (False, None), f"{name}: a queue that is not on the GPU")
     head = first["head"]
     t.same(head["moved"], moves, f"{name}: whether it goes on")
-    t.ok(90 <= head["watched_ms"] < 3000, f"{name}: for how long it was watched", head)
+    t.ok(90 <= head["watched_ms"] < 9000, f"{name}: for how long it was watched", head)
     t.ok(head["type"] == "kernel_dispatch" and str(head["kernel_name"]).startswith("gather_rows("), f"{name}: the kernel", head)
     if not moves:
         t.same((first["read_index"], first["write_index"], head["packet"]), (FIRST, FIRST + PACKETS, FIRST), f"{name}: the indexes")
@@ -126,11 +126,12 @@ def check_process(t, document, process, moves, pipe):
 
 def check_text(t, unhang, hung):
     text = unhang.run("queues", hung.pid).stdout.decode()
+    flat = " ".join(text.split())
     for pattern in (rf"process {hung.pid}: queue_process \({hung.pid}\); 2 queues", rf"GPU {GPU_ID}: gfx1100 at {PCI}",
-                    rf" 0  {PCI}  AQL +3  stuck", r"on the GPU: XCC 0, ME 1, pipe 0, queue 2, VMID 8",
-                    r"it was at packet 130 for the \d+ ms that unhang looked; how long before that is not known",
+                    rf" 0  {PCI}  AQL +3  unknown", r"on the GPU: XCC 0, ME 1, pipe 0, queue 2, VMID 8",
+                    r"it did not move in the \d+\.\d s that unhang looked; nothing else says that it hangs",
                     r"packet 130 +gather_rows\(", rf"packet 0 +barrier_and   waits for the signal at {hung.signal:#x} \(1\)"):
-        t.ok(re.search(pattern, text), f"the text has {pattern}", text)
+        t.ok(re.search(pattern, text) or re.search(pattern, flat), f"the text has {pattern}", text)
 
 
 def check_user(t, unhang, hung):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """`unhang regs`: what values mean and which registers there are, held against the tables' text, which is read here once more; the
 registers of a device core and of emulated GPUs."""
+import json
 import random
 import re
 import sys
@@ -9,7 +10,8 @@ import emulated
 import tap
 
 TABLES = tap.HERE / ".." / "knowledge" / "registers"
-TABLES_TRIED = ("gc_9_0", "gc_9_4_1", "gc_9_4_3", "gc_10_3_0", "gc_11_0_0", "gc_12_0_0", "mmhub_3_0_0", "sdma0_4_0", "osssys_6_0_0", "mp_13_0_0")
+TABLES_TRIED = ("gc_9_0", "gc_9_4_1", "gc_9_4_3", "gc_10_3_0", "gc_11_0_0", "gc_12_0_0", "mmhub_3_0_0", "sdma0_4_0", "osssys_6_0_0", "mp_13_0_0",
+                "nbio_7_4", "dcn_3_2_1", "dcn_6_0_0", "smuio_14_0_2", "thm_14_0_2", "df_3_6")
 REGISTERS_TRIED = 40
 
 
@@ -39,9 +41,13 @@ def table(name):
             found.pop(words[1], None)
             continue
         base, offset = words[1].split(":")
-        place = (None if base == "ix" else int(base), int(offset, 16))
+        # What is behind an index has no base; of the internal bus the offset counts from nothing, in bytes.
+        place = (None if base in ("ix", "smn") else int(base), int(offset, 16) // (4 if base == "smn" else 1))
         if len(words) > 2 and words[2].startswith("="):
             found[words[0]] = Register(place, found[words[2][1:]].fields)
+            continue
+        if words[2:] == ["-"]:
+            found[words[0]] = Register(place, {})
             continue
         fields = {}
         for word in words[2:]:
@@ -69,7 +75,7 @@ def test_decode(t, unhang):
             wanted = {f: value >> low & ((1 << bits) - 1) for f, (low, bits) in r.fields.items()}
             if {f["name"]: f["value"] for f in got["fields"]} != wanted or int(got["value"], 16) != value:
                 wrong.append(f"{got['name']}=0x{value:x}: {got['fields']}")
-            if (None if got["kind"] == "index" else got["base"], got["offset"]) != (r.base, r.offset):
+            if (None if got["kind"] in ("index", "didt") else got["base"], got["offset"]) != (r.base, r.offset):
                 wrong.append(f"{got['name']}: {got['kind']} {got['base']} {got['offset']}")
         t.no_complaints(wrong, f"{name}: each field")
         t.same(len(document.get("registers", [])), len(tried), f"{name}: each register")
@@ -108,6 +114,25 @@ def test_list(t, unhang):
     run = unhang.run("regs", "--json", "--list", "mmhub_3_0_9", "MMVM_L2_CNTL")
     document = emulated.document(t, run, "regs", "a version that has no table")
     t.same([r["table"] for r in document.get("registers", [])], ["mmhub_3_0_0"], "has that of a relative")
+
+
+def test_screen(t, unhang):
+    """Without a name: which units are busy, and of each register what is not as at rest; copies that tell the same are one line."""
+    if not emulated.possible(unhang):
+        return t.skip("registers on one screen", "no GPU can be emulated here")
+    gpu = "gpu 0000:03:00.0\n    part gfx942\n    shaders ses 1 cus 2\n    busy 100\n    register GRBM_STATUS2.CPC_BUSY = 1\n    register xcc 3 GRBM_STATUS.TA_BUSY = 1\n"
+    gpu += "    register sdma5.SDMA_STATUS_REG.IDLE = 0\n" + "".join(f"    register xcc {x} CP_MEC1_INSTR_PNTR = {0x1180 + 4 * (x > 5):#x}\n" for x in range(8))
+    for part, scenario, wanted, not_wanted in (
+            ("eight dies", gpu, (r"^  busy       the compute command processor \(MEC\); the memory path \(L1, L2\) on XCC 3; copy engine 5 \(SDMA\)\n",
+                                 r"^  0x\w{8} GRBM_STATUS on XCC 3: TA_BUSY\n", r"^  0x\w{8} GRBM_STATUS2: CPC_BUSY\n", r"^  0x\w{8} SDMA_STATUS_REG on engine 5: IDLE=0\n",
+                                 r"^  differ     CP_MEC1_INSTR_PNTR: 0x1180 on XCC 0-5, 0x1184 on XCC 6-7\n", r"^  quiet      GRBM_STATUS_SE0, "), "CB_CLEAN|CMDFIFO"),
+            ("an idle GPU", "gpu 0000:03:00.0\n    part gfx1100\n", (r"^  busy       nothing\n", r"^  quiet      GRBM_STATUS, "), ": .*_BUSY|=0"),
+            ("one that sleeps", "gpu 0000:03:00.0\n    part gfx1100\n    state suspended\n", (r"^  not read   all \d+ registers: it is asleep",), "busy|quiet")):
+        run = emulated.inside(unhang, unhang.write("screen.scenario", scenario), "regs")
+        text = run.stdout.decode()
+        shown = re.sub(r"\n {13}", " ", text)
+        t.no_complaints([w for w in wanted if not re.search(w, shown, re.M)] + re.findall(not_wanted, text), f"{part} on one screen")
+        t.ok(len(text.splitlines()) <= 24 and max(map(len, text.splitlines())) <= 80, f"{part}: it fits", text + run.stderr.decode())
 
 
 def test_one_wrong(t, unhang):
@@ -167,6 +192,46 @@ def test_default_and_address(t, unhang):
     t.same([(r["name"], r["value"]) for r in got], [("GRBM_STATUS", every.get("GRBM_STATUS", {}).get("value"))], "the register at that address")
     run = emulated.inside(unhang, "idle", "regs", "0x3")
     t.ok(run.returncode == 2 and b"0x3" in run.stderr and not run.stdout, "an address at which there is none", run.stderr)
+
+
+BLOCKS = """scenario blocks
+    title Registers of blocks beside the graphics core, and on the internal bus
+gpu 0000:03:00.0
+    part {part}
+{registers}"""
+
+
+def test_other_blocks(t, unhang):
+    """Display, temperature, power pins, memory controllers, data fabric; what is on the internal bus, and behind an index of the driver's."""
+    if not emulated.possible(unhang):
+        return
+    for part, registers in (
+            ("gfx1100", {"dcn.OTG0_OTG_CONTROL": 0x111, "thm.THM_TCON_CUR_TMP": 0x4800, "smuio.SMUIO_MCM_CONFIG": 7}),
+            ("gfx90a", {"umc.MCA_UMC_UMC0_MCUMC_STATUST0": 0x15, "df.FabricConfigAccessControl": 3, "nbio.PCIE_LC_CNTL": 9, "gc.DIDT_SQ_CTRL0": 0x77})):
+        scenario = unhang.write(f"{part}-blocks.scenario", BLOCKS.format(part=part, registers="".join(f"    register {n} = {v:#x}\n" for n, v in registers.items())))
+        found = emulated.document(t, emulated.inside(unhang, scenario, "regs", "--json", *registers), "regs", f"{part}: other blocks as JSON").get("registers", [])
+        t.same({f"{r['block']}.{r['name']}": int(r["value"] or "0", 16) for r in found}, registers, f"{part}: what each block has")
+    kinds = {r["name"]: (r["kind"], r["address"]) for r in found}
+    t.same(kinds.get("PCIE_LC_CNTL"), ("bus", "0x11140280"), "an address on the internal bus")
+    record = unhang.directory / "blocks.json"
+    for arguments, value in ((["--space", "pcie", "0x11140280"], "0x9"), (["ixDIDT_SQ_CTRL0"], "0x77"), (["--space", "didt", "0x0"], "0x77"),
+                             (["--space", "pcie", "0x11140284"], "0x0")):
+        run = unhang.run("emulate", "--record", record, scenario, "--", unhang.binary, "regs", "--json", *arguments)
+        got = emulated.document(t, run, "regs", f"{arguments} as JSON").get("registers", [])
+        done = [json.loads(line) for line in record.read_text().splitlines()]
+        t.same(([r["value"] for r in got], [d for d in done if d["op"] in ("write", "warning")]), ([value], []), f"{arguments}: its value, and nothing is written")
+    for part, arguments, words in (
+            ("gfx90a", ["--space", "pcie", "0x100000000"], ["multiple of 4"]), ("gfx90a", ["--space", "pcie", "0x11140281"], ["multiple of 4"]),
+            ("gfx90a", ["--space", "smc", "0x0"], ["mmio, pcie, didt"]), ("gfx942", ["--space", "didt", "0x0"], ["current limiter"]),
+            ("gfx942", ["DIDT_SQ_CTRL0"], ["no such register"]), ("gfx1100", ["umc.UMCCH0_0_GeccErrCnt"], ["base address"])):
+        scenario = unhang.write(f"{part}-refused.scenario", BLOCKS.format(part=part, registers=""))
+        run = emulated.inside(unhang, scenario, "regs", *arguments)
+        t.ok(run.returncode == tap.CANNOT and not run.stdout and all(w in run.stderr.decode() for w in words), f"{part}: {arguments} is refused", run.stdout + run.stderr)
+    for part, name, words in (("gfx1151", "dcn.OTG0_OTG_CONTROL", "without power"), ("gfx1100", "DP_AUX0_AUX_SW_DATA", "acts"), ("gfx1100", "smuio.ROM_DATA", "acts")):
+        scenario = unhang.write(f"{part}-refused.scenario", BLOCKS.format(part=part, registers=""))
+        run = unhang.run("emulate", "--record", record, scenario, "--", unhang.binary, "regs", name)
+        read = [json.loads(line) for line in record.read_text().splitlines() if "amdgpu_regs" in line]
+        t.ok(run.returncode == tap.CANNOT and words in run.stdout.decode() and not read, f"{part}: {name} is not read", run.stdout + run.stderr)
 
 
 DUMP = """**** AMDGPU Device Coredump ****
@@ -284,7 +349,7 @@ def test_emulated(t, unhang):
     run = emulated.inside(unhang, scenario, "regs", *awake, "gc.*")
     t.ok(run.returncode == tap.CANNOT and b"--all" in run.stderr, "thousands of registers are only read where all are wanted", run.stderr)
     run = emulated.inside(unhang, scenario, "regs", *awake, "SQ_WAVE_STATUS")
-    t.ok(run.returncode == tap.CANNOT and b"a write to another register" in run.stderr, "a register behind an index", run.stderr)
+    t.ok(run.returncode == tap.CANNOT and b"behind an index register" in run.stderr, "a register behind an index", run.stderr)
     run = emulated.inside(unhang, scenario, "regs", "--json", *awake, "--xcc", "0", "gc.GRBM_STATUS", "mmhub.MMVM_L2_STATUS")
     document = emulated.document(t, run, "regs", "blocks as JSON")
     t.same([(r["block"], r["state"]) for r in document.get("registers", [])], [("gc", "read"), ("mmhub", "read")], "blocks")
@@ -304,7 +369,9 @@ def main():
     test_list(t, unhang)
     test_one_wrong(t, unhang)
     test_errors(t, unhang)
+    test_screen(t, unhang)
     test_default_and_address(t, unhang)
+    test_other_blocks(t, unhang)
     test_queue(t, unhang)
     test_device_core(t, unhang)
     test_emulated(t, unhang)

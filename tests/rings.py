@@ -3,6 +3,7 @@
 for."""
 import json
 import re
+import subprocess
 import sys
 
 import emulated
@@ -144,6 +145,8 @@ def test_emulated(t, unhang):
     rings = only(document)
     got = {n: rings.get(n, {}).get("state") for n in ("sdma0", "sdma1", "gfx_0.0.0")}
     t.same(got, {"sdma0": "not moving", "sdma1": "working", "gfx_0.0.0": "idle"}, "what moves, what does not, what is idle")
+    text = emulated.inside(unhang, scenario, "rings", "sdma1", "sdma0").stdout.decode()
+    t.ok("sdma1: packets (SDMA); it moves, and was last at >" in text and "sdma0: packets (SDMA); it is at >" in text, "and it is said of those that are named", text)
     here = [p for p in rings.get("sdma0", {"packets": []})["packets"] if p["here"]]
     t.ok(len(here) == 1 and "0x7f0000001000" in (here[0]["waits_for"] or ""), "what the ring waits for is told", here)
     t.same({r["fences"] and tuple(r["fences"].values()) for r in rings.values()}, {None}, "fences are not read unless asked for")
@@ -151,7 +154,7 @@ def test_emulated(t, unhang):
     t.same(rings.get("sdma0", {}).get("fences"), {"signaled": 11, "emitted": 12}, "--fences")
     t.same(rings.get("sdma1", {}).get("state"), "waiting", "--once: whether it moves is not known")
     run = emulated.inside(unhang, scenario, "rings")
-    t.ok(run.returncode == 0 and b"it is stuck at >" in run.stdout, "the text says where a ring does not get past", run.stdout + run.stderr)
+    t.ok(run.returncode == 0 and b"it is at >" in run.stdout and b"not moving, stuck" in run.stdout, "the text says where a ring does not get past", run.stdout + run.stderr)
     opened = emulated.only_reads(t, unhang, scenario, ["rings", "--all"], "it only reads")
     t.same([p for p in opened if p.endswith("fence_info")], [], "fences, which a read completes, are not touched")
     opened = emulated.only_reads(t, unhang, scenario, ["rings", "--fences"], "with fences it only reads, too")
@@ -212,6 +215,67 @@ def test_followed(t, unhang):
     t.ok([p for p in opened if p.endswith("amdgpu_vram")], "an indirect buffer is read from VRAM")
 
 
+# A ring in which the driver writes a fence of 8 words every few milliseconds, one that stands, one of a GPU that does not answer, and one of
+# a GPU that sleeps.
+TAIL = f"""scenario tail
+    title  Rings that are followed
+
+gpu 0000:03:00.0
+    part     gfx1100
+    ring     gfx_0.0.0 size 1024 rptr count 0x18 8 0.02 wptr count 0x20 8 0.02
+    packets  gfx_0.0.0 at 0 {' '.join(f'0xc0064900 0 0x20000000 0x1000 0 {n:#x} 0 0' for n in range(128))}
+    ring     sdma0 size 1024 rptr 0x40 wptr 0x46
+    packets  sdma0 at 0x40 {' '.join(map(hex, POLL))}
+
+gpu 0000:13:00.0
+    part     gfx1100
+    file     amdgpu_ring_* blocks
+
+gpu 0000:23:00.0
+    part     gfx1100
+    state    suspended
+"""
+
+
+def test_tail(t, unhang):
+    """`--follow`: each packet once, where the engine is, and what cannot be seen; it touches nothing but what lies in memory."""
+    if not emulated.possible(unhang):
+        t.skip("rings that are followed", "no GPU can be emulated here")
+        return
+    scenario, record, check = unhang.write("tail.scenario", TAIL), unhang.directory / "tail.json", emulated.validator("rings-follow")
+    # It ends when nobody reads any more.
+    command = [unhang.binary, "emulate", "--record", record, scenario, "--", unhang.binary, "rings", "--follow", "--json", "--interval", "0.1", "gfx_0.0.0", "sdma0"]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=unhang.environment)
+    lines, ring = [], lambda name, event: [d for d in lines if d["ring"] == name and d["event"] == event]
+    for text in run.stdout:
+        lines.append(json.loads(text))
+        if len(ring("gfx_0.0.0", "packet")) > 12 and ring("sdma0", "still") and len(ring(None, "lost")) and len(ring(None, "asleep")):
+            break
+    run.stdout.close()
+    said = run.stderr.read().decode()
+    run.wait()
+    t.no_complaints([e.message[:200] for d in lines for e in check.iter_errors(d)][:5], "each line is a document")
+    places = [d["packet"]["at"] for d in ring("gfx_0.0.0", "packet")]
+    lost = len(ring("gfx_0.0.0", "overwritten"))
+    t.ok(places and (lost or all((b - a) % 1024 == 8 for a, b in zip(places, places[1:]))), "each packet once, in their order", places)
+    wrong = [d for d in ring("gfx_0.0.0", "position") if d["pending_words"] != (d["wptr"] - d["rptr"]) % 1024 or (d["fence_reached"] is not None and (d["fence_emitted"] - d["fence_reached"]) % 128 != 1)]
+    t.ok(ring("gfx_0.0.0", "position") and (lost or not wrong), "where the engine is, and its fence", wrong[:2])
+    still = ring("sdma0", "still")[:1]
+    t.ok(still and still[0]["seconds"] >= 2 and "0x7f0000001000" in still[0]["packet"]["waits_for"], "a ring that stands, and what it waits for", still)
+    t.same(sorted({(d["target"], d["event"]) for d in lines if not d["ring"]}), [("0000:13:00.0", "lost"), ("0000:23:00.0", "asleep")], "a GPU that does not answer, and one that sleeps")
+    t.same([len(ring(None, "lost")), len(ring(None, "asleep"))], [1, 1], "each is told once", )
+    done = [json.loads(line) for line in record.read_text().splitlines()]
+    opened = {d["path"] for d in done if d["op"] == "open"}
+    t.ok(not [d for d in done if d["op"] in ("write", "wake")] and not [p for p in opened if "renderD" in p or "amdgpu_regs" in p or "gfxoff" in p],
+         "nothing is written, and nothing but memory is read", sorted(opened))
+    run = emulated.inside(unhang, scenario, "rings", "--follow", "--once", "--gpu", "0000:03:00.0", "sdma0")
+    t.ok(run.returncode == 0 and re.search(rb"sdma0 +0x0040  POLL_REGMEM.*\n.*sdma0 +> 0x0040  6 words wait, at POLL_REGMEM", run.stdout), "as text", run.stdout + run.stderr)
+    for arguments, words in ((["--watch", "1"], "--watch"), (["--fences"], "--fences"), (["--interval", "0.01"], "0.1"), (["--interval", "x"], "'x'")):
+        emulated.refuses(t, unhang, ["rings", "--follow", *arguments], [words], f"--follow with {arguments[0]} is refused")
+    run = emulated.inside(unhang, scenario, "rings", "--follow", "--once", "--gpu", "0000:03:00.0", "nothing*")
+    t.ok(run.returncode == tap.CANNOT and b"there is no ring" in run.stderr, "a ring that there is not", run.stderr)
+
+
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     test_device_core(t, unhang)
@@ -219,6 +283,7 @@ def main():
     test_damage(t, unhang)
     test_emulated(t, unhang)
     test_followed(t, unhang)
+    test_tail(t, unhang)
     t.end()
 
 

@@ -5,6 +5,7 @@
 
 #include <cmocka.h>
 
+#include "gpu/ring_follow.h"
 #include "packets_check.h"
 
 #define P3(opcode, count) (3u << 30 | (uint32_t)(count) << 16 | (uint32_t)(opcode) << 8)
@@ -569,6 +570,213 @@ static void load(const char *name, struct text *ret)
 	fclose(f);
 }
 
+/** `gc.COMPUTE_PGM_LO=0x12, reads gc.GRBM_STATUS`; those that have no name by their places. */
+static struct str told(struct fixture *f, const char *gfx, enum packet_language l, const uint32_t *words, size_t n)
+{
+	static const char *const accesses[] = { "", "reads ", "polls ", "changes ", "loads " };
+	struct register_places places = { .know = f->know, .gfx = str_z(gfx) };
+	const struct packet_stream s = { f->know, l, str_z(gfx), words, n, &places };
+	struct text t = { 0 };
+	struct packet p;
+	assert_true(packet_decode(&s, &f->arena, 0, &p));
+	assert_null(packet_complaint(&p, n));
+	for (size_t i = 0; i < p.nregisters; i++) {
+		const struct packet_register *r = &p.registers[i];
+		text_printf(&t, "%s%s", i ? ", " : "", accesses[r->access]);
+		if (r->is)
+			text_printf(&t, STR_FMT, STR_ARG(r->is->reg.name));
+		else
+			text_printf(&t, "0x%x", r->place);
+		if (r->valued)
+			text_printf(&t, "=0x%x", r->value);
+		if (r->mask != UINT32_MAX)
+			text_printf(&t, "&0x%x", r->mask);
+		if (r->count != 1)
+			text_printf(&t, "*%u", r->count);
+	}
+	struct str ret = arena_str(&f->arena, text_str(&t));
+	text_free(&t);
+	register_places_free(&places);
+	return ret;
+}
+
+#define TOLD(language, gfx, wanted, ...)                                                                                       \
+	assert_text(told(*state, gfx, PACKETS_##language, (const uint32_t[]){ __VA_ARGS__ },                                   \
+			 sizeof((const uint32_t[]){ __VA_ARGS__ }) / 4),                                                       \
+		    wanted)
+
+static void registers_of_packets_are_named(void **state)
+{
+	TOLD(PM4, "gfx1100", "COMPUTE_NUM_THREAD_X=0x40, COMPUTE_NUM_THREAD_Y=0x2", P3(0x76, 2), 0x207, 0x40, 2);
+	TOLD(PM4, "gfx900", "COMPUTE_PGM_LO=0x1234", P3(0x76, 1), 0x20c, 0x1234);
+	TOLD(PM4, "gfx1201", "CB_COLOR0_BASE=0x5", P3(0x69, 1), 0x318, 5);
+	TOLD(PM4, "gfx1100", "VGT_PRIMITIVE_TYPE=0x4", P3(0x7a, 1), 0x10000242, 4);
+	TOLD(PM4, "gfx1100", "COMPUTE_PGM_LO=0x1, COMPUTE_PGM_HI=0x2", P3(0xba, 3), 0x20c, 1, 0x20d, 2);
+	TOLD(PM4, "gfx1100", "COMPUTE_PGM_LO=0x1, COMPUTE_PGM_HI=0x2, COMPUTE_PGM_RSRC1=0x3, COMPUTE_PGM_RSRC2=0x4",
+	     P3(0xbb, 6), 4, 0x020d020c, 1, 2, 0x02130212, 3, 4);
+	TOLD(PM4, "gfx1100", "VGT_PRIMITIVE_TYPE=0x4", P3(0xbe, 1), 0x242, 4);
+	// Further values are for the registers behind it, unless all go to one.
+	TOLD(PM4, "gfx1100", "COMPUTE_USER_DATA_0=0x7, COMPUTE_USER_DATA_1=0x8", P3(0x37, 4), 0, 0x2e40, 0, 7, 8);
+	TOLD(PM4, "gfx1100", "COMPUTE_USER_DATA_0=0x7, COMPUTE_USER_DATA_0=0x8", P3(0x37, 4), 0x10000, 0x2e40, 0, 7, 8);
+	TOLD(PM4, "gfx1100", "", P3(0x37, 4), 0x500, 0x2e40, 0, 7, 8);
+	TOLD(PM4, "gfx1100", "0x7f00=0x1", P3(0x37, 3), 0, 0x7f00, 0, 1);
+	TOLD(PM4, "gfx1100", "polls GRBM_STATUS=0x0&0x80000000", P3(0x3c, 5), 3, 0x1260 + 0xda4, 0, 0, 0x80000000, 10);
+	TOLD(PM4, "gfx1100", "GCVM_INVALIDATE_ENG7_SEM=0x1, polls GCVM_INVALIDATE_ENG8_SEM=0x1", P3(0x3c, 5), 0x43, 0x2900,
+	     0x2901, 1, 0xffffffff, 10);
+	TOLD(PM4, "gfx1100", "reads GRBM_STATUS", P3(0x40, 4), 0x500, 0x1260 + 0xda4, 0, 0x7000, 0);
+	TOLD(PM4, "gfx1100", "COMPUTE_USER_DATA_0=0x1, COMPUTE_USER_DATA_1=0x2", P3(0x40, 4), 0x10005, 1, 2, 0x2e40, 0);
+	TOLD(PM4, "gfx1100", "changes COMPUTE_START_Y=0x12&0xff", P3(0x21, 2), 0x2e05, 0xffffff00, 0x12);
+	TOLD(PM4, "gfx1100", "changes SPI_INTERP_CONTROL_0=0x21&0xff", P3(0x51, 2), 0x1b5, 0xff, 0x21);
+	TOLD(PM4, "gfx1100", "loads COMPUTE_USER_DATA_0*16, loads COMPUTE_PGM_LO*2", P3(0x5f, 5), 0x1000, 0x7f, 0x240, 16,
+	     0x20c, 2);
+	TOLD(PM4, "gfx1100", "COMPUTE_DISPATCH_INITIATOR=0x8021", P3(0x15, 3), 1, 1, 1, 0x8021);
+	TOLD(PM4, "gfx90a", "SH_MEM_BASES=0x5, SH_MEM_CONFIG=0x6", P3(0xa1, 5), 1, 0, 0, 5, 6, 0);
+	TOLD(SDMA, "gfx1100", "SDMA0_QUEUE0_RB_CNTL=0x1", 0xf000000e, 0x1260 + 0x80, 1);
+	TOLD(SDMA, "gfx1100", "polls GRBM_STATUS=0x1&0x1", 0x30000008, (0x1260 + 0xda4) << 2, 0, 1, 1, 0x0fff000a);
+	TOLD(MES, "gfx1100", "COMPUTE_USER_DATA_0=0x9", MES(14), 0, 0, 0, 0, 0, 0x2e40, 9);
+}
+
+/** Without places nothing is looked up, and of a part that is not known there are none. */
+static void registers_of_no_part_have_no_names(void **state)
+{
+	const uint32_t words[] = { P3(0x76, 1), 0x20c, 0x1234 };
+	const struct packet p = decode(*state, PACKETS_PM4, "gfx1100", words, 3);
+	assert_int_equal(p.nregisters, 0);
+	assert_false(field(&p, "register")->told);
+	TOLD(PM4, "gfx2000", "", P3(0x76, 1), 0x20c, 0x1234);
+	TOLD(PM4, "", "", P3(0x76, 1), 0x20c, 0x1234);
+}
+
+// --- rings that are followed ---
+
+enum { FOLLOWED_WORDS = 64 };
+
+/** A ring of the driver's, and what was told of it: `NOP@0x4*2`, `>0x8`, `|` where packets were lost, `=` where it stands. */
+struct followed_ring {
+	uint32_t words[FOLLOWED_WORDS];
+	uint32_t rptr, wptr;
+	struct ring_follower follower;
+	struct text told;
+};
+
+static void note_followed(void *ctx, const struct ring_follower *f, const struct follow_event *e)
+{
+	struct followed_ring *r = ctx;
+	const char *space = r->told.n ? " " : "";
+	switch (e->what) {
+	case FOLLOW_PACKET:
+		text_printf(&r->told, "%s" STR_FMT "@0x%zx", space, STR_ARG(e->packet->packet->name), e->packet->at);
+		if (e->packet->repeat > 1)
+			text_printf(&r->told, "*%zu", e->packet->repeat);
+		break;
+	case FOLLOW_OVERWRITTEN:
+		text_printf(&r->told, "%s|", space);
+		break;
+	case FOLLOW_POSITION:
+	case FOLLOW_STILL:
+		text_printf(&r->told, "%s%s0x%x", space, e->what == FOLLOW_STILL ? "=" : ">", e->rptr);
+		if (f->emitted_known)
+			text_printf(&r->told, f->reached_known ? ",%llu/%llu" : ",?%.0llu/%llu",
+				    (unsigned long long)(f->reached_known ? f->reached : 0), (unsigned long long)f->emitted);
+		break;
+	}
+}
+
+/** The driver writes a packet. */
+static void emit_packet(struct followed_ring *r, const uint32_t *words, size_t n)
+{
+	for (size_t i = 0; i < n; i++, r->wptr++)
+		r->words[r->wptr % FOLLOWED_WORDS] = words[i];
+}
+
+#define EMIT(r, ...) emit_packet((r), (const uint32_t[]){ __VA_ARGS__ }, sizeof((const uint32_t[]){ __VA_ARGS__ }) / 4)
+#define FENCE(r, value) EMIT((r), P3(0x49, 6), 0, 0x20000000, 0x1000, 0, (value), 0, 0)
+
+static void followed_is(struct fixture *f, struct followed_ring *r, const char *wanted)
+{
+	const struct packet_stream like = { f->know, PACKETS_PM4, S("gfx1100"), NULL, 0, NULL };
+	const struct ring now = { S("gfx_0.0.0"),           r->rptr % FOLLOWED_WORDS, r->wptr % FOLLOWED_WORDS,
+				  r->wptr % FOLLOWED_WORDS, FOLLOWED_WORDS,           r->words };
+	text_clear(&r->told);
+	ring_follow(&r->follower, &now, &like, 2, note_followed, r);
+	assert_text(text_str(&r->told), wanted);
+}
+
+static void a_followed_ring_tells_each_packet_once(void **state)
+{
+	struct followed_ring r = { 0 };
+	EMIT(&r, P3(0x10, 0), 1);
+	EMIT(&r, P3(0x10, 0), 2);
+	FENCE(&r, 7);
+	r.rptr = 4;
+	followed_is(*state, &r, "NOP@0x2 RELEASE_MEM@0x4 >0x4,?/7");
+	followed_is(*state, &r, "=0x4,?/7");
+	r.rptr = r.wptr;
+	followed_is(*state, &r, ">0xc,7/7");
+	followed_is(*state, &r, "");
+	// The same packet again and again is one line.
+	for (int i = 0; i < 3; i++)
+		EMIT(&r, P3(0x10, 0), 3);
+	FENCE(&r, 8);
+	FENCE(&r, 9);
+	r.rptr += 14;
+	followed_is(*state, &r, "NOP@0xc*3 RELEASE_MEM@0x12 RELEASE_MEM@0x1a >0x1a,8/9");
+	// One that the driver has written only in part comes when it is complete.
+	EMIT(&r, P3(0x10, 2), 4);
+	followed_is(*state, &r, ">0x1a,8/9");
+	EMIT(&r, 5, 6);
+	EMIT(&r, P3(0x10, 0), 7);
+	followed_is(*state, &r, "NOP@0x22 NOP@0x26 >0x1a,8/9");
+	// Around the ring's end.
+	EMIT(&r, P3(0x10, 20), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20);
+	EMIT(&r, P3(0x10, 2), 11, 12, 13);
+	r.rptr = r.wptr;
+	followed_is(*state, &r, "NOP@0x28 NOP@0x3e >0x2,9/9");
+	ring_follower_free(&r.follower);
+	text_free(&r.told);
+}
+
+/** More than a whole ring between two looks: what was lost is told, also where wptr is where it was. */
+static void a_followed_ring_tells_what_it_lost(void **state)
+{
+	struct followed_ring r = { 0 };
+	EMIT(&r, P3(0x10, 0), 1);
+	r.rptr = r.wptr;
+	followed_is(*state, &r, "NOP@0x0 >0x2");
+	for (uint32_t i = 0; i < FOLLOWED_WORDS / 8; i++)
+		FENCE(&r, i);
+	r.rptr = r.wptr;
+	followed_is(*state, &r,
+		    "| RELEASE_MEM@0x2 RELEASE_MEM@0xa RELEASE_MEM@0x12 RELEASE_MEM@0x1a RELEASE_MEM@0x22 RELEASE_MEM@0x2a "
+		    "RELEASE_MEM@0x32 "
+		    "RELEASE_MEM@0x3a >0x2,7/7");
+	EMIT(&r, P3(0x10, 0), 5);
+	followed_is(*state, &r, "NOP@0x2 >0x2,7/7");
+	ring_follower_free(&r.follower);
+	text_free(&r.told);
+}
+
+/** Whatever is in it, and wherever its pointers jump. */
+static void a_followed_ring_takes_any_words(void **state)
+{
+	struct fixture *f = *state;
+	struct followed_ring r = { 0 };
+	uint32_t x = 12345;
+	for (int look = 0; look < 3000; look++) {
+		for (size_t i = 0; i < 8; i++) {
+			x = x * 1664525 + 1013904223;
+			r.words[x >> 8 & (FOLLOWED_WORDS - 1)] = look % 3 ? x : P3(x >> 16 & 0xff, x >> 24 & 0x1f);
+		}
+		const struct packet_stream like = { f->know, (enum packet_language)(look % 4), S("gfx1100"), NULL, 0, NULL };
+		const struct ring now = { S("r"), x >> 3, x >> 9, x >> 5, FOLLOWED_WORDS - (look % 97 ? 0 : 16), r.words };
+		text_clear(&r.told);
+		ring_follow(&r.follower, &now, &like, 3, note_followed, &r);
+		assert_true(r.follower.fences.len < 4096);
+	}
+	ring_follower_free(&r.follower);
+	text_free(&r.told);
+}
+
 static void try_bytes(const struct know *k, const char *what, size_t at, const struct text *bytes, size_t n)
 {
 	const char *complaint = packets_bytes_complaint(k, (const uint8_t *)bytes->p, n);
@@ -655,6 +863,11 @@ int main(void)
 		cmocka_unit_test(an_unknown_language_is_words),
 		cmocka_unit_test(the_packets_before_a_place_are_found),
 		cmocka_unit_test(the_packets_before_a_place_are_found_in_sdma_and_aql),
+		cmocka_unit_test(registers_of_packets_are_named),
+		cmocka_unit_test(registers_of_no_part_have_no_names),
+		cmocka_unit_test(a_followed_ring_tells_each_packet_once),
+		cmocka_unit_test(a_followed_ring_tells_what_it_lost),
+		cmocka_unit_test(a_followed_ring_takes_any_words),
 		cmocka_unit_test(every_seed_is_decoded),
 		cmocka_unit_test(packets_cut_or_changed_harm_nobody),
 		cmocka_unit_test(random_words_are_decoded_within_bounds),

@@ -240,6 +240,28 @@ uint32_t layout_value(const struct bits *b, const uint32_t *hwregs, const uint32
 	return b->of == BITS_TTMP ? get_bits(ttmps[b->index], b->high, b->low) : 0;
 }
 
+static uint32_t place_value(const struct wave_layout *l, const struct wave *w, enum layout_bits which)
+{
+	return layout_value(&l->bits[which], w->hwregs, w->ttmps);
+}
+
+void layout_find_place(const struct wave_layout *l, bool told, struct wave *w)
+{
+	bool unset = told && place_value(l, w, LAYOUT_NO_TTMPS);
+	if (l->bits[LAYOUT_MARK].of != BITS_NONE && !place_value(l, w, LAYOUT_MARK))
+		unset = false;
+	w->placed = !unset;
+	if (unset)
+		return;
+	w->packet = place_value(l, w, LAYOUT_PACKET);
+	w->wave_in_group = place_value(l, w, LAYOUT_WAVE_IN_GROUP);
+	w->workgroup[0] = place_value(l, w, LAYOUT_X);
+	if (l->bits[LAYOUT_YZ_VALID].of == BITS_NONE || place_value(l, w, LAYOUT_YZ_VALID)) {
+		w->workgroup[1] = place_value(l, w, LAYOUT_Y);
+		w->workgroup[2] = place_value(l, w, LAYOUT_Z);
+	}
+}
+
 uint32_t layout_stop_reasons(const struct wave_layout *l, const uint32_t *hwregs, const uint32_t *ttmps)
 {
 	uint32_t reasons = 0;

@@ -49,6 +49,7 @@ enum layout_number { LAYOUT_NUMBER_LIST(ENUMERATOR) NUMBERS };
 								row(LAYOUT_PARKED_HIGH, "parked-high") row(                    \
 									LAYOUT_VALID, "valid") /* there is one in the slot */  \
 		row(LAYOUT_IDLE, "idle") row(LAYOUT_IN_TRAP, "in-trap") row(LAYOUT_TRAP_PENDING, "trap-pending")               \
+			row(LAYOUT_TRAP_ENABLED, "trap-enabled") /* it has a trap handler */                                   \
 			row(LAYOUT_WAVE64, "wave64") row(LAYOUT_VMID, "vmid") row(LAYOUT_ME, "me") row(LAYOUT_PIPE, "pipe")    \
 				row(LAYOUT_QUEUE, "queue")
 enum layout_bits { LAYOUT_BITS_LIST(ENUMERATOR) LAYOUT_BITS };
@@ -79,5 +80,7 @@ const struct bits *layout_bits_named(const struct wave_layout *l, struct str nam
 const struct know_wave_words *wave_words_block(const struct know *k, struct str gfx);
 /** Why a wave stopped, as its hardware registers and TTMPs say. */
 uint32_t layout_stop_reasons(const struct wave_layout *l, const uint32_t *hwregs, const uint32_t *ttmps);
+/** Finds the workgroup and packet of a wave in its TTMPs, which the hardware has set up. @told: they say where it was not so. */
+void layout_find_place(const struct wave_layout *l, bool told, struct wave *w);
 /** A value from hardware registers and TTMPs; 0 where the layout has none there. */
 uint32_t layout_value(const struct bits *b, const uint32_t *hwregs, const uint32_t *ttmps);

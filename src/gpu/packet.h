@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/arena.h"
+#include "gpu/register/register_places.h"
 #include "gpu/target.h"
 #include "knowledge/know.h"
 
@@ -16,7 +17,19 @@ struct packet_field {
 	struct str name;
 	uint64_t value;
 	unsigned digits; // hexadecimal digits; 0: a plain number
-	struct str text; // what the value means, where a table says: `SUBMIT_CONTEXT`; empty
+	struct str text; // what the value means, where a table says: `SUBMIT_CONTEXT`; the name of a register; empty
+	bool told;       // what is done with registers tells it
+};
+
+/** What a packet does with one register. */
+struct packet_register {
+	enum packet_access access;
+	uint32_t place;                   // as the packet has it, in words
+	const struct placed_register *is; // NULL: none is known there
+	size_t nnames;                    // of it
+	bool valued;                      // false: the value is not in the packet
+	uint32_t value, mask;             // mask: the bits that count
+	uint32_t count;                   // registers from this one on; 1, but of loads
 };
 
 struct packet {
@@ -34,8 +47,14 @@ struct packet {
 	uint64_t ib_words;
 	unsigned ib_vmid;
 	bool ib_chain; // execution goes on there and does not come back
+	/** The value of a fence that it writes to memory. */
+	bool fences;
+	uint64_t fence;
 	/** The offset, in words, of the first register that it writes, reads or waits for, as the packet has it; UINT32_MAX: none. */
 	uint32_t register_offset;
+	/** Only of a stream with places. */
+	const struct packet_register *registers;
+	size_t nregisters;
 	size_t nfields;
 	struct packet_field fields[PACKET_FIELDS];
 };
@@ -47,6 +66,7 @@ struct packet_stream {
 	struct str gfx; // gfx1100 and the like: some packets differ between generations
 	const uint32_t *words;
 	size_t n;
+	struct register_places *places; // NULL: registers are not looked up
 };
 
 /** The packet at word @at. false where @at is not inside. Texts are in @a. */
@@ -99,7 +119,8 @@ struct ring_reading {
 	const struct know *know;
 	struct target *target;
 	struct str gfx;
-	unsigned packets; // before and behind rptr
+	struct register_places *places; // NULL: registers are not looked up
+	unsigned packets;               // before and behind rptr
 	bool all;
 	struct arena arena;
 };

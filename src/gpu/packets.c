@@ -1,13 +1,10 @@
-// Packets of rings and queues, taken apart by the tables of knowledge/packets.know, and the rings of the driver with the packets around the
-// place where each of them stands.
+// Packets of rings and queues, taken apart by the tables of knowledge/packets.know.
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/bytes.h"
 #include "base/cleanup.h"
-#include "gpu/memory/vm.h"
 #include "gpu/packet.h"
-#include "gpu/silicon/silicon.h"
 
 enum {
 	AQL_WORDS = 16,
@@ -78,7 +75,7 @@ static bool when_holds(const struct know_packet_when *w, struct packet_span s);
 
 static bool field_value(const struct know_packet_field *f, struct packet_span s, size_t index, uint64_t *ret)
 {
-	size_t wide = f->high > 31 ? 2 : 1, word = f->word + wide * index;
+	const size_t wide = f->high > 31 ? 2 : 1, word = f->word + (f->step ? f->step : wide) * index;
 	if (word >= s.n || s.n - word < wide || !when_holds(&f->when, s))
 		return false;
 	uint64_t v = s.words[word];
@@ -122,8 +119,8 @@ static const struct know_packet *packet_known(const struct packet_stream *s, con
 	return s->language == PACKETS_UNKNOWN ? NULL : know_packet(s->know, s->language, s->gfx, h->type, h->opcode, h->sub);
 }
 
-static void add_field(const struct know *k, struct arena *a, const struct know_packet_field *f, struct packet_span s,
-		      struct packet *ret)
+static void add_field(const struct know *k, struct register_places *places, struct arena *a, const struct know_packet_field *f,
+		      struct packet_span s, struct packet *ret)
 {
 	uint64_t v;
 	const unsigned digits = f->print == PACKET_NUMBER ? 0 : (f->high - (f->print == PACKET_ADDRESS ? 0 : f->low)) / 4 + 1;
@@ -136,9 +133,111 @@ static void add_field(const struct know *k, struct arena *a, const struct know_p
 			to->name = arena_printf(a, STR_FMT "[%zu]", STR_ARG(f->name), i);
 		if (f->table.n)
 			to->text = know_name(k, f->table, (int64_t)v);
-		if (f->print == PACKET_REGISTER && ret->register_offset == UINT32_MAX)
-			ret->register_offset = (uint32_t)v;
+		if (f->print == PACKET_REGISTER) {
+			size_t n;
+			const struct placed_register *r = places ? registers_placed(places, (uint32_t)v, &n) : NULL;
+			to->text = r ? r->reg.name : to->text;
+			ret->register_offset = ret->register_offset == UINT32_MAX ? (uint32_t)v : ret->register_offset;
+		}
 	}
+}
+
+// --- registers ---
+
+struct packet_registers {
+	struct packet_register *data;
+	size_t len, cap;
+};
+
+/** The value of the first field of this name that the packet has: others may stand in other forms of it. */
+static bool named_value(const struct know_packet_field *f, struct packet_span s, size_t index, uint64_t *ret)
+{
+	for (const struct know_packet_field *one = f; one; one = one->next)
+		if (str_eq(one->name, f->name) && (one->each || !index) && field_value(one, s, index, ret))
+			return true;
+	return false;
+}
+
+static bool field_is_set(const struct know_packet_field *f, struct packet_span s)
+{
+	uint64_t v;
+	return f && named_value(f, s, 0, &v) && v;
+}
+
+/** The register of an access in round @i, and its value; false: the packet has no more. A register without a value comes once. */
+static bool packet_next_access(const struct know_packet_access *by, struct register_places *places, struct packet_span s,
+			       size_t i, struct packet_register *ret, uint64_t *ret_value)
+{
+	uint64_t place = 0;
+	const bool each = by->reg && by->reg->each;
+	ret->valued = by->value && named_value(by->value, s, i, ret_value);
+	if (!by->reg) {
+		ret->is = ret->valued && !i ? register_placed_as(places, by->name) : NULL;
+		ret->nnames = 1;
+		ret->place = ret->is ? ret->is->place : 0;
+		return ret->is;
+	}
+	if (!named_value(by->reg, s, each ? i : 0, &place) || (i && !each && !ret->valued))
+		return false;
+	ret->place = (uint32_t)(place + (each || field_is_set(by->still, s) ? 0 : i));
+	ret->is = registers_placed(places, ret->place, &ret->nnames);
+	return true;
+}
+
+/** What an access does in round @i; false: nothing, and it is done. */
+static bool packet_take_access(const struct know_packet_access *by, struct register_places *places, struct packet_span s,
+			       size_t i, struct packet_registers *to)
+{
+	uint64_t value = 0, bits;
+	struct packet_register r = { .access = by->access, .mask = UINT32_MAX, .count = 1 };
+	if (!when_holds(&by->when, s) || !packet_next_access(by, places, s, i, &r, &value))
+		return false;
+	r.value = (uint32_t)value;
+	if (by->mask && named_value(by->mask, s, 0, &bits))
+		r.mask = (uint32_t)bits;
+	if (by->keep && named_value(by->keep, s, 0, &bits))
+		r.mask = ~(uint32_t)bits | r.value;
+	if (by->count && named_value(by->count, s, by->count->each ? i : 0, &bits))
+		r.count = (uint32_t)bits;
+	vec_push(to, r);
+	if (field_is_set(by->two, s)) {
+		r.place++;
+		r.is = registers_placed(places, r.place, &r.nnames);
+		r.value = (uint32_t)(value >> 32);
+		vec_push(to, r);
+	}
+	return true;
+}
+
+/** A text that shows the registers need not show the fields that they were made of. */
+static void mark_told(const struct know_packet_access *by, struct packet *p)
+{
+	const struct know_packet_field *fields[] = { by->reg, by->value, by->mask, by->keep, by->count };
+	for (size_t f = 0; f < ARRAY_SIZE(fields); f++)
+		for (size_t i = 0; fields[f] && i < p->nfields; i++) {
+			struct str name = p->fields[i].name;
+			p->fields[i].told |= str_eq(fields[f]->name, str_split(&name, '['));
+		}
+}
+
+static void packet_find_registers(const struct know_packet *p, const struct packet_stream *stream, struct arena *a,
+				  struct packet_span s, struct packet *ret)
+{
+	_cleanup_vec_ struct packet_registers found = { 0 };
+	if (!stream->places || !p->accesses || !places_known(stream->places))
+		return;
+	bool more = true;
+	for (size_t i = 0; more; i++) {
+		more = false;
+		for (const struct know_packet_access *by = p->accesses; by; by = by->next)
+			if (packet_take_access(by, stream->places, s, i, &found)) {
+				more = true;
+				if (!i)
+					mark_told(by, ret);
+			}
+	}
+	ret->registers = found.len ? arena_copy(a, found.data, found.len * sizeof(*found.data)) : NULL;
+	ret->nregisters = found.len;
 }
 
 struct packet_saying {
@@ -182,13 +281,15 @@ bool packet_decode(const struct packet_stream *stream, struct arena *a, size_t a
 		return true;
 	for (const struct know_packet_field *f = p->fields; f; f = f->next)
 		if (!f->hidden)
-			add_field(stream->know, a, f, s, ret);
+			add_field(stream->know, stream->places, a, f, s, ret);
+	packet_find_registers(p, stream, a, s, ret);
 	uint64_t v;
 	if (p->ib_address && field_value(p->ib_address, s, 0, &ret->ib_address)) {
 		ret->ib_words = p->ib_words && field_value(p->ib_words, s, 0, &v) ? v : 0;
 		ret->ib_vmid = p->ib_vmid && field_value(p->ib_vmid, s, 0, &v) ? (unsigned)v : 0;
 		ret->ib_chain = p->ib_chain && field_value(p->ib_chain, s, 0, &v) && v;
 	}
+	ret->fences = p->fence && field_value(p->fence, s, 0, &ret->fence);
 	const struct packet_saying saying = { a, ret };
 	const struct fact_view view = { packets_saying_fact, &saying };
 	_cleanup_text_ struct text t = { 0 };
@@ -234,187 +335,4 @@ size_t packets_before(const struct packet_stream *ring, size_t rptr, size_t most
 		at = best;
 	}
 	return size - at;
-}
-
-// --- rings ---
-
-enum {
-	ROWS_MOST = 4096,   // of a ring, with --all
-	BEFORE_FACTOR = 16, // packets looked back at for each that is shown: runs of NOPs are shown as one
-	IB_WORDS_MOST = 4096,
-	DEPTH_MOST = 2,
-};
-
-static const char *const state_names[] = {
-	[RING_IDLE] = "idle",        [RING_WORKING] = "working", [RING_WAITING] = "waiting",
-	[RING_STILL] = "not moving", [RING_UNSEEN] = "unseen",
-};
-
-const char *ring_state_name(enum ring_state s) { return state_names[s]; }
-
-void ring_look(struct ring_view *v, const struct ring *now, const struct ring *before)
-{
-	const uint32_t n = now->n ? (uint32_t)now->n : 1;
-	*v = (struct ring_view){ .ring = now };
-	v->rptr = now->rptr % n;
-	v->wptr = now->wptr % n;
-	v->driver_wptr = now->driver_wptr % n;
-	v->pending = (v->wptr + n - v->rptr) % n;
-	if (before && (before->rptr != now->rptr || before->wptr != now->wptr))
-		v->state = RING_WORKING;
-	else if (v->pending)
-		v->state = before ? RING_STILL : RING_WAITING;
-	else
-		v->state = v->driver_wptr == v->wptr ? RING_IDLE : RING_UNSEEN;
-}
-
-// --- packets ---
-
-/** Words that are decoded: a ring that begins half its size before rptr, or an IB. */
-struct span {
-	struct packet_stream stream;
-	size_t first;     // word of the ring that words[0] is
-	size_t ring;      // words in the ring; 0: an IB
-	uint64_t address; // of an IB
-	unsigned depth, vmid;
-};
-
-struct rows {
-	struct ring_packet *data;
-	size_t len, cap;
-};
-
-/** Decodes the packets from @from to @to, at most @most; the same ones in a row become one. */
-static void decode_span(struct ring_reading *r, const struct span *s, size_t from, size_t to, size_t most, struct rows *ret)
-{
-	struct packet p;
-	for (size_t at = from; at < to && packet_decode(&s->stream, &r->arena, at, &p); at += p.words) {
-		struct ring_packet row = {
-			.packet = &p, .raw = s->stream.words + at, .repeat = 1, .depth = s->depth, .vmid = s->vmid
-		};
-		struct ring_packet *last = ret->len ? &ret->data[ret->len - 1] : NULL;
-		row.at = s->ring ? (s->first + at) % s->ring : at;
-		row.address = s->ring ? 0 : s->address + at * 4;
-		if (last && last->packet->words == p.words && !memcmp(last->raw, row.raw, p.words * sizeof(*row.raw))) {
-			last->repeat++;
-			continue;
-		}
-		if (ret->len == most)
-			return;
-		row.packet = arena_copy(&r->arena, &p, offsetof(struct packet, fields) + p.nfields * sizeof(p.fields[0]));
-		vec_push(ret, row);
-	}
-}
-
-static void add_rows(struct ring_reading *r, struct ring_view *v, const struct rows *rows, size_t from);
-
-/** Of an IB the packets around the one at which the engine stands are shown, or the first. */
-static void add_ib(struct ring_reading *r, struct ring_view *v, const struct ring_packet *by, const struct request *memory)
-{
-	const size_t most = r->all ? ROWS_MOST : r->packets, n = memory->size / 4;
-	_cleanup_vec_ struct rows rows = { 0 };
-	struct span s = { .stream = { r->know, by->packet->language, r->gfx, memory->to, n },
-			  .address = memory->address,
-			  .depth = by->depth + 1,
-			  .vmid = memory->vmid };
-	size_t here = 0;
-	decode_span(r, &s, 0, n, ROWS_MOST, &rows);
-	for (size_t i = 0; i < rows.len && by->here; i++) {
-		struct ring_packet *row = &rows.data[i];
-		const uint64_t bytes = 4 * (uint64_t)row->packet->words * row->repeat;
-		row->here = v->engine >= row->address && v->engine - row->address < bytes;
-		here = row->here ? i : here;
-	}
-	const size_t from = here > most ? here - most : 0, left = rows.len - from;
-	struct rows shown = { rows.data + from, left < (here - from) + most ? left : (here - from) + most, 0 };
-	add_rows(r, v, &shown, 0);
-}
-
-/** A request for the IB that a packet runs. false: it runs none, or it would be too deep. Addresses in an IB belong to the VMID that the
- * IB runs for. */
-static bool ib_request(struct ring_reading *r, const struct ring_view *v, const struct ring_packet *row, struct request *ret)
-{
-	const struct packet *p = row->packet;
-	const uint64_t words = p->ib_words < IB_WORDS_MOST ? p->ib_words : IB_WORDS_MOST;
-	if (!p->ib_address || !words || row->depth == DEPTH_MOST)
-		return false;
-	*ret = (struct request){ .kind = REQUEST_MEMORY,
-				 .address = p->ib_address,
-				 .size = words * 4,
-				 .to = arena_alloc(&r->arena, words * 4),
-				 .vmid = row->depth || v->buffer ? row->vmid : p->ib_vmid,
-				 .hub = v->hub,
-				 .hub_instance = v->hub_instance };
-	return true;
-}
-
-/** Adds packets to the view, those from @from on each followed by what it runs: all IBs are asked for at once. */
-static void add_rows(struct ring_reading *r, struct ring_view *v, const struct rows *rows, size_t from)
-{
-	_cleanup_free_ struct request *requests = mem_alloc(rows->len * sizeof(*requests) + 1);
-	_cleanup_free_ size_t *of = mem_alloc(rows->len * sizeof(*of) + 1);
-	size_t n = 0;
-	for (size_t i = from; i < rows->len; i++)
-		if (ib_request(r, v, &rows->data[i], &requests[n]))
-			of[n++] = i;
-	for (size_t i = 0; i < n && !r->target; i++) {
-		requests[i].answer = ANSWER_ABSENT;
-		requests[i].why_not = "there is no GPU to read them from";
-	}
-	if (n && r->target)
-		r->target->ask(r->target, requests, n);
-	for (size_t i = 0, k = 0; i < rows->len && v->packets.len < ROWS_MOST; i++) {
-		const bool runs = k < n && of[k] == i;
-		struct ring_packet row = rows->data[i];
-		row.ib_read = runs && requests[k].answer == ANSWER_GIVEN;
-		row.ib_why_not = runs ? requests[k].why_not : NULL;
-		vec_push(&v->packets, row);
-		if (row.ib_read)
-			add_ib(r, v, &row, &requests[k]);
-		k += runs;
-	}
-}
-
-void ring_read_packets(struct ring_reading *r, struct ring_view *v)
-{
-	const size_t n = v->ring->n, back = n / 2;
-	_cleanup_vec_ struct rows before = { 0 }, behind = { 0 };
-	v->language = packet_language_of(r->know, v->ring->name);
-	if (v->language == PACKETS_UNKNOWN || !n)
-		return;
-	vm_hub_of(r->know, r->gfx, v->ring->name, &v->hub, &v->hub_instance);
-	v->engine = ring_engine(r->target, v->ring->name);
-	// A copy that begins half a ring before rptr: then no packet wraps.
-	uint32_t *words = arena_alloc(&r->arena, n * sizeof(*words));
-	const size_t first = (v->rptr + n - back) % n;
-	memcpy(words, v->ring->words + first, (n - first) * sizeof(*words));
-	memcpy(words + n - first, v->ring->words, first * sizeof(*words));
-	struct span s = { .stream = { r->know, v->language, r->gfx, words, n }, .first = first, .ring = n };
-	const size_t most = r->all ? ROWS_MOST : r->packets;
-	size_t earlier = packets_before(&s.stream, back, most * BEFORE_FACTOR);
-	decode_span(r, &s, back - earlier, back, SIZE_MAX, &before);
-	const size_t skipped = before.len > most ? before.len - most : 0;
-	struct rows shown = { before.len ? before.data + skipped : NULL, before.len - skipped, 0 };
-	// Of the packets before rptr only the last IB may still be running: the GPU reads ahead.
-	size_t last = v->pending ? shown.len : 0;
-	while (last && !shown.data[last - 1].packet->ib_address)
-		last--;
-	add_rows(r, v, &shown, r->all ? 0 : last ? last - 1 : shown.len);
-	if (v->pending) {
-		decode_span(r, &s, back, v->pending < n - back ? back + v->pending : n, most, &behind);
-		if (behind.len)
-			behind.data[0].here = true;
-		add_rows(r, v, &behind, 0);
-	}
-}
-
-void buffer_read_packets(struct ring_reading *r, struct ring_view *v, struct packet_stream words, uint64_t address,
-			 unsigned vmid)
-{
-	_cleanup_vec_ struct rows rows = { 0 };
-	const struct span s = { .stream = words, .address = address, .vmid = vmid };
-	v->buffer = true;
-	v->language = words.language;
-	decode_span(r, &s, 0, words.n, ROWS_MOST, &rows);
-	add_rows(r, v, &rows, 0);
 }

@@ -86,7 +86,22 @@ bool wave_registers(struct target *t, const struct wave_block *b, unsigned lanes
 {
 	size_t size = (size_t)b->count * lanes * sizeof(*ret);
 	struct request r = { .kind = REQUEST_WAVE_REGISTERS, .block = b, .lanes = lanes, .to = ret, .size = size };
+	if (!size) // a GPU would be asked for its page tables first
+		return true;
 	return b->wave ? target_ask(t, &r) == ANSWER_GIVEN : target_memory(t, b->address, ret, size);
+}
+
+uint64_t queue_whole_packet(const struct queue *q, uint64_t index)
+{
+	uint64_t ring = q->ring_size / AQL_PACKET;
+	if (!ring || !q->indexes_known)
+		return index;
+	uint64_t id = index + q->read_index / ring * ring;
+	if (id < q->read_index && q->write_index > id && q->write_index - id > ring)
+		id += ring;
+	else if (id >= q->write_index && id >= ring) // done already
+		id -= ring;
+	return id;
 }
 
 bool queue_dispatch(struct target *t, const struct queue *q, uint64_t packet, struct dispatch *ret)

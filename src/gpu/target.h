@@ -12,6 +12,9 @@ struct reg;
 struct vm_tables;
 struct vm_walk;
 
+/** A bit of what KFD says of a GPU for debuggers: each wave of a compute queue is told of which dispatch it is. */
+enum { DEBUG_TTMPS = 0x400 };
+
 enum answer { ANSWER_GIVEN, ANSWER_ABSENT, ANSWER_REFUSED, ANSWER_TIMED_OUT };
 
 /** A GPU. */
@@ -38,6 +41,15 @@ struct queue_slot {
 enum queue_type { QUEUE_PM4, QUEUE_SDMA, QUEUE_AQL, QUEUE_SDMA_XGMI, QUEUE_SDMA_ENGINE };
 enum { AQL_PACKET = 64 }; // bytes
 
+/** What is known of a queue word by word: its descriptor in memory (MQD), or its registers on the GPU (HQD). */
+struct queue_words {
+	enum queue_words_of { WORDS_COMPUTE, WORDS_COPY, WORDS_GRAPHICS } of;
+	bool hqd;
+	unsigned xcc; // of registers; of a descriptor, which copy of it
+	size_t n;
+	const uint32_t *words;
+};
+
 struct queue {
 	uint32_t id, type;
 	const struct agent *agent; // NULL: of a GPU that the target does not have
@@ -56,6 +68,8 @@ struct queue {
 	uint64_t doorbell;
 	int64_t watched_ms; // milliseconds between the first and the last look at the read index; 0: one look. It may have stood still before
 	bool moved; // it had changed
+	const struct queue_words *words; // descriptors, then registers
+	size_t nwords;
 };
 
 /** What a dispatch packet asks for. */
@@ -138,9 +152,11 @@ struct request {
 			size_t nslots;
 			const struct wave_unit *found; // the answer: the units whose first slot was read
 			size_t nfound;
+			uint64_t xccs_seen; // the answer: a bit for each XCC that is idle, or of which a slot was read
 		};
 		struct {                 // REQUEST_RINGS, of a live GPU
 			bool positions;  // without what is in them
+			bool light;      // only those whose positions are in memory: nothing else of the GPU is touched
 			struct str ring; // only this one; empty: all
 		};
 		struct {               // REQUEST_REGISTER
@@ -211,6 +227,8 @@ static inline void cleanup_target(struct target **t) { target_close(*t); }
 bool wave_registers(struct target *t, const struct wave_block *b, unsigned lanes, uint32_t *ret);
 /** The dispatch packet of a wave. */
 bool wave_dispatch(struct target *t, const struct wave *w, struct dispatch *ret);
+/** The index of a wave's packet counts modulo the ring; the queue's read index tells the rest. */
+uint64_t queue_whole_packet(const struct queue *q, uint64_t index);
 /** The packet at an index of a queue; false where it is no kernel dispatch any more. */
 bool queue_dispatch(struct target *t, const struct queue *q, uint64_t packet, struct dispatch *ret);
 

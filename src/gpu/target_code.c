@@ -21,6 +21,8 @@ enum {
 	SEARCHES_MOST = 64,
 	SEARCH_PAGES = 16384, // how far before a pc the beginning of its object is looked for
 	COMPARE_CHUNK = 64 << 10,
+	BARE_BEFORE = 4096,       // how far before a pc a loop around it may begin
+	BARE_BEHIND = 1024,       // how much code behind a pc is taken
 };
 
 void target_code_open(struct target_code *c, struct target *t, const struct code_places *places)
@@ -244,24 +246,94 @@ const struct code_kernel *target_code_kernel(struct target_code *c, uint64_t ker
 	return l ? list_find(l->object->kernels, l->object->nkernels, it, l->base + it->descriptor == kernel_object) : NULL;
 }
 
-const struct where **target_code_waves(struct target_code *c, const struct wave *waves, size_t n, int context)
+// --- code without an object ---
+
+/** What is there from @address on, at most @size bytes; *@ret is malloc'ed. */
+static size_t read_bare(struct target_code *c, uint64_t address, size_t size, char **ret)
+{
+	char *bytes = mem_alloc(size + 1);
+	size_t n = 0;
+	while (n < size) {
+		const size_t left = PAGE - (address + n) % PAGE, part = left < size - n ? left : size - n;
+		if (!target_memory(c->target, address + n, bytes + n, part))
+			break;
+		n += part;
+	}
+	*ret = bytes;
+	return n;
+}
+
+/** Where a loop around a pc begins, which is an instruction: the furthest place before it that the code behind it branches back to. */
+static uint64_t loop_begin(struct target_code *c, uint64_t pc)
+{
+	_cleanup_arena_ struct arena a = { 0 };
+	_cleanup_free_ char *bytes = NULL;
+	const size_t n = read_bare(c, pc, BARE_BEHIND, &bytes);
+	struct code_range range = { .begin = pc, .bytes = { bytes, n & ~(size_t)3 } };
+	struct disassembly d = { 0 };
+	uint64_t begin = pc;
+	_cleanup_error_ struct uh_error *err = range.bytes.n ? disassemble(&a, c->bare_gfx, &range, 1, &d) : NULL;
+	for (size_t i = 0; i < d.n; i++) {
+		const uint64_t to = d.instructions[i].target;
+		if (to && to < begin && pc - to <= BARE_BEFORE)
+			begin = to;
+		if (str_starts(d.instructions[i].text, S("s_endpgm")))
+			break;
+	}
+	return begin;
+}
+
+/** The code around pcs that lie in no object. They are sorted; those beside each other are taken together. */
+static void take_bare(struct target_code *c, const uint64_t *pcs, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (!pcs[i] || code_set_find(&c->set, pcs[i]))
+			continue;
+		const size_t before = sorted_upto(c->starts, c->nstarts, address, pcs[i]);
+		const struct code_symbol *start = before ? &c->starts[before - 1] : NULL;
+		if (start && pcs[i] - start->address >= CODE_FUNCTION_MOST)
+			start = NULL;
+		const uint64_t begin = start ? start->address : loop_begin(c, pcs[i]);
+		uint64_t end = pcs[i] + BARE_BEHIND;
+		for (size_t k = i + 1; k < n && pcs[k] < end; k++)
+			end = pcs[k] + BARE_BEHIND;
+		char *bytes;
+		const size_t size = read_bare(c, begin, (size_t)(end - begin), &bytes) & ~(size_t)3;
+		const struct code_symbol function = { .name = start ? start->name : (struct str){ 0 }, .size = size };
+		if (size > pcs[i] - begin)
+			code_set_take_bare(&c->set, c->bare_gfx, (struct str){ bytes, size }, begin, &function, start ? 1 : 0);
+		else
+			free(bytes);
+	}
+}
+
+const struct where **target_code_pcs(struct target_code *c, const uint64_t *wanted, size_t n, int context)
 {
 	const struct where **ret = arena_alloc(&c->set.arena, n * sizeof(*ret) + 1);
 	_cleanup_free_ uint64_t *pcs = mem_alloc(n * sizeof(*pcs) + 1);
 	size_t distinct = 0;
-	for (size_t i = 0; i < n; i++)
-		pcs[i] = waves[i].at;
+	memcpy(pcs, wanted, n * sizeof(*pcs));
 	qsort(pcs, n, sizeof(*pcs), compare_numbers);
 	for (size_t i = 0; i < n; i++)
 		if (!i || pcs[i] != pcs[distinct - 1])
 			pcs[distinct++] = pcs[i];
-	for (size_t i = 0; i < distinct; i++)
+	for (size_t i = 0; i < distinct && !c->bare_only; i++)
 		target_code_need(c, pcs[i]);
+	if (c->bare_gfx.n)
+		take_bare(c, pcs, distinct);
 	struct where *found = arena_alloc(&c->set.arena, distinct * sizeof(*found) + 1);
 	code_where(&c->set, pcs, distinct, context, found);
 	for (size_t i = 0; i < n; i++)
-		ret[i] = found + ((uint64_t *)bsearch(&waves[i].at, pcs, distinct, sizeof(*pcs), compare_numbers) - pcs);
+		ret[i] = found + ((uint64_t *)bsearch(&wanted[i], pcs, distinct, sizeof(*pcs), compare_numbers) - pcs);
 	return ret;
+}
+
+const struct where **target_code_waves(struct target_code *c, const struct wave *waves, size_t n, int context)
+{
+	_cleanup_free_ uint64_t *pcs = mem_alloc(n * sizeof(*pcs) + 1);
+	for (size_t i = 0; i < n; i++)
+		pcs[i] = waves[i].at;
+	return target_code_pcs(c, pcs, n, context);
 }
 
 struct str target_code_kernel_name(struct target_code *c, const struct wave *w, const struct where *at)

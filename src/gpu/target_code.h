@@ -13,6 +13,8 @@ struct code_difference {
 	uint32_t expected, found;
 };
 
+enum { CODE_FUNCTION_MOST = 256 << 10 }; // a pc further behind the begin of code without an object is of something else
+
 struct target_code {
 	struct target *target;
 	const struct code_places *places;
@@ -20,6 +22,12 @@ struct target_code {
 	VEC(uint64_t) tried; // bases of objects that were looked for
 	uint64_t images;     // bytes of objects that only memory has
 	VEC(struct code_difference) differences;
+	// Code that belongs to no object is taken as it lies in memory, for this part; empty: it is not. @starts: what is known to begin
+	// where, by address.
+	struct str bare_gfx;
+	bool bare_only; // no objects are looked for
+	const struct code_symbol *starts;
+	size_t nstarts;
 	const struct queue *queue; // the dispatch whose kernel was found last: its queue, packet and kernel
 	uint64_t packet;
 	const struct code_kernel *kernel;
@@ -33,6 +41,8 @@ struct loaded *target_code_need(struct target_code *c, uint64_t address);
 const struct code_kernel *target_code_kernel(struct target_code *c, uint64_t kernel_object);
 /** What each wave is at; waves at the same instruction share it. @context as in code_where(). The result is in the set's arena. */
 const struct where **target_code_waves(struct target_code *c, const struct wave *waves, size_t n, int context);
+/** The same for pcs. */
+const struct where **target_code_pcs(struct target_code *c, const uint64_t *pcs, size_t n, int context);
 /** The kernel that a wave runs, demangled, by its dispatch or else by its pc; empty where it is not known. */
 struct str target_code_kernel_name(struct target_code *c, const struct wave *w, const struct where *at);
 /** What a difference between memory and file means, in one line. */

@@ -42,6 +42,7 @@ static inline bool lane_known(const struct wave_register *r, unsigned lane)
 // --- a wave ---
 
 enum { WAVE_HWREGS = 24, WAVE_TTMPS = 16 };
+enum { SGPR_TTMPS = 108 };  // the number under which the GPU shows the first of these as an SGPR
 enum { SHARED_LANES = 32 }; // of VGPRs that two halves of a wave share
 
 /** Where a block of a wave's registers lies. */
@@ -98,6 +99,7 @@ struct wave {
 	unsigned trap;                    // id, where it stopped at a trap
 	bool scratch;
 	bool stood; // it was looked at several times, and never moved
+	bool memory_idle; // and the path to memory was idle at every look
 	uint32_t hwregs[WAVE_HWREGS], ttmps[WAVE_TTMPS];
 	struct wave_block sgprs, vgprs, acc_vgprs, shared_vgprs, lds; // lds.count: bytes
 	struct register_set registers;                                // those that were read

@@ -1,11 +1,13 @@
 // unhang waves, queues, rings, regs: what a target holds, be it a GPU of this machine, a process or a core.
 #include <getopt.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/print.h"
 #include "cmd/cmd.h"
 #include "cmd/silicon/again.h"
+#include "cmd/silicon/screen.h"
 
 enum { TARGETS_MOST = 8, LOOKS_MOST = 100, PACKETS_MOST = 1000 };
 
@@ -21,7 +23,7 @@ struct again {
 
 #define WATCH_ROW(p)                                                                                                           \
 	{                                                                                                                      \
-		0, "watch", "SECONDS", "look again every SECONDS, and mark what changed; q ends it", TO_COUNT(p, WATCH_MOST)      \
+		0, "watch", "SECONDS", "look again every SECONDS, and mark what changed; q ends it", TO_COUNT(p, WATCH_MOST)   \
 	}
 
 static struct uh_error *again_waves(void *ctx, FILE *out)
@@ -75,7 +77,7 @@ static const struct help_text waves_help = {
 	.usage = "unhang waves [OPTION...]\n"
 		 "       unhang waves --target CORE [--target CORE] [OPTION...]",
 	.about = "Shows the waves (groups of 32 or 64 threads) on the GPUs of this machine, or in a core: which kernel, "
-		 "source line and instruction they are at, what stopped them or what they wait for. A GPU is read only when "
+		 "source line and instruction they are at, what stopped them or what they wait for, and what each program does: stuck, works or waits. A GPU is read only when "
 		 "that is safe, and nothing is halted. It needs root. CORE is a gpucore.PID of ROCm, the core of its "
 		 "process, or one that holds both. If two cores belong together, name both.",
 	.status = "exit status: 0 the waves were read, 2 they could not be read",
@@ -90,7 +92,7 @@ int cmd_waves(int argc, char **argv)
 	const struct option_row rows[] = {
 		{ 0, "target", "FILE", "the core; the word --target is optional", TO_LIST(targets, &o.ntargets, TARGETS_MOST) },
 		{ 0, "gpu", "GPU", "only this GPU of this machine: its PCI address or number", TO_TEXT(&o.gpu) },
-		{ 0, "sample", "N", "look N times (2) to see which waves move", TO_COUNT(&o.looks, LOOKS_MOST) },
+		{ 0, "sample", "N", "look N times to see which waves move, without a verdict", TO_COUNT(&o.looks, LOOKS_MOST) },
 		{ 0, "code", "PATH",
 		  "more code objects, programs or libraries, or a directory of them, besides those that the core or the "
 		  "process names",
@@ -110,7 +112,7 @@ static const struct help_text queues_help = {
 	.name = "queues",
 	.usage = "unhang queues [--target PID | --target CORE [--target CORE]] [OPTION...]",
 	.about = "Shows the queues of programs that compute on GPUs: how many packets wait in them, which kernels these "
-		 "are, and whether the queues move. Without a target, it shows those of all processes of this machine; only "
+		 "are, and what each queue does: stuck, works, waits or idle. Without a target, it shows those of all processes of this machine; only "
 		 "root can see where they are in memory. For a core it shows their errors too.",
 	.status = "exit status: 0 the queues were read, 2 they could not be read",
 	.operands = "FILE",
@@ -119,9 +121,12 @@ static const struct help_text queues_help = {
 int cmd_queues(int argc, char **argv)
 {
 	const char *targets[TARGETS_MOST], *code[CODE_MOST];
-	struct uh_look_options o = { .targets = targets, .code = code, .progress = show_look };
+	struct uh_look_options o = { .targets = targets, .code = code, .width = terminal_width(), .progress = show_look };
 	struct again again = { .options = &o };
 	const struct option_row rows[] = {
+		{ 0, "registers", NULL,
+		  "also the descriptor of each queue in memory (MQD) and its registers on the GPU (HQD), word by word",
+		  TO_FLAG(&o.registers) },
 		{ 0, "target", "TARGET",
 		  "a process by its PID, a core, or a bundle of unhang capture; the word --target is optional",
 		  TO_LIST(targets, &o.ntargets, TARGETS_MOST) },
@@ -145,6 +150,17 @@ static bool take_once(void *to, const char *text)
 	return true;
 }
 
+/** Seconds with a point in them, as option_row.take. */
+static bool take_interval(void *to, const char *text)
+{
+	char *end;
+	const double seconds = strtod(text, &end);
+	if (end == text || *end || !(seconds >= 0.1 && seconds <= WATCH_MOST))
+		return reject("--interval needs a number of seconds from 0.1 on, not '%s'", text);
+	*(double *)to = seconds;
+	return true;
+}
+
 static const struct help_text rings_help = {
 	.name = "rings",
 	.usage = "unhang rings [NAME...] [OPTION...]",
@@ -161,10 +177,19 @@ int cmd_rings(int argc, char **argv)
 	const char *target = NULL;
 	struct uh_look_options o = { .targets = &target, .width = terminal_width(), .progress = show_look };
 	struct again again = { .options = &o };
+	double interval = 1;
+	bool follow = false;
 	const struct option_row rows[] = {
 		{ 0, "gpu", "GPU", "only this GPU: its PCI address or number", TO_TEXT(&o.gpu) },
 		{ 0, "target", "FILE", "a device core of the driver (devcoredump) instead of a GPU",
 		  TO_LIST(&target, &o.ntargets, 1) },
+		{ 'f', "follow", NULL,
+		  "show packets as the driver writes them, and where the GPU is, in one line each, until Ctrl-C; with --json "
+		  "one "
+		  "document a line",
+		  TO_FLAG(&follow) },
+		{ 0, "interval", "SECONDS", "with --follow: look so often (1), at least every 0.1",
+		  TO_FUNCTION(take_interval, &interval) },
 		{ 0, "once", NULL, "look only once; this cannot show whether a ring moves", TO_FUNCTION(take_once, &o.looks) },
 		{ 0, "packets", "N", "show N packets before rptr, and N from it on (8)", TO_COUNT(&o.packets, PACKETS_MOST) },
 		{ 0, "fences", NULL,
@@ -180,6 +205,12 @@ int cmd_rings(int argc, char **argv)
 	again.n = (size_t)(argc - optind);
 	if (again.seconds && o.fences)
 		return refuse("--fences changes what it reads, so --watch does not repeat it");
+	if (follow && (again.seconds || o.fences || o.all || target))
+		return refuse("--follow needs a GPU, and does not go with --watch, --fences or --all");
+	if (follow) {
+		o.width = screen_possible() ? o.width : 0;
+		return done(uh_follow_rings(&o, interval, again.names, again.n, stdout, complain_line, NULL));
+	}
 	return done(again_make(&again, again_rings));
 }
 
@@ -223,9 +254,8 @@ static const struct help_text regs_help = {
 	.about = "Shows registers of a GPU and what their values mean. It only reads, and only when that is safe: while the "
 		 "GPU sleeps, is being reset or does not answer, the line of a register says so instead. NAME is a register "
 		 "such as GRBM_STATUS, in upper or lower case, also with its block (gc.GRBM_STATUS, sdma0.*), or a pattern "
-		 "with * or ?. Of a GPU it may be an address in bytes, such as 0x8010. Without NAME, it shows the status "
-		 "registers that "
-		 "every look reads.",
+		 "with * or ?. Of a GPU it may be an address in bytes, such as 0x8010. Without NAME, it shows on one "
+		 "screen which units are busy, and which status registers are not as at rest.",
 	.status = "exit status: 0 at least one register was read, 2 none",
 	.operands = "GRBM_STATUS GRBM_STATUS2 CP_STAT SDMA0_STATUS_REG RLC_STAT",
 };
@@ -248,6 +278,11 @@ int cmd_regs(int argc, char **argv)
 		{ 0, "queue", "PID:ID", "the copy for this queue of a program, such as of CP_HQD_*; unhang queues shows both",
 		  TO_TEXT(&o.queue) },
 		{ 0, "xcc", "N", "the copy for this XCC (compute die)", TO_FUNCTION(take_xcc, &o.bank) },
+		{ 0, "space", "SPACE",
+		  "NAME is an address in mmio, on the internal bus (pcie) or an index of the current limiter (didt); read even "
+		  "if no "
+		  "register is known there",
+		  TO_TEXT(&o.space) },
 		{ 0, "decode", "PART",
 		  "no GPU needed: what VALUE means in a register of PART, a GPU (gfx1100) or a table (mmhub_3_0_0); "
 		  "NAME.FIELD=VALUE builds a value",
@@ -267,6 +302,8 @@ int cmd_regs(int argc, char **argv)
 		return refuse("--decode, --list and --target do not go together");
 	if (again.seconds && (decode || list))
 		return refuse("--watch needs a GPU: not with --decode or --list");
+	if (o.space && (decode || list || target))
+		return refuse("--space needs a GPU");
 	if (o.queue && (decode || list || target || o.bank.me >= 0))
 		return refuse("--queue needs a GPU, and does not go with --srbm");
 	if (decode)

@@ -37,10 +37,13 @@ static bool take_length(void *to, const char *text)
 
 static const struct help_text memory_help = {
 	.name = "memory",
-	.usage = "unhang memory [--vmid N | --pid PID] [OPTION...] ADDRESS",
+	.usage = "unhang memory [--vmid N | --pid PID] [OPTION...] ADDRESS\n"
+		 "       unhang memory --fault [INCIDENT]",
 	.about = "Shows the memory of a GPU behind ADDRESS, as a program or the driver (VMID 0) has it: its bytes, the way "
 		 "through the page tables, or the instructions. unhang walks the page tables itself and only reads, and only "
-		 "when that is safe. Where it is not clear whose address it is, it lists the candidates and exits with 2. It needs root.",
+		 "when that is safe. Where it is not clear whose address it is, it lists the candidates and exits with 2. With --fault: what the page "
+		 "tables say now about the address of the newest page fault in this machine's log, or of an incident's, and what is mapped "
+		 "around it; or that its address space is gone. It needs root.",
 	.status = "exit status: 0 the memory was read, or --walk shows that nothing is mapped there, 2 it could not be read",
 };
 
@@ -60,16 +63,22 @@ int cmd_memory(int argc, char **argv)
 		{ 0, "walk", NULL, "show each entry of the page tables on the way, and what is mapped around the address",
 		  TO_FLAG(&q.walk) },
 		{ 0, "code", NULL, "show the bytes as instructions; one has to begin at ADDRESS", TO_FLAG(&q.code) },
+		{ 0, "fault", NULL, "look at the address of the newest page fault in the log, or of that of INCIDENT", TO_FLAG(&q.fault) },
 		{ 'a', "all", NULL, "show lines that are the same as the one before, too", TO_FLAG(&o.all) },
 		JSON_ROW(&o.json, "memory"),
 	};
 	options_parse(&memory_help, ROWS(rows), NO_ROWS, argc, argv);
-	if (optind >= argc)
+	if (optind >= argc && !q.fault)
 		return refuse("which address? unhang memory --vmid 8 0x7f0000000000");
-	if (!operands_end(argc, argv, 1, "give one address at a time"))
+	if (!operands_end(argc, argv, 1, q.fault ? "give one incident at a time" : "give one address at a time"))
 		return EXIT_CANNOT;
 	if (q.vmid >= 0 && q.pid)
 		return refuse("give --vmid or --pid, not both");
-	q.address = argv[optind];
+	if (q.fault && (q.vmid >= 0 || q.pid || o.gpu || q.length || q.code))
+		return refuse("--fault takes GPU, process and address from the log; only --xcc and --json go with it");
+	if (q.fault)
+		q.incident = optind < argc ? argv[optind] : NULL;
+	else
+		q.address = argv[optind];
 	return done(uh_look_memory(&o, &q, stdout, complain_line, NULL));
 }

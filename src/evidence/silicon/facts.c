@@ -1,6 +1,7 @@
 // What the looks at a GPU say, as named facts for the conditions of knowledge/silicon.know. A fact that is only for conditions is noted, one
 // that people read is said; what was not looked at is no fact, so that a condition on it is unknown and not false.
 #include "evidence/silicon/facts.h"
+#include "evidence/silicon/code.h"
 
 #include <stdlib.h>
 
@@ -43,6 +44,8 @@ static bool facts_get(const void *ctx, struct str name, size_t index, struct str
 	*ret = (struct str){ 0 };
 	return false;
 }
+
+struct fact_view verdict_view(const struct verdict_facts *f) { return (struct fact_view){ facts_get, f }; }
 
 struct str verdict_fact(const struct verdict_facts *f, const char *name)
 {
@@ -127,7 +130,7 @@ static bool sensors_silent(const struct watch *w)
 static void add_gate(struct verdict_facts *f, const struct watch *w)
 {
 	const struct gate *g = &w->gate;
-	const struct probe_stuck *stuck = w->device ? target_stuck(w->target) : NULL;
+	const struct probe_stuck *stuck = watch_stuck(w);
 	if (!stuck && w->device && w->device->stuck.is)
 		stuck = &w->device->stuck;
 	const char *word = !w->device                       ? "offline" :
@@ -245,6 +248,22 @@ static const struct wave_state *waves_of(const struct watch *w, const struct par
 	return !all ? NULL : p->waves ? &p->waves->state : p->driver ? all : &none;
 }
 
+/** Which registers change between the looks: a loop that counts has its counter there. */
+static void add_changes(struct verdict_facts *f, const struct wave_state *s)
+{
+	static const char *const words[] = { [GPRS_STILL] = "still", [GPRS_CHANGE] = "changing" };
+	_cleanup_text_ struct text list = { 0 };
+	if (s->sgprs != GPRS_UNREAD)
+		note(f, "sgprs", str_z(words[s->sgprs]));
+	if (s->vgprs != GPRS_UNREAD)
+		note(f, "vgprs", str_z(words[s->vgprs]));
+	for (size_t i = 0; i < s->nchanges && (s->changes[i].grows || s->changes[i].falls); i++)
+		text_printf(&list, "%s%c%u %s", i ? ", " : "", s->changes[i].bank, s->changes[i].number,
+			    s->changes[i].grows ? "grows" : "falls");
+	if (list.n && s->loops)
+		say(f, "counts", arena_str(f->arena, text_str(&list)));
+}
+
 static void facts_add_waves(struct verdict_facts *f, const struct watch *w, const struct party *p)
 {
 	const struct wave_state *s = waves_of(w, p), *all = watch_wave_state(w, p->xcc);
@@ -278,10 +297,26 @@ static void facts_add_waves(struct verdict_facts *f, const struct watch *w, cons
 	facts_number(f, "waves_halted", (int64_t)s->halted, s->halted);
 	say(f, "stop_reason", stop_reasons_text(f->arena, s->stop_reasons));
 	note(f, "alone", !moving && alone_still(w, p) ? S("yes") : S("no"));
-	if (s->sgprs != SGPRS_UNREAD)
-		note(f, "sgprs", s->sgprs == SGPRS_STILL ? S("still") : S("changing"));
+	add_changes(f, s);
 	code(f, "pc", s->pc);
 	facts_number(f, "vmid", p->waves->of.vmid, true);
+}
+
+void verdict_facts_code(struct verdict_facts *f, const struct party_code *c)
+{
+	struct str kernel = c->kernel.n ? c->kernel : verdict_fact(f, "kernel_name");
+	note(f, "kernel", str_split(&kernel, '('));
+	note(f, "polls", c->polls);
+	note(f, "waits_for", c->waits_for);
+	if (c->polled_known)
+		code(f, "polled_address", c->polled);
+	if (c->value_known)
+		code(f, "polled_value", c->value);
+	if (c->shader) {
+		say(f, "shader", shader_say(f->arena, c->shader));
+		say(f, "shader_short", arena_printf(f->arena, STR_FMT " at 0x%llx", STR_ARG(c->shader->stage),
+						    (unsigned long long)c->shader->address));
+	}
 }
 
 // --- rings ---
@@ -362,6 +397,10 @@ static bool facts_add_queues(struct verdict_facts *f, const struct watch *w, con
 	if (told || (of && p->waves)) {
 		say(f, "process", of->name);
 		facts_number(f, "pid", of->pid, true);
+	} else if (p->owner) {
+		say(f, "process", p->owner->name);
+		facts_number(f, "pid", p->owner->pid, true);
+		stopped = p->owner->stopped;
 	}
 	for (size_t h = 0; w->device && of && h < w->device->nholders; h++)
 		stopped |= w->device->holders[h].pid == of->pid && w->device->holders[h].stopped;
@@ -441,24 +480,4 @@ void verdict_facts_of(struct verdict_facts *f, const struct watch *w, const stru
 		facts_number(f, "power", w->device->power_mw / 1000, true);
 	if (w->device && w->device->power_mw >= 0 && w->device->power_cap_mw > 0)
 		facts_number(f, "power_share", w->device->power_mw * 100 / w->device->power_cap_mw, false);
-}
-
-// --- votes on progress ---
-
-/** Of several XCCs: one that stands is told, though others move. */
-static void facts_add_vote(enum vote *to, bool moved, bool stood)
-{
-	if (stood || (moved && *to == VOTE_UNKNOWN))
-		*to = stood ? VOTE_STOOD : VOTE_MOVED;
-}
-
-void observed_votes_add(struct observed_votes *v, const struct verdict_facts *f)
-{
-	bool moving = verdict_fact_is(f, "waves_moving", "yes");
-	bool loop = moving && verdict_fact_is(f, "waves_loop", "yes"); // waves that stand still are in none
-	bool known = verdict_fact(f, "waves_moving").n;
-	v->loop = known ? loop && (v->loop || v->waves == VOTE_UNKNOWN) : v->loop;
-	facts_add_vote(&v->waves, moving && !loop, known && (!moving || loop));
-	facts_add_vote(&v->rings, verdict_fact(f, "ring_moving").n, verdict_fact(f, "ring_stuck").n);
-	facts_add_vote(&v->firmware, false, verdict_fact_is(f, "still", "MES"));
 }

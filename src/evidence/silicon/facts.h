@@ -22,6 +22,9 @@ struct verdict_facts {
 
 /** What the looks show of one party. */
 void verdict_facts_of(struct verdict_facts *f, const struct watch *w, const struct party *p, const struct user_queues *q);
+/** Adds what the code behind its waves says: kernel, polls, polled_address, polled_value, shader. */
+struct party_code;
+void verdict_facts_code(struct verdict_facts *f, const struct party_code *c);
 enum { VERDICTS_MOST = 4 };
 /** Finds the verdicts that hold and returns how many. The first is the answer. */
 size_t verdicts_of(const struct know *k, const struct verdict_facts *f, const struct know_verdict *ret[static VERDICTS_MOST]);
@@ -36,8 +39,7 @@ void verdict_asides(const struct know *k, const struct verdict_facts *f, struct 
 /** Adds what a reset of the GPU takes with it: reset_gpus, the GPUs of its hive, which the driver resets together, and reset_ends, whoever
  * uses one of them. */
 void reset_facts(struct event *e, const struct devices *all, const struct device *d, struct arena *a);
-/** Adds what the looks say of progress of one more party. */
-void observed_votes_add(struct observed_votes *v, const struct verdict_facts *f);
+struct fact_view verdict_view(const struct verdict_facts *f);
 /** The first value; empty where there is none. */
 struct str verdict_fact(const struct verdict_facts *f, const char *name);
 bool verdict_fact_is(const struct verdict_facts *f, const char *name, const char *value);

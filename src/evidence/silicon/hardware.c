@@ -171,20 +171,32 @@ static void hardware_add_xgmi(struct verdict_facts *f, const struct hardware_see
 	hardware_add_number(f, "xgmi_others", others);
 }
 
+static void hardware_add_counts(struct verdict_facts *f, const struct ras_events *r)
+{
+	hardware_add_number(f, "ras_fatal", r->fatal);
+	hardware_add_number(f, "ras_poison_created", r->poison_created);
+	hardware_add_number(f, "ras_poison_consumed", r->poison_consumed);
+	if (r->gpus > 1)
+		hardware_add_number(f, "ras_gpus", (int64_t)r->gpus);
+}
+
+struct str hive_hints(const struct know *k, const struct device *first, struct arena *a)
+{
+	struct verdict_facts f = { .arena = a };
+	_cleanup_text_ struct text hints = { 0 };
+	hardware_add_counts(&f, &first->ras);
+	verdict_asides(k, &f, &hints);
+	return arena_str(a, text_str(&hints));
+}
+
 struct str hardware_hints(const struct know *k, struct hardware_seen *h, const struct devices *all, struct arena *a)
 {
 	struct verdict_facts f = { .arena = a };
 	struct metrics_cause causes[METRICS_CAUSES];
-	const struct ras_events *r = &h->device->ras;
 	const size_t n = metrics_throttle(&h->first, &h->now, causes);
 	_cleanup_text_ struct text hints = { 0 };
-	if (r->first) {
-		hardware_add_number(&f, "ras_fatal", r->fatal);
-		hardware_add_number(&f, "ras_poison_created", r->poison_created);
-		hardware_add_number(&f, "ras_poison_consumed", r->poison_consumed);
-		if (r->gpus > 1)
-			hardware_add_number(&f, "ras_gpus", (int64_t)r->gpus);
-	}
+	if (h->device->ras.gpus < 2)
+		hardware_add_counts(&f, &h->device->ras);
 	if (h->pages_known) {
 		hardware_add_number(&f, "pages_pending", h->pages.pending);
 		hardware_add_number(&f, "pages_failed", h->pages.failed);

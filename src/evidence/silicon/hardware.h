@@ -21,3 +21,5 @@ struct hardware_seen {
 void hardware_look(const struct know *k, struct devices *all, struct hardware_seen *seen, size_t n);
 /** What is worth knowing of it, by the verdicts that stand aside: a line each. */
 struct str hardware_hints(const struct know *k, struct hardware_seen *h, const struct devices *all, struct arena *a);
+/** The same of what the driver counts for all GPUs of a hive together, of which @first is the first. */
+struct str hive_hints(const struct know *k, const struct device *first, struct arena *a);

@@ -24,7 +24,7 @@ static bool parties_of_gpu(const struct watch *w, const struct user_queue *u)
 /** Whether it may be on an XCC, by its partition. */
 static bool on_xcc(const struct user_queue *u, unsigned xcc) { return !u->xccs || u->xccs >> xcc & 1; }
 
-static bool parties_has(const struct party *p, const struct user_queue *u)
+bool party_has(const struct party *p, const struct user_queue *u)
 {
 	for (size_t i = 0; i < p->nqueues; i++)
 		if (p->queues[i] == u)
@@ -52,7 +52,7 @@ static enum sureness parties_match(const struct wave_slot *w, const struct user_
 static bool queue_taken(const struct party_search *s, const struct user_queue *u)
 {
 	for (size_t i = 0; i < s->n; i++)
-		if (parties_has(&s->parties[i], u))
+		if (party_has(&s->parties[i], u))
 			return true;
 	return false;
 }
@@ -100,6 +100,7 @@ static void find_queues(const struct party_search *s, struct party *p)
 			p->queues[p->nqueues++] = s->queues[i];
 	if (best != MATCH_PLACE)
 		narrow(p, &p->waves->state);
+	p->sure = best >= MATCH_VMID;
 	if (one_process(p))
 		p->process = &s->all->processes[p->queues[0]->process];
 }
@@ -167,7 +168,7 @@ static void party_compare(const struct party_search *s, struct party *p)
 	p->others_move = p->process && rings_move(s->watch);
 	for (size_t i = 0; i < s->all->n; i++) {
 		const struct user_queue *u = &s->all->list[i];
-		if (!parties_of_gpu(s->watch, u) || !user_queue_moved(u) || parties_has(p, u))
+		if (!parties_of_gpu(s->watch, u) || !user_queue_moved(u) || party_has(p, u))
 			continue;
 		bool same = p->process == &s->all->processes[u->process] && on_xcc(u, p->xcc);
 		p->process_moves |= same;
@@ -180,7 +181,7 @@ static void party_compare(const struct party_search *s, struct party *p)
 	}
 }
 
-size_t parties_of(struct arena *a, const struct watch *w, const struct user_queues *q, unsigned xcc, const struct party **ret)
+size_t parties_of(struct arena *a, const struct watch *w, const struct user_queues *q, unsigned xcc, struct party **ret)
 {
 	struct party_search s = { .arena = a, .watch = w, .all = q, .xcc = xcc };
 	s.queues = arena_alloc(a, (q->n + 1) * sizeof(struct user_queue *));

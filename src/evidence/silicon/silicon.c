@@ -4,194 +4,30 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "evidence/silicon/facts.h"
 #include "evidence/silicon/hardware.h"
+#include "evidence/silicon/states.h"
 #include "evidence/waves/tell.h"
 #include "gpu/target_code.h"
 #include "source/source.h"
 #include "source/tape/tape.h"
 
-enum {
-	FIRST_LOOKS = 4, // of every GPU
-	MORE_LOOKS = 6,  // of one that seems to be stuck
-	FIRST_PAUSE_MS = 40,
-	MORE_PAUSE_MS = 60,
-	BUSY_LOAD = 90, // per cent
-};
-
-/** A GPU that is being looked at. */
-struct silicon_looked {
-	const struct device *device;
-	struct target *target;
-	struct watch watch;
+/** A GPU that is told of. */
+struct gpu_telling {
+	struct silicon_looked *looked;
 	struct gpu_observation *view;
-	bool suspect; // the first looks did not show that all is well
 	size_t told;
 	const struct know_verdict *tales[VERDICTS_MOST];
 };
 
-struct look_round {
+struct silicon_telling {
 	const struct artefact_output *out;
 	struct machine_observation *view;
-	struct user_queues queues;
-	size_t n;
-	struct silicon_looked *gpus;
-	struct str lacks; // as struct silicon_options has it
+	struct silicon_round round;
+	struct gpu_telling *gpus; // as many as the round has
+	struct str lacks;         // as struct silicon_options has it
 };
 
-static struct tape *tape_of(const struct look_round *r) { return probe_tape(&r->view->devices.count); }
-
-// --- looking ---
-
-static void open_gpus(struct look_round *r, const struct silicon_options *o)
-{
-	struct devices *d = &r->view->devices;
-	const struct device *only = o->gpu.n ? devices_named(d, o->gpu) : NULL;
-	r->gpus = mem_alloc((d->n + 1) * sizeof(*r->gpus));
-	for (size_t i = 0; i < d->n; i++) {
-		struct gpu_observation *v = &r->view->gpus[i];
-		*v = (struct gpu_observation){ .device = &d->list[i], .health = S("unknown") };
-		if (o->gpu.n && only != &d->list[i])
-			continue;
-		struct silicon_looked *g = &r->gpus[r->n++];
-		*g = (struct silicon_looked){ .device = &d->list[i], .view = v };
-		v->looked = true;
-		g->target = target_device(r->out->know, g->device);
-		watch_begin(&g->watch, r->out->know, g->target, g->device, g->device->gfx);
-	}
-}
-
-/** Whether the GPU needs no further look. Shaders at work need one until their waves were seen, or work that they finished: of several
- * XCCs or programs, some may stand still while others work. */
-static bool clearly_well(struct look_round *r, struct silicon_looked *g, bool waves_seen)
-{
-	_cleanup_arena_ struct arena a = { 0 };
-	bool well = true, alone = g->watch.xccs == 1 && !parties_may_hide(&g->watch, &r->queues);
-	for (unsigned xcc = 0; xcc < g->watch.xccs && well; xcc++) {
-		const struct party *parties;
-		size_t n = parties_of(&a, &g->watch, &r->queues, xcc, &parties);
-		for (size_t i = 0; i < n && well; i++) {
-			struct verdict_facts f = { .arena = &a };
-			const struct know_verdict *v[VERDICTS_MOST];
-			verdict_facts_of(&f, &g->watch, &parties[i], &r->queues);
-			int64_t load;
-			const bool shaders = verdict_fact_is(&f, "busy", "SPI") ||
-					     (str_number(verdict_fact(&f, "load"), &load) && load >= BUSY_LOAD);
-			well = verdicts_of(r->out->know, &f, v) && (!v[0]->event.n || v[0]->well) && !v[0]->hint.n &&
-			       (waves_seen || !shaders || (alone && verdict_fact_is(&f, "progress", "yes")));
-		}
-	}
-	return well;
-}
-
-/** After a look that did not return there are no more. */
-static bool may_look(const struct silicon_looked *g) { return !target_stuck(g->target) && !g->device->off_bus; }
-
-static bool anything_busy(const struct watch *w)
-{
-	for (unsigned xcc = 0; xcc < w->xccs; xcc++) {
-		for (size_t i = 0; i < w->know->units.len; i++) {
-			enum steadiness s = watch_unit(w, xcc, w->know->units.data[i]);
-			if (s == STEADY_SET || s == STEADY_NOT)
-				return true;
-		}
-	}
-	return false;
-}
-
-static void look_at_all(struct look_round *r, size_t looks, int pause, bool suspects)
-{
-	for (size_t look = 0; look < looks; look++) {
-		bool any = false;
-		for (size_t i = 0; i < r->n; i++) {
-			struct silicon_looked *g = &r->gpus[i];
-			if ((suspects && !g->suspect) || (look && !may_look(g)))
-				continue;
-			// Between the first and the last, what is cheap to read is enough, and nothing of a GPU that does nothing.
-			bool end = !look || look + 1 == looks;
-			any |= may_look(g);
-			if (!end && !anything_busy(&g->watch))
-				continue;
-			watch_look(&g->watch, suspects || end, end);
-			any |= may_look(g);
-		}
-		if (!any)
-			return;
-		if (look + 1 < looks)
-			tape_pause(tape_of(r), pause);
-	}
-}
-
-static void silicon_look_at_waves(struct look_round *r, bool sample)
-{
-	for (size_t i = 0; i < r->n; i++)
-		if (r->gpus[i].suspect && may_look(&r->gpus[i]))
-			watch_waves(&r->gpus[i].watch, sample);
-}
-
-/** Looks several times. The pauses are not multiples of each other, since a wave in a loop may be back at the same place. */
-static void look_at_some_waves(struct look_round *r)
-{
-	static const int pauses[] = { 3, 7, 11, 5, 13 };
-	for (size_t look = 0; look < ARRAY_SIZE(pauses); look++) {
-		for (size_t i = 0; i < r->n; i++)
-			if (r->gpus[i].suspect && may_look(&r->gpus[i]))
-				watch_some_waves(&r->gpus[i].watch);
-		tape_pause(tape_of(r), pauses[look]);
-	}
-}
-
-static void silicon_count_interrupts(struct look_round *r, bool first)
-{
-	const struct devices *d = &r->view->devices;
-	_cleanup_free_ int64_t *counts = mem_alloc((d->n + 1) * sizeof(*counts));
-	devices_interrupts(d, counts);
-	for (size_t i = 0; i < r->n; i++) {
-		struct silicon_looked *g = &r->gpus[i];
-		int64_t n = counts[g->device - d->list];
-		if (first)
-			g->watch.interrupts_first = n;
-		g->watch.interrupts_last = n;
-	}
-}
-
-/** Returns whether one is suspect that may be looked at. */
-static bool find_suspects(struct look_round *r, bool waves_seen)
-{
-	bool any = false;
-	for (size_t i = 0; i < r->n; i++) {
-		r->gpus[i].suspect = !clearly_well(r, &r->gpus[i], waves_seen);
-		any |= r->gpus[i].suspect && may_look(&r->gpus[i]);
-	}
-	return any;
-}
-
-/** Looks at all, then longer at those that the first looks do not show to be well: a look at waves costs much. */
-static void look_round(struct look_round *r)
-{
-	user_queues_look(&r->queues, r->out->know, &r->view->devices);
-	silicon_count_interrupts(r, true);
-	look_at_all(r, FIRST_LOOKS, FIRST_PAUSE_MS, false);
-	silicon_count_interrupts(r, false);
-	user_queues_look(&r->queues, r->out->know, &r->view->devices);
-	if (!find_suspects(r, false))
-		return;
-	user_queues_place(&r->queues, r->out->know, &r->view->devices);
-	silicon_look_at_waves(r, true);
-	look_at_some_waves(r);
-	// A sample may miss the few waves of one among several.
-	for (size_t i = 0; i < r->n; i++)
-		r->gpus[i].suspect &= !watch_waves_at_work(&r->gpus[i].watch) || watch_ring_waits(&r->gpus[i].watch) ||
-				      parties_may_hide(&r->gpus[i].watch, &r->queues);
-	silicon_look_at_waves(r, false);
-	look_at_all(r, MORE_LOOKS, MORE_PAUSE_MS, true);
-	look_at_some_waves(r);
-	silicon_count_interrupts(r, false);
-	user_queues_look(&r->queues, r->out->know, &r->view->devices);
-	// What is said of all waves is said when all were seen again.
-	if (find_suspects(r, true))
-		silicon_look_at_waves(r, false);
-}
+static struct tape *tape_of(const struct silicon_telling *r) { return probe_tape(&r->view->devices.count); }
 
 // --- telling ---
 
@@ -204,11 +40,13 @@ static const struct holder *silicon_holder_of(const struct device *d, int64_t pi
 }
 
 /** Where waves wait at a barrier while others move. */
-static void tell_barrier(struct target_code *c, const struct wave_state *s, struct event *e, struct arena *a)
+static void tell_barrier(struct gpu_telling *g, const struct judgement *j, struct event *e, struct arena *a)
 {
-	if (!s->barrier_one || !s->moved || !target_code_need(c, s->barrier_pc))
+	const struct wave_state *s = &j->party->waves->state;
+	const struct where *at;
+	if (!s->barrier_one || !s->moved)
 		return;
-	const struct where *at = target_code_waves(c, s->barrier_one, 1, WAVE_CONTEXT)[0];
+	wave_space_where(&g->looked->spaces, j->code.space, &s->barrier_one->at, 1, WAVE_CONTEXT, &at);
 	struct str parameters = at->name, name = str_split(&parameters, '(');
 	if (at->nframes)
 		event_add(e, S("barrier_place"),
@@ -218,40 +56,20 @@ static void tell_barrier(struct target_code *c, const struct wave_state *s, stru
 			  arena_printf(a, STR_FMT " +0x%llx", STR_ARG(name), (unsigned long long)at->offset), FACT_TEXT);
 }
 
-/** The code at the pc where most waves of the party are: of its process, or else of whichever process of this GPU has code there. */
-static void tell_code(struct look_round *r, struct silicon_looked *g, const struct party *p, struct event *e, struct arena *a)
+/** The code at the pc where most waves of the party are. */
+static void tell_code(struct silicon_telling *r, struct gpu_telling *g, const struct judgement *j, struct event *e, struct arena *a)
 {
-	const struct wave_state *s = p->waves ? &p->waves->state : NULL;
-	if (!s || !s->one)
+	const struct party_code *c = &j->code;
+	if (!c->at || (!c->at->in && !c->kernel.n))
 		return;
-	size_t ncode;
-	const char *const *code = code_shelf_paths(r->out->code, &ncode);
-	struct code_places places = { .n = ncode, .paths = code, .tape = tape_of(r) };
-	for (size_t i = 0; i < r->queues.nprocesses; i++) {
-		struct target *t = r->queues.processes[i].target;
-		struct target_code c;
-		if (!t)
-			continue;
-		if (p->process ? p->process != &r->queues.processes[i] :
-				 !silicon_holder_of(g->device, r->queues.processes[i].pid))
-			continue;
-		target_code_open(&c, t, &places);
-		const bool found = target_code_need(&c, s->pc);
-		if (found) {
-			const struct where **at = target_code_waves(&c, s->one, 1, WAVE_CONTEXT);
-			struct wave_tale tale = { .wave = *s->one, .where = at[0] };
-			tale.wave.stood = !s->moved;
-			tale.wave.kernel = target_code_kernel_name(&c, s->one, at[0]);
-			wave_tell_code(r->out, &tale, e, a);
-			tell_barrier(&c, s, e, a);
-			if (!event_fact(e, "pid")) {
-				event_add_text(e, a, "process", r->queues.processes[i].name);
-				event_add_number(e, a, "pid", r->queues.processes[i].pid);
-			}
-		}
-		target_code_close(&c);
-		if (found)
-			return;
+	struct wave_tale tale = { .wave = c->one, .where = c->at->in ? c->at : NULL };
+	if (c->one.dispatched && !event_fact(e, "kernel_name"))
+		event_add_text(e, a, "kernel_name", c->kernel);
+	wave_tell_code(r->out, &tale, e, a);
+	tell_barrier(g, j, e, a);
+	if (c->guess && !event_fact(e, "pid")) {
+		event_add_text(e, a, "process", c->guess->name);
+		event_add_number(e, a, "pid", c->guess->pid);
 	}
 }
 
@@ -262,8 +80,8 @@ static void silicon_add_facts(struct event *e, const struct verdict_facts *f, st
 			event_add(e, f->facts[i].name, arena_str(a, f->facts[i].value), f->facts[i].type);
 }
 
-static void tell_verdict(struct look_round *r, struct silicon_looked *g, const struct know_verdict *v, struct verdict_facts *f,
-			 const struct party *p)
+static void tell_verdict(struct silicon_telling *r, struct gpu_telling *g, const struct know_verdict *v, struct verdict_facts *f,
+			 const struct judgement *j)
 {
 	enum { MS = 1000 };
 	struct event e;
@@ -272,20 +90,20 @@ static void tell_verdict(struct look_round *r, struct silicon_looked *g, const s
 		return;
 	// Seconds since the machine was started.
 	double now = (double)tape_number(tape_of(r), "uptime", (int64_t)(source_uptime() * MS)) / MS;
-	e.device = g->device->pci;
+	e.device = g->looked->device->pci;
 	e.driver = S("amdgpu");
 	e.now = true;
 	if (now >= 0)
 		e.time = (struct stamp){ TIME_BOOT, now };
 	silicon_add_facts(&e, f, &a);
 	if (!v->well && !g->told) // one picture shows the whole chip
-		e.dump.nunits = watch_units(&g->watch, &a, &e.dump.units);
+		e.dump.nunits = watch_units(&g->looked->watch, &a, &e.dump.units);
 	if (!v->well)
-		reset_facts(&e, &r->view->devices, g->device, &a);
-	tell_code(r, g, p, &e, &a);
+		reset_facts(&e, &r->view->devices, g->looked->device, &a);
+	tell_code(r, g, j, &e, &a);
 	const struct fact *kernel = event_fact(&e, "kernel_name"), *pid = event_fact(&e, "pid");
 	int64_t number;
-	const struct holder *h = pid && str_number(pid->value, &number) ? silicon_holder_of(g->device, number) : NULL;
+	const struct holder *h = pid && str_number(pid->value, &number) ? silicon_holder_of(g->looked->device, number) : NULL;
 	e.began = h ? h->began : 0;
 	if (kernel)
 		g->view->kernel = arena_str(&r->view->arena, kernel->value);
@@ -298,16 +116,18 @@ static void tell_verdict(struct look_round *r, struct silicon_looked *g, const s
 	artefact_tell(r->out, &e);
 }
 
-static struct str unseen(struct look_round *r, const struct silicon_looked *g)
+static struct str unseen(struct silicon_telling *r, const struct gpu_telling *g)
 {
-	const struct gate *gate = &g->watch.gate;
-	const unsigned xccs = watch_xccs_unseen(&g->watch);
+	const struct gate *gate = &g->looked->watch.gate;
+	const unsigned xccs = watch_xccs_unseen(&g->looked->watch);
 	if (r->lacks.n)
 		return r->lacks;
 	if (xccs)
 		return arena_printf(&r->view->arena, "registers or waves of %u of %u XCCs could not be read%s", xccs,
-				    g->watch.xccs,
+				    g->looked->watch.xccs,
 				    r->view->devices.lockdown ? ": the kernel is locked down (Secure Boot)" : "");
+	if (g->looked->device->ras.odd)
+		return S("the counts of hardware errors could not be read (ras/event_state)");
 	if (gate->open || !gate->why_not.n)
 		return (struct str){ 0 };
 	return arena_printf(&r->view->arena, "registers, waves and rings through debugfs were not read: " STR_FMT,
@@ -325,17 +145,8 @@ static bool worse(struct str a, struct str b)
 	return x > y;
 }
 
-/** What the looks say of one party. */
-struct judgement {
-	const struct party *party;
-	bool each; // one of the verdicts is told for each
-	struct verdict_facts facts;
-	size_t n;
-	const struct know_verdict *verdicts[VERDICTS_MOST];
-};
-
 /** @waits: others have a verdict of their own, and those without may only wait for them. */
-static void tell_judgement(struct look_round *r, struct silicon_looked *g, const struct judgement *j, bool waits)
+static void tell_judgement(struct silicon_telling *r, struct gpu_telling *g, const struct judgement *j, bool waits)
 {
 	for (size_t i = 0; i < j->n; i++) {
 		const struct know_verdict *v = j->verdicts[i];
@@ -345,15 +156,16 @@ static void tell_judgement(struct look_round *r, struct silicon_looked *g, const
 		// What is true of the whole GPU is found once for each party.
 		if ((v->event.n && waits && !j->each) || (told && !v->each_xcc))
 			continue;
-		struct verdict_facts *f = arena_alloc(j->facts.arena, sizeof(*f));
+		struct verdict_facts *f = arena_alloc(&r->round.arena, sizeof(*f));
 		*f = j->facts;
 		verdict_facts_unit(f, r->out->know, v);
 		if (v->event.n) {
-			tell_verdict(r, g, v, f, j->party);
+			tell_verdict(r, g, v, f, j);
 			g->view->unwell |= !v->well;
 			if (g->told < VERDICTS_MOST)
 				g->tales[g->told++] = v;
 		}
+		g->view->stands |= v->stands;
 		_cleanup_text_ struct text hint = { 0 };
 		verdict_hint(f, v, &hint);
 		if (hint.n && str_find(g->view->hint, text_str(&hint)) < 0) // the same of several XCCs is told once
@@ -366,55 +178,109 @@ static void tell_judgement(struct look_round *r, struct silicon_looked *g, const
 	}
 }
 
-static void judge_gpu(struct look_round *r, struct silicon_looked *g)
+// --- votes on progress ---
+
+/** Of several XCCs: one that stands is told, though others move. */
+static void facts_add_vote(enum vote *to, bool moved, bool stood)
 {
-	_cleanup_arena_ struct arena a = { 0 };
-	_cleanup_vec_ VEC(struct judgement *) all = { 0 };
+	if (stood || (moved && *to == VOTE_UNKNOWN))
+		*to = stood ? VOTE_STOOD : VOTE_MOVED;
+}
+
+/** What the looks say of progress of one more party. */
+static void observed_votes_add(struct observed_votes *v, const struct verdict_facts *f)
+{
+	bool moving = verdict_fact_is(f, "waves_moving", "yes");
+	bool loop = moving && verdict_fact_is(f, "waves_loop", "yes"); // waves that stand still are in none
+	bool known = verdict_fact(f, "waves_moving").n;
+	v->loop = known ? loop && (v->loop || v->waves == VOTE_UNKNOWN) : v->loop;
+	facts_add_vote(&v->waves, moving && !loop, known && (!moving || loop));
+	facts_add_vote(&v->rings, verdict_fact(f, "ring_moving").n, verdict_fact(f, "ring_stuck").n);
+	facts_add_vote(&v->firmware, false, verdict_fact_is(f, "still", "MES"));
+}
+
+// --- judging ---
+
+static void judge_gpu(struct silicon_telling *r, struct gpu_telling *g)
+{
+	const struct silicon_looked *l = g->looked;
 	bool each = false;
 	g->view->unseen = unseen(r, g);
-	for (unsigned xcc = 0; xcc < g->watch.xccs; xcc++) {
-		const struct party *parties;
-		const struct wave_state *s = watch_wave_state(&g->watch, xcc);
-		size_t n = parties_of(&a, &g->watch, &r->queues, xcc, &parties);
-		for (size_t i = 0; i < n; i++) {
-			struct judgement *j = arena_alloc(&a, sizeof(*j));
-			j->facts.arena = &a;
-			j->party = &parties[i];
-			verdict_facts_of(&j->facts, &g->watch, j->party, &r->queues);
-			j->n = verdicts_of(r->out->know, &j->facts, j->verdicts);
-			for (size_t v = 0; v < j->n; v++)
-				j->each |= j->verdicts[v]->each_xcc;
-			observed_votes_add(&g->view->votes, &j->facts);
-			each |= j->each;
-			vec_push(&all, j);
-		}
-		g->view->waves += s && !g->watch.waves_sampled ? s->count : 0;
-		g->view->waves_known |= s && !g->watch.waves_sampled;
+	for (size_t i = 0; i < l->judgements.len; i++) {
+		observed_votes_add(&g->view->votes, &l->judgements.data[i]->facts);
+		each |= l->judgements.data[i]->each;
 	}
-	for (size_t i = 0; i < all.len; i++)
-		tell_judgement(r, g, all.data[i], each);
+	for (unsigned xcc = 0; xcc < l->watch.xccs; xcc++) {
+		const struct wave_state *s = watch_wave_state(&l->watch, xcc);
+		g->view->waves += s && !l->watch.waves_sampled ? s->count : 0;
+		g->view->waves_known |= s && !l->watch.waves_sampled;
+	}
+	for (size_t i = 0; i < l->judgements.len; i++)
+		tell_judgement(r, g, l->judgements.data[i], each);
 	if (r->lacks.n && !g->view->unwell) // bad news stays true where answers are lost; good news does not
 		g->view->health = S("unknown");
 	// What sleeps is left alone, and well; what could not be looked at may be anything, queues of those who compute on it too.
-	const struct gate *gate = &g->watch.gate;
-	bool seen = (gate->open || gate->asleep || (gate->gfxoff && !gate->error)) && !gate->stuck && !g->device->unread.n &&
-		    !g->device->stuck.is && !target_stuck(g->target) && !watch_xccs_unseen(&g->watch) &&
-		    !str_is(g->view->health, "unknown") && !r->queues.kfd.stuck.is;
-	for (size_t i = 0; i < r->queues.nprocesses; i++)
-		seen &= !r->queues.processes[i].target || !process_stuck(r->queues.processes[i].target) ||
-			!silicon_holder_of(g->device, r->queues.processes[i].pid);
+	const struct gate *gate = &g->looked->watch.gate;
+	bool seen = (gate->open || gate->asleep || (gate->gfxoff && !gate->error)) && !gate->stuck && !g->looked->device->unread.n &&
+		    !g->looked->device->stuck.is && !target_stuck(g->looked->target) && !watch_xccs_unseen(&g->looked->watch) &&
+		    !str_is(g->view->health, "unknown") && !r->round.queues.kfd.stuck.is && !g->looked->device->ras.odd;
+	for (size_t i = 0; i < r->round.queues.nprocesses; i++)
+		seen &= !r->round.queues.processes[i].target || !process_stuck(r->round.queues.processes[i].target) ||
+			!silicon_holder_of(g->looked->device, r->round.queues.processes[i].pid);
 	g->view->known = seen && !r->lacks.n;
+}
+
+// --- what each queue does ---
+
+static void observe_queue(struct silicon_telling *r, struct gpu_observation *v, const struct silicon_state *s, struct observed_queue q)
+{
+	struct arena *a = &r->view->arena;
+	q.process = arena_str(a, q.process);
+	q.ring = arena_str(a, q.ring);
+	q.kernel = arena_str(a, q.kernel);
+	q.is = s->is;
+	q.why = arena_str(a, s->why);
+	q.seconds = s->seconds;
+	if (!str_is(s->is, "idle"))
+		v->queues[v->nqueues++] = q;
+}
+
+static void observe_queues(struct silicon_telling *r, struct gpu_telling *g)
+{
+	const struct user_queues *q = &r->round.queues;
+	const struct watch *w = &g->looked->watch;
+	g->view->queues = arena_alloc(&r->view->arena, (q->n + w->rings.len + 1) * sizeof(*g->view->queues));
+	for (size_t i = 0; i < q->n; i++) {
+		const struct user_queue *u = &q->list[i];
+		if (!str_eq(u->gpu, g->looked->device->pci))
+			continue;
+		const struct silicon_state s = state_of_queue(&r->round, g->looked, u);
+		const struct user_process *p = &q->processes[u->process];
+		observe_queue(r, g->view, &s, (struct observed_queue){ .process = p->name, .pid = p->pid, .id = u->id, .client = u->client, .placed = u->slot.known, .vmid = u->slot.vmid, .xccs = u->xccs, .kernel = u->kernel });
+	}
+	for (size_t i = 0; i < w->rings.len; i++) {
+		if (!w->rings.data[i].moved && !w->rings.data[i].waited)
+			continue;
+		const struct silicon_state s = state_of_ring(&r->round, g->looked, w->rings.data[i].name);
+		observe_queue(r, g->view, &s, (struct observed_queue){ .ring = w->rings.data[i].name });
+	}
 }
 
 // --- the hardware beside its work ---
 
-static void tell_hardware(struct look_round *r)
+static void tell_hardware(struct silicon_telling *r)
 {
-	struct hardware_seen *seen = arena_alloc(&r->view->arena, (r->n + 1) * sizeof(*seen));
-	for (size_t i = 0; i < r->n; i++)
-		seen[i].device = r->gpus[i].device;
-	hardware_look(r->out->know, &r->view->devices, seen, r->n);
-	for (size_t i = 0; i < r->n; i++) {
+	const size_t n = r->round.n;
+	struct hardware_seen *seen = arena_alloc(&r->view->arena, (n + 1) * sizeof(*seen));
+	r->view->hives = arena_alloc(&r->view->arena, (n + 1) * sizeof(*r->view->hives));
+	for (size_t i = 0; i < n; i++) {
+		const struct device *d = seen[i].device = r->gpus[i].looked->device;
+		if (d->ras.first && d->ras.gpus > 1)
+			r->view->hives[r->view->nhives++] =
+				(struct hive_observation){ d, hive_hints(r->out->know, d, &r->view->arena) };
+	}
+	hardware_look(r->out->know, &r->view->devices, seen, n);
+	for (size_t i = 0; i < n; i++) {
 		struct gpu_observation *v = r->gpus[i].view;
 		const struct str hints = hardware_hints(r->out->know, &seen[i], &r->view->devices, &r->view->arena);
 		v->hardware = hints;
@@ -428,9 +294,24 @@ static void tell_hardware(struct look_round *r)
 
 // --- all of it ---
 
+static void open_gpus(struct silicon_telling *r, const struct silicon_options *o)
+{
+	const struct devices *d = &r->view->devices;
+	silicon_round_begin(&r->round, r->out->know, d, o->gpu);
+	r->round.places.paths = code_shelf_paths(r->out->code, &r->round.places.n);
+	for (size_t i = 0; i < d->n; i++)
+		r->view->gpus[i] = (struct gpu_observation){ .device = &d->list[i], .health = S("unknown") };
+	r->gpus = arena_alloc(&r->round.arena, (r->round.n + 1) * sizeof(*r->gpus));
+	for (size_t i = 0; i < r->round.n; i++) {
+		struct silicon_looked *l = &r->round.gpus[i];
+		r->gpus[i] = (struct gpu_telling){ .looked = l, .view = &r->view->gpus[l->device - d->list] };
+		r->gpus[i].view->looked = true;
+	}
+}
+
 void silicon_read(const struct artefact_output *out, const struct silicon_options *o, struct machine_observation *v)
 {
-	struct look_round r = { .out = out, .view = v, .lacks = o->lacks };
+	struct silicon_telling r = { .out = out, .view = v, .lacks = o->lacks };
 	v->borrowed = o->devices;
 	if (v->borrowed)
 		v->devices = *o->devices;
@@ -440,18 +321,16 @@ void silicon_read(const struct artefact_output *out, const struct silicon_option
 	v->gpus = arena_alloc(&v->arena, (v->n + 1) * sizeof(*v->gpus));
 	silicon_tell_machine(out, &v->devices);
 	open_gpus(&r, o);
-	look_round(&r);
-	for (size_t i = 0; i < r.n; i++) {
-		watch_contents(&r.gpus[i].watch);
+	silicon_round_look(&r.round, false);
+	for (size_t i = 0; i < r.round.n; i++)
+		watch_contents(&r.gpus[i].looked->watch);
+	silicon_round_judge(&r.round);
+	for (size_t i = 0; i < r.round.n; i++) {
 		judge_gpu(&r, &r.gpus[i]);
+		observe_queues(&r, &r.gpus[i]);
 	}
 	tell_hardware(&r);
-	for (size_t i = 0; i < r.n; i++) {
-		watch_end(&r.gpus[i].watch);
-		target_close(r.gpus[i].target);
-	}
-	free(r.gpus);
-	user_queues_free(&r.queues);
+	silicon_round_end(&r.round);
 	if (out->sink.machine)
 		out->sink.machine(out->sink.ctx, v);
 }

@@ -5,6 +5,20 @@
 #include "gpu/find/device.h"
 #include "unhang/unhang.h"
 
+/** What a queue of a program, or a ring of the driver, was seen to do. */
+struct observed_queue {
+	struct str process; // empty: of a ring
+	int64_t pid;
+	unsigned id;
+	struct str ring;
+	bool client, placed; // client: of the driver; placed: where it is on the GPU is known
+	unsigned vmid;
+	uint64_t xccs; // of its partition; 0: it may be any
+	struct str kernel;
+	struct str is, why; // as struct silicon_state has it
+	double seconds;
+};
+
 /** How a GPU was when it was looked at: for the list of GPUs. That it is not well is an event, too. */
 struct gpu_observation {
 	const struct device *device;
@@ -18,6 +32,7 @@ struct gpu_observation {
 	struct str unseen; // what could not be looked at, and why; empty
 	struct str unit;   // the unit that is stuck; empty
 	bool unwell;
+	bool stands; // nothing is called wrong, but there is no progress either
 	bool known; // enough was read to call it healthy if nothing is wrong
 	bool looked;
 	size_t waves;
@@ -27,6 +42,8 @@ struct gpu_observation {
 		bool loop; // all waves go round in short loops
 	} votes;
 	struct str kernel; // at which most waves are, where a verdict asked for it; empty
+	size_t nqueues;
+	struct observed_queue *queues; // those that have or had work
 };
 
 static inline enum uh_verdict gpu_verdict(const struct gpu_observation *g)
@@ -34,12 +51,19 @@ static inline enum uh_verdict gpu_verdict(const struct gpu_observation *g)
 	return g->unwell ? UH_INCIDENT : g->known ? UH_HEALTHY : UH_UNKNOWN;
 }
 
+/** What the driver counts for all GPUs of an XGMI hive together. */
+struct hive_observation {
+	const struct device *first;
+	struct str hint; // what is worth knowing of it, one line each; empty
+};
+
 struct machine_observation {
 	struct arena arena;
 	struct devices devices;
 	bool borrowed; // these devices
-	size_t n;
+	size_t n, nhives;
 	struct gpu_observation *gpus;
+	struct hive_observation *hives;
 };
 
 struct silicon_options {

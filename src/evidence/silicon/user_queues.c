@@ -291,6 +291,16 @@ static bool find_giver(const struct user_queues *q, size_t process, uint64_t sig
 	return false;
 }
 
+bool barrier_giver(const struct user_queues *q, const struct user_queue *u, struct barrier_wait *ret)
+{
+	for (size_t i = 0; i < u->nsignals; i++) {
+		*ret = (struct barrier_wait){ .queue = u, .signal = u->signals[i] };
+		if (find_giver(q, u->process, ret->signal, ret))
+			return true;
+	}
+	return false;
+}
+
 struct barrier_path {
 	const struct user_queues *queues;
 	struct barrier_wait *waits;

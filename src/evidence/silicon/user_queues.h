@@ -74,6 +74,8 @@ struct barrier_wait {
 	const struct queue_task *task; // of @by
 };
 
+/** The packet that gives one of the signals which hold a queue; false: no queue of its process has such a packet. */
+bool barrier_giver(const struct user_queues *q, const struct user_queue *u, struct barrier_wait *ret);
 /** Finds a cycle that a queue of this GPU is in: each waits for the next, the last for the first. Returns how many queues it has. */
 size_t barriers_cycle(const struct user_queues *q, struct str gpu, struct barrier_wait ret[static BARRIERS_MOST]);
 /** `queue 1 stands at packet 41, a barrier before KERNEL, and waits for packet 12 of queue 2; ...` */

@@ -254,6 +254,9 @@ struct str wave_waits_for(struct arena *a, const struct know *k, const struct wh
 	bool barrier = parked.meaning.what->act == ACT_BARRIER;
 	if (barrier && (b->alone || (parked.index != at->here && b->known && !b->inside)))
 		return (struct str){ 0 };
+	if (b->stood && b->memory_idle && meaning_waits_memory(k, &parked.meaning))
+		return arena_printf(a, STR_FMT ", though the path to memory is idle",
+				    STR_ARG(parked.waits_here.n ? parked.waits_here : parked.waits_for));
 	if (b->stood && parked.waits_here.n)
 		return parked.waits_here;
 	if (parked.polls)
@@ -270,7 +273,7 @@ void wave_code_tell(struct event *e, struct arena *a, const struct wave_code *w)
 	if (str_among(reason, STR_MATCHES, "*TRAP*|*BREAKPOINT*").n && here && here < at->ninstructions &&
 	    !str_starts(i[here].text, S("s_trap")) && str_starts(i[here - 1].text, S("s_trap")))
 		here--;
-	if (at->function && !event_fact(e, "kernel_name"))
+	if (at->function && !at->in->bare && !event_fact(e, "kernel_name"))
 		event_add_text(e, a, "kernel_name", at->name);
 	if (!event_fact(e, "source_file"))
 		tell_lines(e, a, at, here);

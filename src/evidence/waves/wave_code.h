@@ -18,11 +18,12 @@ struct wave_barrier {
 	bool inside; // it waits in one
 	bool alone;  // its workgroup has no other waves
 	bool stood;  // it was looked at several times, and never moved
+	bool memory_idle; // and the path to memory was idle at every look
 };
 
 static inline struct wave_barrier wave_barrier_of(const struct wave *w)
 {
-	return (struct wave_barrier){ w->barrier_known, w->in_barrier, w->first && w->last, w->stood };
+	return (struct wave_barrier){ w->barrier_known, w->in_barrier, w->first && w->last, w->stood, w->memory_idle };
 }
 
 struct wave_code {

@@ -154,23 +154,6 @@ static bool place_blocks(struct area_walk *k, struct wave *w, uint64_t *ret_regi
 	       hang(k, 4 * lanes * w->vgprs.count, &w->vgprs.address);
 }
 
-static void save_area_find_place(const struct area_walk *k, struct wave *w)
-{
-	bool unset = save_area_version_of(k) >= VERSION_NO_TTMPS && save_area_get(k, w, LAYOUT_NO_TTMPS);
-	if (save_area_has(k, LAYOUT_MARK) && !save_area_get(k, w, LAYOUT_MARK))
-		unset = false;
-	w->placed = k->area->ttmps_set_up && !unset;
-	if (!w->placed)
-		return;
-	w->packet = save_area_get(k, w, LAYOUT_PACKET);
-	w->wave_in_group = save_area_get(k, w, LAYOUT_WAVE_IN_GROUP);
-	w->workgroup[0] = save_area_get(k, w, LAYOUT_X);
-	if (!save_area_has(k, LAYOUT_YZ_VALID) || save_area_get(k, w, LAYOUT_YZ_VALID)) {
-		w->workgroup[1] = save_area_get(k, w, LAYOUT_Y);
-		w->workgroup[2] = save_area_get(k, w, LAYOUT_Z);
-	}
-}
-
 static void find_stop(const struct area_walk *k, struct wave *w)
 {
 	// Whether the trap handler's words about why a wave stopped count. Where nobody set them up they are what was there before.
@@ -216,7 +199,8 @@ static struct uh_error *read_wave(struct area_walk *k)
 		k->lds = w.first ? w.lds : (struct wave_block){ 0 };
 	w.lds = k->lds;
 	k->in_group = !w.last;
-	save_area_find_place(k, &w);
+	if (s->ttmps_set_up)
+		layout_find_place(s->layout, save_area_version_of(k) >= VERSION_NO_TTMPS, &w);
 	find_stop(k, &w);
 	const struct wave_layout *l = s->layout;
 	w.pc = w.hwregs[l->pc_lo] | (uint64_t)w.hwregs[l->pc_hi] << 32;

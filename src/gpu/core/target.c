@@ -11,7 +11,6 @@ enum {
 	WAVES_MOST = 1 << 20,
 	WAVES_BYTES = 256 << 20, // of save areas: a limit for damaged cores that refer to the same bytes again and again
 	RUNTIME_ENABLED = 1,
-	PROPERTY_TTMPS = 0x400,
 	SHIFT_MOST = 16,
 	SHIFT_SEGMENTS = 4096, // how many are looked at to tell whether they are shifted
 };
@@ -57,20 +56,6 @@ static void core_target_note_list(void *ctx, const char *message)
 
 // --- waves ---
 
-/** The index of a wave's packet counts modulo the ring; the queue's read index tells the rest. */
-static uint64_t whole_packet(const struct queue *q, uint64_t index)
-{
-	uint64_t ring = q->ring_size / AQL_PACKET;
-	if (!ring || !q->indexes_known)
-		return index;
-	uint64_t id = index + q->read_index / ring * ring;
-	if (id < q->read_index && q->write_index > id && q->write_index - id > ring)
-		id += ring;
-	else if (id >= q->write_index && id >= ring) // done already
-		id -= ring;
-	return id;
-}
-
 static void note_odd(void *ctx, const char *message)
 {
 	struct core_target *t = ctx;
@@ -99,7 +84,7 @@ static void take_wave(void *ctx, const struct wave *w)
 	mine.at = behind ? mine.pc - 4 : mine.pc;
 	mine.dispatched = mine.placed && mine.packet < q->ring_size / AQL_PACKET;
 	if (mine.dispatched) {
-		mine.packet = whole_packet(q, mine.packet);
+		mine.packet = queue_whole_packet(q, mine.packet);
 		if (q->indexes_known && (mine.packet < q->read_index || mine.packet >= q->write_index))
 			note_odd(t, "a packet of its waves lies outside of its read and write index");
 	} else if (mine.placed) {
@@ -115,7 +100,7 @@ static struct save_area area_of(struct core_target *t, const struct queue *q, co
 				   .layout = l,
 				   .runtime_version = t->runtime_version,
 				   .ttmps_set_up =
-					   t->note.ttmps_set_up || (q->agent && q->agent->debug_properties & PROPERTY_TTMPS),
+					   t->note.ttmps_set_up || (q->agent && q->agent->debug_properties & DEBUG_TTMPS),
 				   .read = read_saved,
 				   .wave = take_wave,
 				   .odd = note_odd,

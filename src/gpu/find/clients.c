@@ -191,7 +191,7 @@ static void ask_gpus(const struct know *k, const struct client_queues *q, struct
 static void read_descriptors(const struct know *k, struct client_queues *q)
 {
 	_cleanup_free_ struct request *requests = mem_alloc(q->n * sizeof(*requests) + 1);
-	_cleanup_free_ uint32_t *words = mem_alloc(q->n * MQD_WORDS * sizeof(*words) + 1);
+	uint32_t *words = arena_alloc(&q->arena, q->n * MQD_WORDS * sizeof(*words) + 1);
 	for (size_t i = 0; i < q->n; i++)
 		if (!q->list[i].problem.n)
 			requests[i] = (struct request){ .kind = REQUEST_MEMORY,
@@ -219,6 +219,14 @@ static void read_descriptors(const struct know *k, struct client_queues *q)
 		if (u->described && u->type == USER_QUEUE_GFX)
 			u->queue.type = QUEUE_PM4;
 		u->queue.id = id;
+		if (requests[i].answer == ANSWER_GIVEN) {
+			static const enum queue_words_of kinds[] = { [USER_QUEUE_GFX] = WORDS_GRAPHICS,
+								     [USER_QUEUE_COMPUTE] = WORDS_COMPUTE,
+								     [USER_QUEUE_COPY] = WORDS_COPY };
+			const struct queue_words w = { .of = kinds[u->type % ARRAY_SIZE(kinds)], .n = m.n, .words = m.words };
+			u->queue.words = arena_copy(&q->arena, &w, sizeof(w));
+			u->queue.nwords = 1;
+		}
 		if (u->described && !u->tables_known)
 			u->problem = S("its indexes could not be read: the driver did not tell where its page tables are");
 	}

@@ -4,7 +4,7 @@
 /** `Fatal Error: count:1, last_seqno:7`; older drivers write `Fault Error : count:1`. */
 struct ras_events ras_events_parse(struct str text)
 {
-	struct ras_events r = { -1, -1, -1, 1, true };
+	struct ras_events r = { -1, -1, -1, 1, true, false };
 	const struct {
 		const char *begins;
 		int64_t *to;
@@ -16,9 +16,12 @@ struct ras_events ras_events_parse(struct str text)
 		for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 			struct str rest;
 			int64_t count;
-			if (str_starts(line, str_z(rows[i].begins)) && str_after(line, S("count:"), &rest) &&
-			    str_number(str_trim(str_split(&rest, ',')), &count) && count >= 0)
+			if (!str_starts(line, str_z(rows[i].begins)) || !str_after(line, S("count:"), &rest))
+				continue;
+			if (str_number(str_trim(str_split(&rest, ',')), &count) && count >= 0)
 				*rows[i].to = count;
+			else
+				r.odd = true;
 		}
 	return r;
 }

@@ -410,6 +410,14 @@ void devices_free(struct devices *d)
 	*d = (struct devices){ 0 };
 }
 
+struct str devices_unlisted(const struct devices *d, struct arena *a)
+{
+	struct str paths = d->unread.paths;
+	const struct str first = str_split(&paths, '\n');
+	return d->unread.n ? arena_printf(a, STR_FMT " did not answer, so a GPU may be missing here.", STR_ARG(first)) :
+			     (struct str){ 0 };
+}
+
 const struct device *devices_named(const struct devices *d, struct str name)
 {
 	int64_t number;

@@ -48,6 +48,7 @@ struct ras_events {
 	int64_t poison_created, poison_consumed; // broken data that memory marked, and that somebody used
 	size_t gpus;                             // that are counted together: all of an XGMI hive
 	bool first;                              // it is the first of these
+	bool odd;                                // a count is no number that can be
 };
 
 /** What the driver says of the shader array. 0: not known. */
@@ -101,6 +102,7 @@ struct device {
 	size_t nholders;
 	int64_t kfd_node, gpu_id;        // in KFD's topology
 	int64_t active_cus;              // of all its nodes there; 0: not known
+	uint32_t debug_properties;       // what KFD says there for debuggers; 0: nothing, or not known
 	struct str devcoredump;          // path of its data, where there is one
 	struct probe_stuck stuck;        // reading its files did not return
 	struct str refused;              // files that it had no permission to read, one path per line
@@ -163,6 +165,8 @@ int64_t link_speed(struct str text);
 /** `16.0 GT/s x16`; empty: not known, as for a card that is off the bus. */
 struct str link_text(const struct device *d, struct arena *a);
 /** The device that a user means: a PCI address with or without its domain, card1, renderD128, or a place in the list. NULL: none. */
+/** Why there may be GPUs that are not in the list, as a sentence; empty: there are none. */
+struct str devices_unlisted(const struct devices *d, struct arena *a);
 const struct device *devices_named(const struct devices *d, struct str name);
 /** The IP block with this name. @instance counts those that exist. NULL: none. */
 const struct ip *device_ip(const struct device *d, struct str name, unsigned instance);

@@ -67,6 +67,8 @@ static void add_node(struct search *s, struct str name, const struct probe *id, 
 		k.of->d.gpu_id = k.gpu_id;
 		k.of->gfx_version = kfd_property(text, "gfx_target_version");
 	}
+	const int64_t debugging = kfd_property(text, "debug_prop");
+	k.of->d.debug_properties = debugging > 0 ? (uint32_t)debugging : 0;
 	const int64_t simds = kfd_property(text, "simd_count"), each = kfd_property(text, "simd_per_cu");
 	if (simds > 0 && each > 0)
 		k.of->d.active_cus += simds / each;

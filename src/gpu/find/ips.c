@@ -14,6 +14,7 @@ static const struct {
 	{ "uvd", "vcn" },
 	{ "nbif", "nbio" },
 	{ "clka", "clk" },
+	{ "dmu", "dcn" },
 };
 
 static struct str ip_name(struct arena *a, struct str name)

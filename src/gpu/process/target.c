@@ -221,8 +221,29 @@ static struct queue *process_target_queue_of(struct process_target *t, const str
 	return NULL;
 }
 
+/** Keeps the words as they were read: they live as long as @kfd. */
+static void process_target_keep_words(struct process_target *t, struct queue *q, struct queue_words w)
+{
+	struct queue_words *list = arena_alloc(&t->arena, (q->nwords + 1) * sizeof(*list));
+	if (q->nwords)
+		memcpy(list, q->words, q->nwords * sizeof(*list));
+	list[q->nwords++] = w;
+	q->words = list;
+}
+
+static void process_target_keep_copies(struct process_target *t, const struct kfd_mqd *m, struct queue *q)
+{
+	for (size_t i = 0; i < t->kfd->nmqds; i++) {
+		const struct kfd_mqd *c = &t->kfd->mqds[i];
+		if (c->pid == m->pid && c->gpu_id == m->gpu_id && c->kind == m->kind && c->queue == m->queue)
+			process_target_keep_words(t, q,
+						  (struct queue_words){ m->kind == KFD_SDMA ? WORDS_COPY : WORDS_COMPUTE, false,
+									c->copy, c->n, c->words });
+	}
+}
+
 /** The place on the GPU that the descriptor's queue is in. Rings of two processes may have the same address, descriptors not. */
-static void process_target_find_place(const struct process_target *t, const struct know_mqd *layout, const struct kfd_mqd *m,
+static void process_target_find_place(struct process_target *t, const struct know_mqd *layout, const struct kfd_mqd *m,
 				      struct queue *q)
 {
 	static const char *const names[] = { "mqd-low", "mqd-high" };
@@ -241,6 +262,9 @@ static void process_target_find_place(const struct process_target *t, const stru
 		if (!active)
 			continue;
 		q->active = true;
+		process_target_keep_words(
+			t, q,
+			(struct queue_words){ m->kind == KFD_SDMA ? WORDS_COPY : WORDS_COMPUTE, true, h->xcc, h->n, h->words });
 		if (!q->slot.known)
 			q->slot = (struct queue_slot){ true, h->xcc, h->me, h->pipe, h->queue, vmid, 0 };
 		q->slot.xccs |= UINT64_C(1) << (h->xcc & 63);
@@ -285,6 +309,7 @@ static void describe_queues(struct process_target *t)
 		q->doorbell = found.doorbell;
 		if (!is_copy(found.type))
 			q->type = found.type;
+		process_target_keep_copies(t, m, q);
 		process_target_find_place(t, layout, m, q);
 	}
 	for (size_t i = 0; i < t->nqueues; i++)

@@ -62,13 +62,16 @@ static struct regs2_state regs2_state_of(const struct bank *b)
 
 // --- names ---
 
-/** Where a register of a block is. */
+/** Where a register of a block is: in its space, in bytes. */
 static bool address_of(const struct ip *ip, const struct reg *r, uint32_t *ret)
 {
-	if (r->kind != REGISTER_MMIO || r->base >= ip->nbases || r->offset > UINT32_MAX / 4 - ip->bases[r->base] ||
-	    ip->bases[r->base] > UINT32_MAX / 4)
+	const bool based = r->kind != REGISTER_DIDT && r->base != REGISTER_ABSOLUTE;
+	if (r->kind == REGISTER_INDEX || (based && (!ip || r->base >= ip->nbases)))
 		return false;
-	*ret = (ip->bases[r->base] + r->offset) * 4;
+	const uint32_t base = based ? ip->bases[r->base] : 0;
+	if (base > UINT32_MAX / 4 || r->offset > UINT32_MAX / 4 - base)
+		return false;
+	*ret = (base + r->offset) * 4;
 	return true;
 }
 
@@ -164,6 +167,8 @@ static bool way_possible(const struct silicon *t, const struct wanted *w)
 {
 	const struct request *r = w->request;
 	bool bank = banked(&w->bank);
+	if ((w->way == WAY_PCIE) != (r->reg->kind == REGISTER_BUS) || (w->way == WAY_DIDT) != (r->reg->kind == REGISTER_DIDT))
+		return false;
 	if (t->device->guest || t->broken[w->way] || (w->way != WAY_RENDER && (t->debugfs_dead || !t->device->debugfs.n)))
 		return false;
 	switch (w->way) {
@@ -177,6 +182,9 @@ static bool way_possible(const struct silicon *t, const struct wanted *w)
 		return true;
 	case WAY_REGS2_V1: // it loses the VMID
 		return bank && w->bank.xcc <= 0 && w->bank.vmid <= 0;
+	case WAY_PCIE:
+	case WAY_DIDT: // neither knows banks
+		return !bank && w->bank.xcc <= 0;
 	default:
 		return false;
 	}
@@ -204,11 +212,11 @@ static bool register_wanted(struct silicon *t, struct request *r, struct wanted 
 	if (gc && ret->bank.xcc < 0 && r->ip_instance)
 		ret->bank.xcc = (int)r->ip_instance;
 	r->answer = ANSWER_ABSENT;
-	if (!r->reg || !r->reg->table || !bank_exists(d, &t->words, &ret->bank))
+	if (!r->reg || (!r->reg->table && r->reg->base != REGISTER_ABSOLUTE) || !bank_exists(d, &t->words, &ret->bank))
 		return false;
 	const struct ip *ip = device_ip(d, r->ip, gc && ret->bank.xcc > 0 ? (unsigned)ret->bank.xcc : r->ip_instance);
-	ip = ip ? silicon_registers_base_of(d, ip, r->reg->table) : NULL;
-	if (!ip || !address_of(ip, r->reg, &ret->address))
+	ip = ip && r->reg->table ? silicon_registers_base_of(d, ip, r->reg->table) : NULL;
+	if (!address_of(ip, r->reg, &ret->address))
 		return false;
 	r->answer = ANSWER_REFUSED;
 	next_way(t, ret);
@@ -293,8 +301,12 @@ static struct probe silicon_registers_probe_of(struct batch *b, const struct wan
 {
 	if (w->way == WAY_RENDER)
 		return registers_query(b, w->address, words);
-	const char *file = w->way == WAY_REGS ? "amdgpu_regs" : "amdgpu_regs2";
-	struct probe p = { .kind = PROBE_READ, .path = silicon_file(b->t, &b->arena, file), .size = 4 * words };
+	static const char *const files[] = { [WAY_REGS] = "amdgpu_regs",
+					     [WAY_REGS2] = "amdgpu_regs2",
+					     [WAY_REGS2_V1] = "amdgpu_regs2",
+					     [WAY_PCIE] = "amdgpu_regs_pcie",
+					     [WAY_DIDT] = "amdgpu_regs_didt" };
+	struct probe p = { .kind = PROBE_READ, .path = silicon_file(b->t, &b->arena, files[w->way]), .size = 4 * words };
 	p.offset = w->way == WAY_REGS ? debugfs_register_position(w->address, &w->bank) : w->address;
 	if (!sets_bank(w) || set)
 		return p;
@@ -357,7 +369,7 @@ void registers_take(struct batch *b, struct wanted_list *w, bool render)
 		one->request->answer = batch_answer(b, p);
 		b->t->broken[one->way] |=
 			p->end == PROBE_FAILED && (p->error == EPERM || p->error == EACCES || p->error == ENOENT ||
-						   p->error == ENODEV || p->error == ENOTTY);
+						   p->error == ENODEV || p->error == ENOTTY || p->error == EOPNOTSUPP);
 		if (p->end != PROBE_FAILED && p->end != PROBE_GOOD) {
 			one->way = WAYS;
 			continue;

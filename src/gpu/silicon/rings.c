@@ -59,12 +59,13 @@ static size_t add_wishes(struct batch *b, const struct wish *wishes, size_t n, b
 }
 
 /** Reads them into @ret and returns how many were read. Rings that are longer than expected are remembered and stay wishes. */
-static size_t read_wishes(struct silicon *t, struct wish *wishes, size_t *n, struct ring *ret)
+static size_t read_wishes(struct silicon *t, struct wish *wishes, size_t *n, bool light, struct ring *ret)
 {
 	_cleanup_batch_ struct batch b = { .t = t };
 	size_t good = 0, left = 0, at[2];
 	at[false] = add_wishes(&b, wishes, *n, false);
-	gate_guard(&b);
+	if (!light) // it asks a file that keeps the GPU awake
+		gate_guard(&b);
 	at[true] = add_wishes(&b, wishes, *n, true);
 	batch_run(&b, SILICON_LOOK_MS);
 	t->rings_dead |= b.late;
@@ -90,7 +91,7 @@ static size_t read_rings(struct silicon *t, const struct request *r, struct ring
 	struct str rest = t->ring_names;
 	struct wish wishes[RINGS_MOST];
 	size_t n = 0, good = 0;
-	bool all = t->gate.open && !t->debugfs_dead;
+	bool all = !r->light && t->gate.open && !t->debugfs_dead;
 	while (rest.n && n < RINGS_MOST) {
 		struct str name = str_split(&rest, '\n');
 		struct wish w = { name, r->positions ? RING_HEAD : RING_USUAL, str_among(name, STR_MATCHES, of_registers).n };
@@ -101,7 +102,7 @@ static size_t read_rings(struct silicon *t, const struct request *r, struct ring
 			wishes[n++] = w;
 	}
 	while (n && !t->rings_dead)
-		good += read_wishes(t, wishes, &n, ret + good);
+		good += read_wishes(t, wishes, &n, r->light, ret + good);
 	return good;
 }
 
@@ -110,11 +111,24 @@ static int rings_by_name(const void *a, const void *b)
 	return str_cmp(((const struct ring *)a)->name, ((const struct ring *)b)->name);
 }
 
+/** Whether it sleeps, which a file in memory says. */
+static void look_whether_asleep(struct silicon *t)
+{
+	_cleanup_batch_ struct batch b = { .t = t };
+	batch_add(&b, (struct probe){ .kind = PROBE_READ, .path = t->runtime_status, .size = 64 });
+	batch_run(&b, SILICON_QUERY_MS);
+	t->gate = (struct gate){ .asleep = str_starts(probe_text(&b.probes.data[0]), S("suspend")) };
+	t->gate.why_not = t->gate.asleep ? S("it is asleep (runtime_status suspended)") : (struct str){ 0 };
+}
+
 /** Positions in memory are read whatever the GPU does, as long as it does not sleep. */
 void rings_answer(struct silicon *t, struct request *r)
 {
 	r->answer = t->rings_dead ? ANSWER_TIMED_OUT : ANSWER_REFUSED;
-	gate_pass(t, NULL);
+	if (r->light)
+		look_whether_asleep(t);
+	else
+		gate_pass(t, NULL);
 	if (t->gate.asleep || !t->device->debugfs.n || t->rings_dead)
 		return;
 	if (!t->rings_listed) {

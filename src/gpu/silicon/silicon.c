@@ -32,6 +32,7 @@ void batch_free(struct batch *b)
 	vec_free(&b->slots);
 	vec_free(&b->slot_probes);
 	vec_free(&b->idle_probes);
+	vec_free(&b->idle_xccs);
 	arena_free(&b->arena);
 }
 
@@ -149,6 +150,8 @@ struct gate target_gate(struct target *t)
 	gate_pass((struct silicon *)t, NULL);
 	return ((struct silicon *)t)->gate;
 }
+
+bool target_asleep(const struct target *t) { return ((const struct silicon *)t)->gate.asleep; }
 
 const struct probe_stuck *target_stuck(const struct target *t)
 {
@@ -290,12 +293,20 @@ static size_t add_gfxoff(struct batch *b)
 			   .kind = PROBE_READ, .path = b->t->gfxoff, .size = 4, .unless = gfxoff_allowed, .skips = SIZE_MAX });
 }
 
-void gate_guard(struct batch *b)
+size_t gate_guard(struct batch *b)
 {
 	if (b->t->by_debugfs) // it never goes into GFXOFF
-		add_level(b);
-	else
-		add_gfxoff(b);
+		return add_level(b);
+	const size_t at = add_gfxoff(b);
+	b->probes.data[at].within = at ? SILICON_BATCH_MS : 0; // what a batch begins with is always tried
+	return at;
+}
+
+bool gate_held(const struct batch *b, size_t guard)
+{
+	const struct probe *p = &b->probes.data[guard];
+	return p->end == PROBE_GOOD &&
+	       (b->t->by_debugfs || p->n < gfxoff_allowed.n || memcmp(p->data, gfxoff_allowed.p, gfxoff_allowed.n) != 0);
 }
 
 /** What a look that did not return waits for. If its stack does not tell, two files do that need no reset lock. */

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "gpu/find/device.h"
-#include "gpu/registers.h"
+#include "gpu/register/registers.h"
 #include "gpu/target.h"
 
 /** Whether debugfs registers and waves may be read now. */
@@ -21,6 +21,8 @@ struct gate {
 };
 
 struct gate target_gate(struct target *t);
+/** Whether the last look found it asleep. */
+bool target_asleep(const struct target *t);
 /** The read that did not return; NULL: all did. */
 const struct probe_stuck *target_stuck(const struct target *t);
 /** What a stuck read waits for, by the frames `blocked-*` of knowledge/frames.know: smu, resume, reset, lock, or unknown. */
@@ -32,6 +34,8 @@ const struct device *target_device_of(const struct target *t);
  * engines do. */
 uint64_t ring_engine(struct target *t, struct str ring);
 
+/** The place of the queue whose descriptor (MQD) is at @mqd. false: it is in none now, or the registers do not tell. */
+bool target_queue_slot(struct target *t, uint64_t mqd, bool graphics, struct queue_slot *ret);
 /** Where page tables of a hive have this GPU's VRAM. false: its registers do not tell now. */
 bool target_vram(struct target *t, uint64_t *ret_first, uint64_t *ret_bytes);
 /** What the registers say of an address space, now. */
@@ -45,6 +49,10 @@ struct address_space {
 size_t target_spaces(struct target *t, unsigned vmid, struct address_space *ret, size_t most);
 /** A bit for each VMID but 0 that has one of these PASIDs now; 0: none, or the registers do not tell. */
 uint32_t target_vmids_of(struct target *t, const uint32_t *pasids, size_t n);
+
+/** Reads of which dispatch and workgroup waves of a GPU are, where the hardware has written it down; returns of how many. What it says
+ * must still be held against the packets of their queues. */
+size_t target_ttmps(struct target *t, struct wave *waves, size_t n);
 
 /** Registers of a device by name (`GRBM_STATUS`, `gc.GRBM_STATUS`, `sdma0.SDMA0_STATUS_REG`, `mmhub1.MC_VM_FB_OFFSET`) or by a pattern
  * with * and ?, in upper or lower case, in all IP blocks. Returns how many there are; @ret gets at most @most of them. */

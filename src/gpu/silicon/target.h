@@ -9,6 +9,7 @@ enum {
 	SILICON_QUERY_MS = 700, // for the render node, and for what waits for no hardware
 	SILICON_LOOK_MS = 700,  // for debugfs files that read registers
 	SILICON_GATE_MS = 50,   // how long a look at the gate is valid; the query keeps GFXOFF away for 100
+	SILICON_BATCH_MS = 20,  // behind so much of a batch nothing more is begun that needs the gate
 };
 
 /** How a register is read. In the order in which they are tried. */
@@ -17,6 +18,8 @@ enum way {
 	WAY_REGS,     // amdgpu_regs, where the bank is a part of the position
 	WAY_REGS2,    // amdgpu_regs2, where an ioctl sets bank and XCC
 	WAY_REGS2_V1, // the same on kernels that do not know XCCs
+	WAY_PCIE,     // amdgpu_regs_pcie: the internal bus
+	WAY_DIDT,     // amdgpu_regs_didt: registers of the current limiter
 	WAYS
 };
 
@@ -30,6 +33,7 @@ struct batch {
 	VEC(struct wave_slot) slots; // that are asked for
 	VEC(size_t) slot_probes;     // the probe of each
 	VEC(size_t) idle_probes;     // of registers that may say that there are no waves
+	VEC(unsigned) idle_xccs;     // whose they are
 	struct request *waves;       // the request for waves; NULL: none
 	bool late;                   // it did not come back
 	struct probe_stuck stuck;    // where
@@ -41,6 +45,7 @@ struct gpr_block {
 	bool vector;
 	unsigned lanes;
 	size_t probe; // the first
+	size_t guard; // the look at the gate behind it
 };
 
 /** Registers of waves that were read together (gprs.c). */
@@ -75,6 +80,7 @@ struct silicon {
 	const struct wave *waves; // those that were read last
 	size_t nwaves;
 	struct gprs_read gprs;
+	unsigned late; // how often registers of waves were to be read, and the gate was shut by then
 };
 
 static inline size_t batch_add(struct batch *b, struct probe p)
@@ -94,8 +100,10 @@ const char *silicon_file(const struct silicon *t, struct arena *a, const char *n
 /** Opens the gate, or says why not; reads what is @wanted through the render node on the way. */
 struct wanted_list;
 void gate_pass(struct silicon *t, struct wanted_list *wanted);
-/** Adds a check that the gate is still open. If it is not, the rest of the batch is skipped. */
-void gate_guard(struct batch *b);
+/** Adds a check that the gate is still open. If it is not, or if the batch is too old to be sure, the rest of the batch is skipped. */
+size_t gate_guard(struct batch *b);
+/** Whether the gate was still open at this look, so that what was read before it is the GPU's own. */
+bool gate_held(const struct batch *b, size_t guard);
 
 /** A register that was asked for. */
 struct wanted {
@@ -137,6 +145,10 @@ void waves_plan(struct batch *b);
 void waves_take(struct batch *b, struct request *r);
 /** Whether to try again: the file of this batch did not answer, and there is another. */
 bool waves_again(struct batch *b);
+/** The state of amdgpu_gprwave for a slot, as the driver's files take it. */
+struct gprwave_state *gprwave_of(struct arena *a, const struct wave_slot *asked);
+/** A probe of what amdgpu_gprwave shows in a state. */
+struct probe gprwave_probe(const char *path, const struct gprwave_state *s, size_t size);
 void wave_registers_answer(struct silicon *t, struct request *r);
 /** What was read of waves is old. */
 void gprs_forget(struct silicon *t);

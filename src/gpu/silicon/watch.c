@@ -54,8 +54,23 @@ void watch_end(struct watch *w)
 {
 	vec_free(&w->registers);
 	vec_free(&w->rings);
-	vec_free(&w->sgprs);
+	vec_free(&w->gprs);
 	arena_free(&w->arena);
+}
+
+void watch_close_looks(struct watch *w)
+{
+	const struct probe_stuck *stuck = w->device ? target_stuck(w->target) : NULL;
+	if (stuck && !w->ended_looking)
+		w->stuck = *stuck;
+	w->ended_looking = true;
+}
+
+const struct probe_stuck *watch_stuck(const struct watch *w)
+{
+	if (w->ended_looking)
+		return w->stuck.is ? &w->stuck : NULL;
+	return w->device ? target_stuck(w->target) : NULL;
 }
 
 static void look_at_registers(struct watch *w, bool deep)
@@ -185,10 +200,14 @@ static enum steadiness pseudo_field(const struct watch_view *v, struct str name)
 	const bool before_memory = str_is(name, "@waves-memory");
 	if (!s)
 		return STEADY_UNKNOWN;
-	// All waves of the XCC stand, at no barrier, while the memory path is busy at every look.
 	const struct know_unit *memory = know_unit(v->watch->know, S("memory"));
-	if (before_memory && s->count && s->count == all->count && !s->moved && !s->barrier && !s->halted && memory &&
-	    silicon_watch_unit_of(v, memory) == STEADY_SET)
+	const bool busy = before_memory && memory && silicon_watch_unit_of(v, memory) == STEADY_SET;
+	// The instruction says what they wait for, where it could be read: then the memory path must be busy with it at every look. Else all
+	// waves of the XCC stand, at no barrier, while it is.
+	if (before_memory && s->waits == WAITS_OTHER)
+		return STEADY_CLEAR;
+	if (before_memory && s->count && !s->moved && busy &&
+	    (s->waits == WAITS_MEMORY || (s->count == all->count && !s->barrier && !s->halted)))
 		return STEADY_SET;
 	size_t n = str_is(name, "@waves") ? s->count : s->moved ? 0 : before_memory ? s->memory : s->barrier;
 	return n * 2 > s->count ? STEADY_SET : STEADY_CLEAR;
@@ -328,6 +347,19 @@ bool watch_xcc_seen(const struct watch *w, unsigned xcc)
 	// Waves were looked at, and none could be read though it has some at every look.
 	const bool unread = !waves && w->wave_looks && spi && watch_unit(w, xcc, spi) == STEADY_SET;
 	return registers && !unread;
+}
+
+unsigned watch_xccs_without_waves_read(const struct watch *w)
+{
+	uint64_t seen = 0, asked = 0;
+	unsigned n = 0;
+	for (size_t look = 0; look < w->wave_looks; look++) {
+		seen |= w->waves[look].seen;
+		asked |= w->waves[look].slots ? 0 : w->waves[look].xccs ? w->waves[look].xccs : UINT64_MAX;
+	}
+	for (unsigned xcc = 0; xcc < w->xccs; xcc++)
+		n += (asked & ~seen) >> (xcc % 64) & 1;
+	return n;
 }
 
 unsigned watch_xccs_unseen(const struct watch *w)

@@ -4,7 +4,7 @@
 
 #include "gpu/silicon/silicon.h"
 
-enum { LOOKS_MOST = 16, WAVE_LOOKS_MOST = 16 };
+enum { LOOKS_MOST = 16, WAVE_LOOKS_MOST = 16, WAVE_CHANGES = 4 };
 
 /** A register at each look. */
 struct watched_register {
@@ -33,6 +33,7 @@ struct wave_look {
 	uint64_t xccs;                 // a bit for each XCC that was looked at; 0: all
 	const struct wave_unit *units; // of a look at all
 	size_t nunits;
+	uint64_t seen; // a bit for each XCC that is idle, or of which a slot was read
 };
 
 /** What waves do. If only a sample was read, the numbers are scaled up to all. */
@@ -43,7 +44,14 @@ struct wave_state {
 	size_t memory;  // stand still with memory operations open
 	size_t barrier, halted;
 	uint32_t stop_reasons;                                             // of all of them, bits of enum stop_reason
-	enum sgprs_seen { SGPRS_UNREAD, SGPRS_STILL, SGPRS_CHANGE } sgprs; // of some, between the looks at all
+	enum gprs_change { GPRS_UNREAD, GPRS_STILL, GPRS_CHANGE } sgprs, vgprs; // of some, between the looks at all
+	size_t nchanges;
+	struct gpr_change { // of those, what only grows or only falls first
+		char bank;      // s, v
+		unsigned number;
+		bool grows, falls; // at every look
+	} changes[WAVE_CHANGES];
+	enum wave_waits { WAITS_UNKNOWN, WAITS_MEMORY, WAITS_OTHER } waits; // by the instruction where most are: for memory, or not
 	uint64_t barrier_pc;                                               // where most of those at a barrier are
 	const struct wave *barrier_one;                                    // one of those
 	size_t loops; // each wave stayed in one of this many short pieces of code, each as long as a loop; 0: they moved around
@@ -59,11 +67,12 @@ struct wave_set {
 	struct wave_state state;
 };
 
-/** SGPRs of a wave at a look at all waves. */
-struct sgprs_read {
+/** Registers of a wave at a look at all waves. */
+struct gprs_seen {
 	struct wave_slot slot;
-	size_t n;
-	const uint32_t *values;
+	unsigned lane; // whose VGPRs they are
+	size_t nsgprs, nvgprs;
+	const uint32_t *values; // the VGPRs behind the SGPRs
 };
 
 struct watch {
@@ -72,6 +81,8 @@ struct watch {
 	struct target *target;
 	const struct device *device; // NULL: of a dump
 	struct gate gate;
+	bool ended_looking;       // what is read later, such as code, says nothing of the GPU's state
+	struct probe_stuck stuck; // the look that did not return until then
 	unsigned xccs;
 	size_t looks;
 	int64_t began, ended; // ms
@@ -84,7 +95,7 @@ struct watch {
 	struct wave_set *xccs_waves; // of each XCC as a whole
 	size_t ngroups;
 	struct wave_set *groups; // those of each address space and queue
-	VEC(struct sgprs_read) sgprs;
+	VEC(struct gprs_seen) gprs;
 	int64_t interrupts_first, interrupts_last; // -1: not known
 };
 
@@ -94,10 +105,29 @@ int64_t watch_now(const struct watch *w);
 void watch_begin(struct watch *w, const struct know *k, struct target *t, const struct device *d, struct str gfx);
 /** Looks once at the registers on the render node's list. If it is safe: with @deep at the other registers, with @rings at the rings. */
 void watch_look(struct watch *w, bool deep, bool rings);
-/** Reads the waves once. @sample: of some units only; the sample is forgotten when all are read. */
-void watch_waves(struct watch *w, bool sample);
+/** Reads the waves once: of some units only, which is forgotten when others are read; of XCCs that may not be well; or all. */
+enum waves_wanted { WAVES_SAMPLE, WAVES_SUSPECT, WAVES_ALL };
+void watch_waves(struct watch *w, enum waves_wanted wanted);
+/** The newest look at all that was made, and whether it saw a wave. NULL: there was none. */
+const struct wave_look *watch_last(const struct watch *w);
+bool watch_any_waves(const struct watch *w);
+/** Of each wave of the newest look at all whether it was elsewhere at another look, or not there; in @a. NULL: there was one look. */
+const bool *watch_moved(const struct watch *w, struct arena *a);
 /** What the newest look at all saw of each unit, in @a; 0: not which units the part has, so that nothing can be drawn. */
 size_t watch_units(const struct watch *w, struct arena *a, const struct unit_seen **ret);
+/** The newest look at all waves that there is of an XCC. */
+const struct wave_look *watch_newest(const struct watch *w, unsigned xcc);
+/** Whether no later look at all left the XCC out: then the registers of its waves can be read. */
+bool watch_is_last(const struct watch *w, unsigned xcc);
+/** Notes what the instruction says at which most waves of a set are. */
+void watch_set_waits(struct watch *w, const struct wave_set *g, enum wave_waits waits);
+/** Whether the wave in a slot belongs to a set, and whether two slots are the same. */
+bool wave_set_has(const struct wave_set *g, const struct wave_slot *s);
+bool wave_slots_equal(const struct wave_slot *x, const struct wave_slot *y);
+/** Reads registers of some waves of each group of the look at all that was just made. */
+void watch_read_gprs(struct watch *w);
+/** What they did between the looks. */
+void watch_compare_gprs(const struct watch *w, const struct wave_set *g, struct wave_state *ret);
 /** Whether of each group of waves most move, and not only in a loop. */
 bool watch_waves_at_work(const struct watch *w);
 /** Whether a ring of the driver that may only be slow needs further looks: a program's waves say nothing of it. */
@@ -106,7 +136,11 @@ bool watch_ring_waits(const struct watch *w);
 void watch_some_waves(struct watch *w);
 /** Reads what is in the rings that stand still. */
 void watch_contents(struct watch *w);
+/** After the last look: keeps how it ended. */
+void watch_close_looks(struct watch *w);
 void watch_end(struct watch *w);
+/** The look that did not return; NULL: all did. */
+const struct probe_stuck *watch_stuck(const struct watch *w);
 
 /** How a field was at the looks. */
 enum steadiness { STEADY_UNKNOWN, STEADY_CLEAR, STEADY_SET, STEADY_NOT };
@@ -119,6 +153,8 @@ bool watch_still(const struct watch *w, unsigned xcc, const struct know_unit *u,
 bool watch_xcc_seen(const struct watch *w, unsigned xcc);
 /** How many XCCs could not be seen though the gate is open. */
 unsigned watch_xccs_unseen(const struct watch *w);
+/** Of how many XCCs no wave could be read, and not that they are idle either. */
+unsigned watch_xccs_without_waves_read(const struct watch *w);
 /** The state of the waves of an XCC; NULL: they could not be read. */
 const struct wave_state *watch_wave_state(const struct watch *w, unsigned xcc);
 /** The state of the waves that the one in this slot belongs to. */

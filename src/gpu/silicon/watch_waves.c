@@ -11,11 +11,9 @@ enum {
 	SAMPLE_WAVES = 16, // from this many waves of an XCC on, a sample says something about the others
 	SOME = 32,         // waves of a group that are looked at again
 	GROUPS_MOST = 64,  // further ones count for their XCC only
-	SGPR_WAVES = 2,    // of a group whose SGPRs are read
-	SGPR_GROUPS = 16,
 };
 
-static bool slots_equal(const struct wave_slot *x, const struct wave_slot *y)
+bool wave_slots_equal(const struct wave_slot *x, const struct wave_slot *y)
 {
 	return x->xcc == y->xcc && x->se == y->se && x->sh == y->sh && x->cu == y->cu && x->simd == y->simd &&
 	       x->slot == y->slot;
@@ -43,7 +41,7 @@ static bool covers(const struct wave_look *l, unsigned xcc) { return !l->xccs ||
 
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
-static bool belongs(const struct wave_set *g, const struct wave_slot *s)
+bool wave_set_has(const struct wave_set *g, const struct wave_slot *s)
 {
 	const struct wave_slot *o = &g->of;
 	return s->xcc == o->xcc &&
@@ -57,23 +55,23 @@ static bool compare_looks(const struct watch *w, const struct wave_set *g, const
 	size_t before = 0, now = 0, moved = 0, came = 0, asked = 0;
 	bool strayed = false;
 	for (size_t i = 0; i < first->n; i++)
-		before += belongs(g, &first->waves[i].slot);
+		before += wave_set_has(g, &first->waves[i].slot);
 	for (size_t i = 0; i < l->n; i++) {
 		const struct wave *wave = &l->waves[i], *old = NULL;
-		if (!belongs(g, &wave->slot))
+		if (!wave_set_has(g, &wave->slot))
 			continue;
 		// Both lists are in the order of slots; what is in the same slot mostly has the same place in them.
 		for (size_t k = 0; k < first->n && !old; k++)
-			if (slots_equal(&first->waves[(i + k) % first->n].slot, &wave->slot))
+			if (wave_slots_equal(&first->waves[(i + k) % first->n].slot, &wave->slot))
 				old = &first->waves[(i + k) % first->n];
-		old = old && belongs(g, &old->slot) ? old : NULL;
+		old = old && wave_set_has(g, &old->slot) ? old : NULL;
 		now++;
 		came += !old;
 		moved += old && old->pc != wave->pc;
 		strayed |= old && (old->pc > wave->pc ? old->pc - wave->pc : wave->pc - old->pc) > LOOP_BYTES;
 	}
 	for (size_t i = 0; i < l->nslots; i++)
-		asked += belongs(g, &l->slots[i]);
+		asked += wave_set_has(g, &l->slots[i]);
 	size_t of = l->slots ? asked : before, stayed = now - came, changed = came + (of > stayed ? of - stayed : 0);
 	of = larger(of, 1);
 	before = larger(before, 1);
@@ -112,7 +110,8 @@ static void count_loops(const struct watch *w, const struct wave_set *g, struct 
 	_cleanup_free_ uint64_t *pcs = mem_alloc(all * sizeof(*pcs) + 1);
 	for (size_t look = 0; look < w->wave_looks; look++)
 		for (size_t i = 0; i < w->waves[look].n; i++)
-			if (belongs(g, &w->waves[look].waves[i].slot) && !(some && waits_at_barrier(&w->waves[look].waves[i])))
+			if (wave_set_has(g, &w->waves[look].waves[i].slot) &&
+			    !(some && waits_at_barrier(&w->waves[look].waves[i])))
 				pcs[n++] = w->waves[look].waves[i].pc;
 	qsort(pcs, n, sizeof(*pcs), compare_numbers);
 	for (size_t i = 0, end; i < n; i = end) {
@@ -124,7 +123,7 @@ static void count_loops(const struct watch *w, const struct wave_set *g, struct 
 	}
 }
 
-static const struct wave_look *newest_of_all(const struct watch *w, unsigned xcc)
+const struct wave_look *watch_newest(const struct watch *w, unsigned xcc)
 {
 	size_t look = w->wave_looks - 1;
 	while (look && (w->waves[look].slots || !covers(&w->waves[look], xcc)))
@@ -136,41 +135,23 @@ static const struct wave_look *newest_of_all(const struct watch *w, unsigned xcc
 static uint64_t watch_waves_find_place(const struct watch *w, const struct wave_set *g, bool barrier,
 				       const struct wave **ret_one)
 {
-	const struct wave_look *newest = newest_of_all(w, g->of.xcc);
+	const struct wave_look *newest = watch_newest(w, g->of.xcc);
 	_cleanup_free_ uint64_t *pcs = mem_alloc(newest->n * sizeof(*pcs) + 1);
 	size_t n = 0;
 	for (size_t i = 0; i < newest->n; i++)
-		if (belongs(g, &newest->waves[i].slot) && waits_at_barrier(&newest->waves[i]) == barrier)
+		if (wave_set_has(g, &newest->waves[i].slot) && waits_at_barrier(&newest->waves[i]) == barrier)
 			pcs[n++] = newest->waves[i].pc;
 	uint64_t pc = common_pc(pcs, n);
 	const struct wave *one = list_find(newest->waves, newest->n, it,
-					   belongs(g, &it->slot) && it->pc == pc && waits_at_barrier(it) == barrier);
+					   wave_set_has(g, &it->slot) && it->pc == pc && waits_at_barrier(it) == barrier);
 	*ret_one = one ? one : *ret_one;
 	return pc;
 }
 
-/** Whether SGPRs of its waves were other ones at another look: a loop that counts has its counter there, one that waits has none. */
-static enum sgprs_seen compare_sgprs(const struct watch *w, const struct wave_set *g)
-{
-	enum sgprs_seen seen = SGPRS_UNREAD;
-	for (size_t i = 0; i < w->sgprs.len; i++) {
-		const struct sgprs_read *a = &w->sgprs.data[i];
-		for (size_t k = i + 1; k < w->sgprs.len && belongs(g, &a->slot); k++) {
-			const struct sgprs_read *b = &w->sgprs.data[k];
-			if (!slots_equal(&a->slot, &b->slot) || !belongs(g, &b->slot) || a->n != b->n)
-				continue;
-			if (memcmp(a->values, b->values, a->n * sizeof(*a->values)) != 0)
-				return SGPRS_CHANGE;
-			seen = SGPRS_STILL;
-		}
-	}
-	return seen;
-}
-
 static struct wave_state set_state(const struct watch *w, const struct wave_set *g)
 {
-	struct wave_state s = { .sgprs = compare_sgprs(w, g) };
-	const struct wave_look *newest = newest_of_all(w, g->of.xcc);
+	struct wave_state s = { 0 };
+	const struct wave_look *newest = watch_newest(w, g->of.xcc);
 	unsigned v[3];
 	struct reg counts; // the register that counts a wave's memory operations
 	const struct register_table *t =
@@ -179,7 +160,7 @@ static struct wave_state set_state(const struct watch *w, const struct wave_set 
 	_cleanup_free_ uint64_t *pcs = mem_alloc(newest->n * sizeof(*pcs) + 1);
 	for (size_t i = 0; i < newest->n; i++) {
 		const struct wave *wave = &newest->waves[i];
-		if (!belongs(g, &wave->slot))
+		if (!wave_set_has(g, &wave->slot))
 			continue;
 		pcs[s.count++] = wave->pc;
 		s.stop_reasons |= wave->stop_reasons;
@@ -188,9 +169,10 @@ static struct wave_state set_state(const struct watch *w, const struct wave_set 
 		s.memory += counted && memory_open(&counts, wave);
 	}
 	s.pc = common_pc(pcs, s.count);
-	s.one = list_find(newest->waves, newest->n, it, belongs(g, &it->slot) && it->pc == s.pc);
+	s.one = list_find(newest->waves, newest->n, it, wave_set_has(g, &it->slot) && it->pc == s.pc);
 	if (s.barrier)
 		s.barrier_pc = watch_waves_find_place(w, g, true, &s.barrier_one);
+	watch_compare_gprs(w, g, &s);
 	bool strayed = false;
 	for (size_t look = 1; look < w->wave_looks; look++)
 		if (covers(&w->waves[look], g->of.xcc))
@@ -211,35 +193,18 @@ static void judge_groups(struct watch *w)
 	w->ngroups = 0;
 	w->groups = arena_alloc(&w->arena, GROUPS_MOST * sizeof(*w->groups));
 	for (unsigned xcc = 0; xcc < w->xccs; xcc++) {
-		const struct wave_look *newest = newest_of_all(w, xcc);
+		const struct wave_look *newest = watch_newest(w, xcc);
 		w->xccs_waves[xcc] = (struct wave_set){ .whole = true, .of.xcc = xcc };
 		w->xccs_waves[xcc].state = set_state(w, &w->xccs_waves[xcc]);
 		for (size_t i = 0; i < newest->n; i++) {
 			const struct wave_slot *s = &newest->waves[i].slot;
-			if (s->xcc == xcc && w->ngroups < GROUPS_MOST && !list_find(w->groups, w->ngroups, it, belongs(it, s)))
+			if (s->xcc == xcc && w->ngroups < GROUPS_MOST &&
+			    !list_find(w->groups, w->ngroups, it, wave_set_has(it, s)))
 				w->groups[w->ngroups++] = (struct wave_set){ .of = *s };
 		}
 	}
 	for (size_t g = 0; g < w->ngroups; g++)
 		w->groups[g].state = set_state(w, &w->groups[g]);
-}
-
-/** Reads SGPRs of some waves of each group of the look at all that was just made. */
-static void read_sgprs(struct watch *w)
-{
-	const struct wave_look *l = w->wave_looks ? &w->waves[w->wave_looks - 1] : NULL;
-	for (size_t g = 0; l && g < w->ngroups && g < SGPR_GROUPS; g++) {
-		size_t taken = 0;
-		for (size_t i = 0; i < l->n && taken < SGPR_WAVES && !target_stuck(w->target); i++) {
-			const struct wave_block *b = &l->waves[i].sgprs;
-			uint32_t *values = arena_alloc(&w->arena, (b->count + 1) * sizeof(*values));
-			if (!belongs(&w->groups[g], &l->waves[i].slot))
-				continue;
-			taken++;
-			if (b->count && wave_registers(w->target, b, 1, values))
-				vec_push(&w->sgprs, ((struct sgprs_read){ l->waves[i].slot, b->count, values }));
-		}
-	}
 }
 
 static void watch_waves_look_at_waves(struct watch *w, struct request *r)
@@ -250,7 +215,7 @@ static void watch_waves_look_at_waves(struct watch *w, struct request *r)
 	const struct wave *copy = arena_copy(&w->arena, r->waves, r->n * sizeof(*copy));
 	const size_t nunits = r->slots ? 0 : r->nfound;
 	const struct wave_unit *units = arena_copy(&w->arena, r->found, nunits * sizeof(*units));
-	w->waves[w->wave_looks++] = (struct wave_look){ r->n, r->nslots, copy, r->slots, r->xccs, units, nunits };
+	w->waves[w->wave_looks++] = (struct wave_look){ r->n, r->nslots, copy, r->slots, r->xccs, units, nunits, r->xccs_seen };
 	judge_groups(w);
 	w->ended = watch_now(w);
 }
@@ -262,24 +227,25 @@ static bool all_at_work(const struct watch *w, unsigned xcc)
 	       !list_find(w->groups, w->ngroups, g, g->of.xcc == xcc && (!g->state.moved || g->state.loops));
 }
 
-void watch_waves(struct watch *w, bool sample)
+void watch_waves(struct watch *w, enum waves_wanted wanted)
 {
+	const bool sample = wanted == WAVES_SAMPLE;
 	struct request r = { .kind = REQUEST_WAVES, .units = sample ? SAMPLE_UNITS : 0 };
 	if (w->waves_sampled)
 		w->wave_looks = 0;
 	w->waves_sampled = sample;
 	const struct know_unit *spi = know_unit(w->know, S("SPI"));
 	// XCCs that launch no waves are left out, and those whose waves moved around: each slot costs two operations there.
-	for (unsigned xcc = 0; xcc < w->xccs && w->xccs > 1 && spi; xcc++) {
+	for (unsigned xcc = 0; xcc < w->xccs && w->xccs > 1 && spi && wanted != WAVES_ALL; xcc++) {
 		if (watch_unit(w, xcc, spi) != STEADY_CLEAR && !all_at_work(w, xcc) && !watch_block_ones(w, S("gc"), xcc))
 			r.xccs |= UINT64_C(1) << xcc;
 	}
-	if (w->xccs > 1 && !r.xccs)
+	if (w->xccs > 1 && !r.xccs && wanted != WAVES_ALL)
 		r.xccs = 1;
 	size_t before = w->wave_looks;
 	watch_waves_look_at_waves(w, &r);
 	if (!sample && w->wave_looks > before) {
-		read_sgprs(w);
+		watch_read_gprs(w);
 		judge_groups(w);
 	}
 }
@@ -294,10 +260,11 @@ void watch_some_waves(struct watch *w)
 	for (size_t g = 0; g < w->ngroups; g++) {
 		size_t all = 0, seen = 0, taken = 0;
 		for (size_t i = 0; i < first->n; i++)
-			all += belongs(&w->groups[g], &first->waves[i].slot);
+			all += wave_set_has(&w->groups[g], &first->waves[i].slot);
 		// Evenly over all of them.
 		for (size_t i = 0; i < first->n; i++)
-			if (belongs(&w->groups[g], &first->waves[i].slot) && seen++ * SOME >= taken * all && taken < SOME) {
+			if (wave_set_has(&w->groups[g], &first->waves[i].slot) && seen++ * SOME >= taken * all &&
+			    taken < SOME) {
 				slots[n++] = first->waves[i].slot;
 				taken++;
 			}
@@ -308,6 +275,21 @@ void watch_some_waves(struct watch *w)
 	watch_waves_look_at_waves(w, &r);
 }
 
+const struct wave_look *watch_last(const struct watch *w)
+{
+	size_t at = w->wave_looks;
+	while (at && w->waves[at - 1].slots)
+		at--;
+	return at ? &w->waves[at - 1] : NULL;
+}
+
+bool watch_is_last(const struct watch *w, unsigned xcc) { return watch_last(w) && watch_last(w) == watch_newest(w, xcc); }
+
+void watch_set_waits(struct watch *w, const struct wave_set *g, enum wave_waits waits)
+{
+	w->groups[g - w->groups].state.waits = waits;
+}
+
 const struct wave_state *watch_wave_state(const struct watch *w, unsigned xcc)
 {
 	return w->wave_looks && xcc < w->xccs ? &w->xccs_waves[xcc].state : NULL;
@@ -315,7 +297,7 @@ const struct wave_state *watch_wave_state(const struct watch *w, unsigned xcc)
 
 const struct wave_state *watch_state_of(const struct watch *w, const struct wave_slot *s)
 {
-	const struct wave_set *g = w->wave_looks ? list_find(w->groups, w->ngroups, it, belongs(it, s)) : NULL;
+	const struct wave_set *g = w->wave_looks ? list_find(w->groups, w->ngroups, it, wave_set_has(it, s)) : NULL;
 	return g ? &g->state : watch_wave_state(w, s->xcc);
 }
 
@@ -371,13 +353,48 @@ static void mark_moved(const struct wave_look *now, const struct wave_look *befo
 	}
 }
 
+bool watch_any_waves(const struct watch *w)
+{
+	const struct wave_look *l = watch_last(w);
+	return l && l->n;
+}
+
+static int compare_slots(const void *a, const void *b) { return slot_order(a, b); }
+
+/** The wave in a slot; NULL: there is none. */
+static const struct wave *wave_in(const struct wave_look *l, const struct wave_slot *s)
+{
+	const struct wave key = { .slot = *s };
+	return l->n ? bsearch(&key, l->waves, l->n, sizeof(key), compare_slots) : NULL;
+}
+
+const bool *watch_moved(const struct watch *w, struct arena *a)
+{
+	const struct wave_look *now = watch_last(w);
+	bool *moved = arena_alloc(a, (now ? now->n : 0) + 1);
+	if (!now || (w->wave_looks < 2 && now->n))
+		return NULL;
+	for (size_t look = 0; look < w->wave_looks; look++) {
+		const struct wave_look *l = &w->waves[look];
+		for (size_t i = 0; i < now->n && l != now && !l->slots; i++) {
+			const struct wave *then =
+				covers(l, now->waves[i].slot.xcc) ? wave_in(l, &now->waves[i].slot) : &now->waves[i];
+			moved[i] |= !then || then->pc != now->waves[i].pc;
+		}
+		for (size_t i = 0; i < l->nslots && l->slots; i++) {
+			const struct wave *here = wave_in(now, &l->slots[i]);
+			const struct wave *then = list_find(l->waves, l->n, it, wave_slots_equal(&it->slot, &l->slots[i]));
+			if (here)
+				moved[here - now->waves] |= !then || then->pc != here->pc;
+		}
+	}
+	return moved;
+}
+
 size_t watch_units(const struct watch *w, struct arena *a, const struct unit_seen **ret)
 {
 	struct wave_words words;
-	size_t at = w->wave_looks;
-	while (at && w->waves[at - 1].slots)
-		at--;
-	const struct wave_look *l = at ? &w->waves[at - 1] : NULL;
+	const struct wave_look *l = watch_last(w);
 	if (!l || w->waves_sampled || !l->nunits || !w->device || !wave_words_of(w->know, w->device->gfx, &words))
 		return 0;
 	// KFD counts the units, too: where it counts others, a unit that is not there has answered as one without a wave.

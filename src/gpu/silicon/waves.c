@@ -17,8 +17,7 @@ uint64_t debugfs_wave_position(const struct wave_slot *s)
 	       (uint64_t)(s->slot & 0x3f) << 31 | (uint64_t)(s->simd & 0xff) << 37;
 }
 
-/** The state of amdgpu_gprwave for a slot. */
-static struct gprwave_state *gprwave_of(struct arena *a, const struct wave_slot *asked)
+struct gprwave_state *gprwave_of(struct arena *a, const struct wave_slot *asked)
 {
 	struct gprwave_state *s = arena_alloc(a, sizeof(*s));
 	*s = (struct gprwave_state){
@@ -27,8 +26,7 @@ static struct gprwave_state *gprwave_of(struct arena *a, const struct wave_slot 
 	return s;
 }
 
-/** A probe of what amdgpu_gprwave shows in a state. */
-static struct probe gprwave_probe(const char *path, const struct gprwave_state *s, size_t size)
+struct probe gprwave_probe(const char *path, const struct gprwave_state *s, size_t size)
 {
 	return (struct probe){ .kind = PROBE_BANKED,
 			       .path = path,
@@ -96,6 +94,7 @@ static size_t ask_whether_idle(struct batch *b, unsigned xcc)
 	b->probes.data[at].unless = nothing_busy;
 	b->probes.data[at].unless_at = BUSY_AT;
 	vec_push(&b->idle_probes, at);
+	vec_push(&b->idle_xccs, xcc);
 	return at;
 }
 
@@ -164,8 +163,10 @@ void waves_take(struct batch *b, struct request *r)
 	struct wave w;
 	for (size_t i = 0; i < b->idle_probes.len; i++) {
 		const struct probe *p = &b->probes.data[b->idle_probes.data[i]];
-		read += p->end == PROBE_GOOD && p->n >= BUSY_AT + nothing_busy.n &&
-			!memcmp(p->data + BUSY_AT, nothing_busy.p, nothing_busy.n);
+		const bool idle = p->end == PROBE_GOOD && p->n >= BUSY_AT + nothing_busy.n &&
+				  !memcmp(p->data + BUSY_AT, nothing_busy.p, nothing_busy.n);
+		read += idle;
+		r->xccs_seen |= idle ? UINT64_C(1) << (b->idle_xccs.data[i] % 64) : 0;
 	}
 	for (size_t i = 0; i < b->slots.len; i++) {
 		const struct probe *p = &b->probes.data[b->slot_probes.data[i]];
@@ -175,6 +176,7 @@ void waves_take(struct batch *b, struct request *r)
 		size_t n = p->n / 4 < WAVE_WORDS_MOST ? p->n / 4 : WAVE_WORDS_MOST;
 		memcpy(words, p->data, 4 * n);
 		read++;
+		r->xccs_seen |= UINT64_C(1) << (b->slots.data[i].xcc % 64);
 		if (!wave_from_words(&t->words, t->layout, words, n, &b->slots.data[i], &w))
 			continue;
 		w.id = waves.len + 1;
@@ -200,7 +202,7 @@ void waves_take(struct batch *b, struct request *r)
 // Registers of waves. One child reads all blocks of a wave, and where many waves are wanted those of the next ones too: a child costs more
 // than what it reads.
 
-enum { LANES_MOST = 64, GPRS_MOST = 1024, AHEAD_MOST = 16 };
+enum { LANES_MOST = 64, GPRS_MOST = 1024, AHEAD_MOST = 16, LATE_MOST = 200 };
 
 uint64_t debugfs_gpr_position(const struct wave_slot *s, bool vector, unsigned lane)
 {
@@ -238,7 +240,14 @@ static void plan_block(struct batch *b, const struct wave *w, const struct wave_
 	}
 }
 
-/** The block that holds what is asked for; NULL: it was not read. */
+/** Whether a block was read: not where the GPU might have switched itself off by then. */
+static bool gprs_tried(const struct silicon *t, const struct gpr_block *b)
+{
+	const struct batch *read = &t->gprs.batch;
+	return read->late || (read->probes.data[b->probe].end != PROBE_NOT_MADE && gate_held(read, b->guard));
+}
+
+/** The block that holds what is asked for; NULL: it is not planned. */
 static const struct gpr_block *gprs_find(const struct silicon *t, const struct request *r)
 {
 	return list_find(t->gprs.blocks.data, t->gprs.blocks.len, b,
@@ -267,17 +276,25 @@ void gprs_forget(struct silicon *t)
 	t->gprs = (struct gprs_read){ 0 };
 }
 
-/** Where nothing but the render node's query keeps the GPU awake, no more is read at once than its time allows. */
+/** The blocks since the last look at the gate are valid if the next look finds it open, too. */
+static void guard_blocks(struct silicon *t)
+{
+	const size_t at = gate_guard(&t->gprs.batch);
+	for (size_t i = t->gprs.blocks.len; i && !t->gprs.blocks.data[i - 1].guard; i--)
+		t->gprs.blocks.data[i - 1].guard = at;
+}
+
+/** Before each wave there is a look at the gate, and one behind the last. Where it was shut the rest is read later, when the gate was opened again. */
 static void read_from(struct silicon *t, const struct request *r)
 {
 	struct batch *b = &t->gprs.batch;
-	const size_t first = r->block->wave - 1, most = t->by_debugfs && t->target.all_registers ? AHEAD_MOST : 1;
+	const size_t first = r->block->wave - 1, most = t->target.all_registers ? AHEAD_MOST : 1;
 	gprs_forget(t);
 	b->t = t;
 	for (size_t i = first; i < t->nwaves && i - first < most; i++) {
 		// The accumulation registers lie behind the others of a lane: who reads them has read those.
 		const struct wave *w = &t->waves[i];
-		gate_guard(b);
+		guard_blocks(t);
 		if (w->sgprs.count && block_possible(&w->sgprs, 1))
 			plan_block(b, w, &w->sgprs, 1);
 		if (w->acc_vgprs.wave && w->acc_vgprs.count && block_possible(&w->acc_vgprs, w->lanes))
@@ -288,9 +305,10 @@ static void read_from(struct silicon *t, const struct request *r)
 	if (!gprs_find(t, r)) { // a part of a wave in another form than its list says
 		gprs_forget(t);
 		b->t = t;
-		gate_guard(b);
+		guard_blocks(t);
 		plan_block(b, &t->waves[first], r->block, r->lanes);
 	}
+	guard_blocks(t);
 	batch_run(b, SILICON_LOOK_MS);
 }
 
@@ -301,14 +319,18 @@ void wave_registers_answer(struct silicon *t, struct request *r)
 	if (!k->wave || k->wave > t->nwaves || !block_possible(k, r->lanes) || r->size != (size_t)k->count * r->lanes * 4)
 		return;
 	const struct gpr_block *have = gprs_find(t, r);
-	if (!have) {
+	// On a busy machine the gate may be shut again before the reader has the processor.
+	while (!(have && gprs_tried(t, have)) && t->late < LATE_MOST) {
 		gate_pass(t, NULL);
 		r->answer = t->gate.stuck ? ANSWER_TIMED_OUT : ANSWER_REFUSED;
 		if (!t->gate.open)
 			return;
 		read_from(t, r);
 		have = gprs_find(t, r);
+		t->late += !gprs_tried(t, have);
 	}
+	if (!have)
+		return;
 	const struct batch *b = &t->gprs.batch;
 	r->answer = gprs_take(b, have->probe, r) ? ANSWER_GIVEN : b->late ? ANSWER_TIMED_OUT : ANSWER_REFUSED;
 }

@@ -120,7 +120,7 @@ static void walk_steps(struct sheet *s, const struct memory_seen *m, const struc
 		entry_flags(m, w, i, &flags);
 		sheet_fields(s, { "table", v_word(levels[e->level & 3]) }, { "at", v_word(memory_place_name(&e->at)) },
 			     { "offset", v_hex(e->at.address) }, { "entry", v_hex(e->entry) }, { "begin", v_hex(begin) },
-			     { "bytes", v_number(covers) }, { "flags", v_text(text_str(&flags)) });
+			     { "bytes", v_number(covers) }, { "flags", v_text(flags.n ? text_str(&flags) : S("")) });
 		sheet_say(s, "  %-4s  %-6s 0x%012llx  0x%016llx  ", levels[e->level & 3], memory_place_name(&e->at),
 			  (unsigned long long)e->at.address, (unsigned long long)e->entry);
 		sheet_say_safe(s, "", flags.n ? text_str(&flags) : S("nothing"), "\n");
@@ -178,6 +178,97 @@ static void walk_tables(struct sheet *s, const struct memory_seen *m)
 	sheet_close(s, '}');
 }
 
+// --- a fault of the log ---
+
+static const char *const fault_spaces[] = {
+	[FAULT_NONE] = NULL, [FAULT_SAME] = "same", [FAULT_GONE] = "gone", [FAULT_AWAY] = "away"
+};
+
+/** How far an edge is from the page of the address: `24 KiB before it`, `directly behind it`. */
+static struct str distance_text(struct arena *a, const struct memory_seen *m, const struct memory_edge *e)
+{
+	const uint64_t page = m->address & ~(uint64_t)(VM_PAGE - 1);
+	const bool below = e->at < page;
+	const uint64_t bytes = below ? page - 1 - e->at : e->at - page - VM_PAGE;
+	return arena_printf(a, STR_FMT " %s it", STR_ARG(bytes ? map_size_say(a, bytes) : S("directly")), below ? "before" : "behind");
+}
+
+static void walk_edge(struct sheet *s, const struct memory_seen *m, const char *key, const struct memory_edge *e)
+{
+	_cleanup_arena_ struct arena a = { 0 };
+	_cleanup_text_ struct text flags = { 0 };
+	const char *to = e->walk.elsewhere ? "another GPU" : memory_place_name(&e->walk.at);
+	struct str line = e->known ? S("nothing is mapped") : S("nothing was found nearby");
+	if (e->there && e->walk.read)
+		entry_flags(m, &e->walk, e->walk.read - 1, &flags);
+	if (e->there)
+		line = arena_printf(&a, "mapped memory %s 0x%llx, " STR_FMT " (%s: " STR_FMT ")", e == &m->below ? "ends at" : "begins at",
+				    (unsigned long long)e->at, STR_ARG(distance_text(&a, m, e)), to, STR_ARG(text_str(&flags)));
+	if (sheet_object(s, key, e->there)) {
+		sheet_fields(s, { "address", v_hex(e->at) }, { "to", v_word(to) }, { "flags", v_text(flags.n ? text_str(&flags) : S("")) });
+		sheet_close(s, '}');
+	}
+	if (!s->as_json && m->fault.space == FAULT_SAME)
+		wrap_row(s->json.out, &(struct row_style){ 2, 7, 0 }, key, line, 0);
+}
+
+/** `train (4242) wrote to 0x7f0000012000` */
+static struct str fault_says(struct arena *a, const struct memory_fault *f)
+{
+	_cleanup_text_ struct text t = { 0 };
+	char room[DATE_ROOM];
+	text_printf(&t, STR_FMT, STR_ARG(f->process.n ? f->process : S("a program")));
+	if (f->pid)
+		text_printf(&t, " (%lld)", (long long)f->pid);
+	text_printf(&t, " %s 0x%llx; VMID %u", str_is(f->rw, "write") ? "wrote to" : str_is(f->rw, "read") ? "read" : "used",
+		    (unsigned long long)f->address, f->vmid);
+	if (f->pasid)
+		text_printf(&t, ", PASID %u", f->pasid);
+	if (f->when)
+		text_printf(&t, "; " STR_FMT, STR_ARG(date_text(f->when, room)));
+	return arena_str(a, text_str(&t));
+}
+
+/** What became of its address space, and whether the address is mapped. */
+static struct str fault_now(struct arena *a, const struct memory_seen *m)
+{
+	const struct memory_fault *f = &m->fault;
+	_cleanup_text_ struct text t = { 0 };
+	const bool there = m->walk && (m->walk->state == VM_FOUND || m->walk->elsewhere);
+	if (f->space == FAULT_SAME)
+		return there ? S("its address space is there, and the address is mapped: it was not then, or not for this access") :
+			       S("its address space is there, and the address is not mapped");
+	text_printf(&t, f->space == FAULT_GONE ?
+				"its address space is gone: the process has ended, or the number is another process's by now" :
+				"its process lives, but has no work on the GPU, so that its page tables cannot be found");
+	if (f->now_pasid && f->now_pasid != f->pasid) {
+		text_printf(&t, "; VMID %u now has PASID %u", f->vmid, f->now_pasid);
+		if (f->now_pid)
+			text_printf(&t, ", " STR_FMT " (%lld)", STR_ARG(f->now_process), (long long)f->now_pid);
+	}
+	return arena_str(a, text_str(&t));
+}
+
+static void memory_walk_fault(struct sheet *s, const struct memory_seen *m)
+{
+	const struct memory_fault *f = &m->fault;
+	if (!sheet_object(s, "fault", f->space != FAULT_NONE))
+		return;
+	sheet_fields(s, { "incident", v_known(f->incident) }, { "time", v_date(f->when) }, { "process", v_known(f->process) },
+		     { "pid", v_if(f->pid, v_int(f->pid)) }, { "vmid", v_number(f->vmid) }, { "pasid", v_if(f->pasid, v_number(f->pasid)) },
+		     { "access", v_known(f->rw) }, { "client", v_known(f->client) }, { "space", v_word(fault_spaces[f->space]) },
+		     { "vmid_has_now", v_if(f->now_pasid, v_number(f->now_pasid)) },
+		     { "pid_has_now", v_if(f->now_pid, v_int(f->now_pid)) });
+	if (!s->as_json) {
+		_cleanup_arena_ struct arena a = { 0 };
+		wrap_row(s->json.out, &(struct row_style){ 2, 7, 0 }, "fault", fault_says(&a, f), 0);
+		wrap_row(s->json.out, &(struct row_style){ 2, 7, 0 }, "now", fault_now(&a, m), 0);
+	}
+	walk_edge(s, m, "below", &m->below);
+	walk_edge(s, m, "above", &m->above);
+	sheet_close(s, '}');
+}
+
 // --- instructions ---
 
 static void memory_walk_instructions(struct sheet *s, const struct memory_seen *m)
@@ -205,17 +296,19 @@ void report_memory(const struct memory_seen *m, const struct uh_look_options *o,
 {
 	struct sheet s = sheet_on(o->json, out);
 	const struct memory_space *of = &m->space;
+	const bool found = m->fault.space == FAULT_NONE || m->fault.space == FAULT_SAME;
 	sheet_begin(&s, "unhang/memory/1", NULL);
-	sheet_fields(&s, { "target", v_text(of->target) }, { "gfx", v_known(of->gfx) }, { "vmid", v_number(of->vmid) },
-		     { "xcc", v_number(of->xcc) }, { "pasid", v_if(of->pasid_known, v_number(of->pasid)) });
+	sheet_fields(&s, { "target", v_text(of->target) }, { "gfx", v_known(of->gfx) }, { "vmid", v_if(found, v_number(of->vmid)) },
+		     { "xcc", v_if(found, v_number(of->xcc)) }, { "pasid", v_if(of->pasid_known, v_number(of->pasid)) });
 	if (sheet_object(&s, "process", of->pid)) {
 		sheet_fields(&s, { "pid", v_int(of->pid) }, { "name", v_known(of->process) });
 		sheet_close(&s, '}');
 	}
 	sheet_fields(&s, { "address", v_hex(m->address) }, { "length", v_number(m->length) });
-	sheet_say_safe(&s, "", of->title, "");
-	sheet_say(&s, ": VMID %u", of->vmid);
-	if (of->several)
+	sheet_say_safe(&s, "", of->title, found ? ": " : "");
+	if (found)
+		sheet_say(&s, "VMID %u", of->vmid);
+	if (of->several && found)
 		sheet_say(&s, " on XCC %u", of->xcc);
 	if (of->pasid_known && of->pasid)
 		sheet_say(&s, ", PASID %u", of->pasid);
@@ -224,6 +317,7 @@ void report_memory(const struct memory_seen *m, const struct uh_look_options *o,
 	if (of->pid && of->process.n)
 		sheet_say_safe(&s, " (", of->process, ")");
 	sheet_say(&s, "\n");
+	memory_walk_fault(&s, m);
 	walk_tables(&s, m);
 	walk_pieces(&s, m, o->all);
 	memory_walk_instructions(&s, m);

@@ -35,7 +35,31 @@ struct memory_run {
 	struct vm_walk walk; // of its first page
 };
 
+/** A page fault that the log has, and what became of its address space. */
+struct memory_fault {
+	struct str incident, pci, process, client, rw; // empty: not known
+	int64_t pid, when;                             // when: seconds since 1970; 0: not known
+	double boot_seconds;                           // since the machine was started; below 0: not known
+	unsigned vmid;
+	uint32_t pasid; // 0: not said
+	uint64_t address;
+	enum fault_space { FAULT_NONE, FAULT_SAME, FAULT_GONE, FAULT_AWAY } space; // away: its process lives, but has no VMID now
+	int64_t now_pid; // who has that VMID now; 0: nobody, or not known
+	struct str now_process;
+	uint32_t now_pasid;
+};
+
+/** The nearest page that is mapped on one side of an address. */
+struct memory_edge {
+	bool known;   // it was looked for as far as the tables go, or @there
+	bool there;
+	uint64_t at;  // its address that is next
+	struct vm_walk walk;
+};
+
 struct memory_seen {
+	struct memory_fault fault; // FAULT_NONE: an address was asked for
+	struct memory_edge below, above;
 	struct memory_space space;
 	uint64_t address, length;
 	size_t npieces;

@@ -2,6 +2,7 @@
 #include "gpu/find/clients.h"
 #include "gpu/find/kfd.h"
 #include "gpu/packet.h"
+#include "gpu/queue_words.h"
 #include "report/live/look.h"
 
 // A dispatch and its kernel's arguments.
@@ -11,8 +12,8 @@ enum { ARGUMENTS_SHOWN = 64, ARGUMENTS_INDENT = 25 };
 void walk_dispatch(struct sheet *s, const char *key, struct look *l, const struct dispatch *d)
 {
 	static const struct column told[] = { { "told" } };
-	const struct code_kernel *k = target_code_kernel(&l->code, d->kernel_object);
-	const struct str name = k ? code_set_name(&l->code.set, k->name) : (struct str){ 0 };
+	const struct code_kernel *k = target_code_kernel(l->code, d->kernel_object);
+	const struct str name = k ? code_set_name(&l->code->set, k->name) : (struct str){ 0 };
 	struct kernel_argument args[ARGUMENTS_SHOWN];
 	_cleanup_arena_ struct arena a = { 0 };
 	size_t n = dispatch_arguments(l->target, k, d, args, ARGUMENTS_SHOWN);
@@ -72,6 +73,73 @@ static void walk_list(struct sheet *s, const struct runlists *r, const struct kf
 	}
 	sheet_close(s, ']');
 	sheet_close(s, '}');
+}
+
+// --- descriptors and registers of queues, word by word ---
+
+enum { WORDS_INDENT = 11 };
+
+/** In JSON every word that has a name, or is not 0. A text has those that are not 0; of registers those that are not as in the descriptor, which
+ * they were filled from. */
+static bool word_counts(const struct sheet *s, const struct queue_words *w, const struct queue_word *one,
+			const struct queue_word *described)
+{
+	if (s->as_json)
+		return one->name.n || one->value;
+	return w->hqd ? one->name.n && (!described || described->value != one->value) : one->value;
+}
+
+static void walk_word(struct sheet *s, const struct queue_word *one, unsigned width)
+{
+	struct wrapping w = { .out = s->json.out, .width = width, .margin = WORDS_INDENT + 2 };
+	const struct register_shown shown = { &one->reg, true, one->value, UINT32_MAX };
+	sheet_open(s, NULL, '{');
+	sheet_fields(s, { "word", v_number(one->at) }, { "name", v_known(one->name) }, { "value", v_hex(one->value) },
+		     { "unnamed", v_if(!one->name.n, v_number(one->at)), TEXT_ONLY });
+	w.column = sheet_say(s, "%*s", WORDS_INDENT, "") +
+		   sheet_part(s, COLUMNS_OF({ "name" }, { "unnamed", "word " }, { "value", " = ", .digits = 8 }));
+	if (s->as_json || !register_is_plain(&one->reg, one->value))
+		walk_register_fields(s, &shown, false, &w);
+	sheet_say(s, "\n");
+	sheet_close(s, '}');
+}
+
+static const struct queue_word *word_called(const struct queue_word *words, size_t n, struct str name)
+{
+	return list_find(words, n, it, name.n && str_eq(it->name, name));
+}
+
+/** "descriptors": those in memory, then the registers of each place on the GPU. */
+static void walk_queue_words(struct sheet *s, const struct know *k, struct str gfx, const struct queue *q,
+			     const struct uh_look_options *o)
+{
+	_cleanup_arena_ struct arena a = { 0 };
+	const struct queue_word *described = NULL;
+	size_t ndescribed = 0;
+	sheet_each (i, s, "descriptors", o->registers ? q->nwords : 0) {
+		const struct queue_words *w = &q->words[i];
+		const struct queue_word *words;
+		const size_t n = queue_words_named(&a, k, gfx, w, &words);
+		sheet_fields(s, { "what", v_word(w->hqd ? "hqd" : "mqd") }, { "xcc", v_if(w->hqd, v_number(w->xcc)) },
+			     { "copy", v_if(!w->hqd, v_number(w->xcc)) });
+		size_t shown = 0;
+		for (size_t r = 0; r < n; r++)
+			shown += word_counts(s, w, &words[r], word_called(described, ndescribed, words[r].name));
+		if (!w->hqd)
+			sheet_say(s, "         descriptor in memory (MQD), copy %u:\n", w->xcc);
+		else
+			sheet_say(s, "         registers on XCC %u (HQD)%s\n", w->xcc,
+				  shown ? " that differ from it:" : ": as the descriptor");
+		sheet_open(s, "words", '[');
+		for (size_t r = 0; r < n; r++)
+			if (word_counts(s, w, &words[r], word_called(described, ndescribed, words[r].name)))
+				walk_word(s, &words[r], o->width);
+		sheet_close(s, ']');
+		if (!w->hqd && !described) {
+			described = words;
+			ndescribed = n;
+		}
+	}
 }
 
 // --- queues and what waits in them ---
@@ -159,10 +227,10 @@ static void live_queues_walk_packet(struct queues_sheet *g, const struct queue *
 	const struct packet_stream stream = { l->know, PACKETS_AQL, q->agent ? q->agent->gfx : (struct str){ 0 }, p->words,
 					      ARRAY_SIZE(p->words) };
 	packet_decode(&stream, &a, 0, &is);
-	const struct code_kernel *k = d ? target_code_kernel(&l->code, d->kernel_object) : NULL;
+	const struct code_kernel *k = d ? target_code_kernel(l->code, d->kernel_object) : NULL;
 	sheet_open(s, s->as_json ? "head" : NULL, '{');
 	sheet_fields(s, { "packet", v_number(p->index) }, { "type", v_text(d ? S("kernel_dispatch") : is.name) },
-		     { "kernel_name", v_text(k ? code_set_name(&l->code.set, k->name) : (struct str){ 0 }) },
+		     { "kernel_name", v_text(k ? code_set_name(&l->code->set, k->name) : (struct str){ 0 }) },
 		     { "waits", v_known(is.waits_for) },
 		     { "waits_alone", v_if(!p->nsignals, v_known(is.waits_for)), TEXT_ONLY });
 	sheet_part(s, COLUMNS_OF({ "packet", "         packet ", -8, .after = " " }, { "type" },
@@ -172,15 +240,6 @@ static void live_queues_walk_packet(struct queues_sheet *g, const struct queue *
 	sheet_fields(s, { "watched_ms", v_if(q->watched_ms, v_int(q->watched_ms)) },
 		     { "moved", v_if(q->watched_ms, v_bool(q->moved)) });
 	sheet_close(s, '}');
-}
-
-static const char *live_queues_state_of(const struct queue *q)
-{
-	if (!q->indexes_known || !q->watched_ms)
-		return "not known";
-	if (q->moved)
-		return "moves";
-	return q->read_index == q->write_index ? "empty" : "stuck";
 }
 
 /** How much is waiting, in what the queue is made of. */
@@ -195,8 +254,15 @@ static struct sheet_value waiting(struct queues_sheet *g, const struct queue *q)
 							  " bytes"));
 }
 
+/** Why a queue is called so, behind its row. */
+static void say_why(struct sheet *s, const struct silicon_state *state)
+{
+	if (!s->as_json && state)
+		wrap_row(s->json.out, &(struct row_style){ .left = INDENT }, "", state->why, 0);
+}
+
 /** The rows of a core, and of a process that runs: of several GPUs alike the address tells which. */
-static void live_queues_text_row(struct queues_sheet *g, const struct queue *q)
+static void live_queues_text_row(struct queues_sheet *g, const struct queue *q, const struct silicon_state *state)
 {
 	static const struct column core[] = { { "id", .width = 6 }, { "gfx", "  ", -8, .none = "?" },
 					      { "type", "  ", -9 }, { "waiting", "  ", 8, .none = "?" },
@@ -210,22 +276,18 @@ static void live_queues_text_row(struct queues_sheet *g, const struct queue *q)
 	}
 	sheet_line(s, 0,
 		   COLUMNS_OF({ "id", .width = 6 }, { "gpu", "  ", -12, .none = "?" }, { "type", "  ", -9 },
-			      { "waiting", "  ", 8, .none = "?" }, { "state", "  " }));
+			      { "waiting", "  ", 8, .none = "?" }, { "verdict.state", "  " }));
 	sheet_line(s, INDENT, COLUMNS(problem));
+	say_why(s, state);
 	sheet_line(s, INDENT,
 		   COLUMNS_OF({ "place.xcc", "on the GPU: XCC " }, { "place.me", ", ME " }, { "place.pipe", ", pipe " },
 			      { "place.queue", ", queue " }, { "place.vmid", ", VMID " }));
 	if (!q->slot.known && q->active_known && pending(q))
 		sheet_say(s, "         not on the GPU at this moment\n");
-	if (q->watched_ms && !q->moved && pending(q))
-		sheet_say(s,
-			  "         it was at packet %llu for the %lld ms that unhang looked; how long before that is not "
-			  "known\n",
-			  (unsigned long long)q->read_index, (long long)q->watched_ms);
 }
 
 /** One queue: where it is, what waits in it, and whether it moves. JSON has all of it, a text a row. */
-static void live_queues_walk_queue(struct queues_sheet *g, const struct queue *q)
+static void live_queues_walk_queue(struct queues_sheet *g, const struct queue *q, const struct silicon_state *state)
 {
 	struct sheet *s = g->sheet;
 	char room[24];
@@ -239,8 +301,8 @@ static void live_queues_walk_queue(struct queues_sheet *g, const struct queue *q
 		     { "write_index", v_if(q->indexes_known, v_number(q->write_index)) },
 		     { "waiting", waiting(g, q), TEXT_ONLY }, { "save_area", v_hex(q->save_area) },
 		     { "save_area_bytes", v_number(q->save_area_size) }, { "waves", v_number(q->nwaves) },
-		     { "active", v_if(q->active_known, v_bool(q->active)) },
-		     { "state", v_word(live_queues_state_of(q)), TEXT_ONLY });
+		     { "active", v_if(q->active_known, v_bool(q->active)) });
+	walk_state(s, state);
 	if (sheet_object(s, "place", q->slot.known)) {
 		sheet_fields(s, { "xcc", v_number(q->slot.xcc) }, { "me", v_number(q->slot.me) },
 			     { "pipe", v_number(q->slot.pipe) }, { "queue", v_number(q->slot.queue) },
@@ -248,7 +310,7 @@ static void live_queues_walk_queue(struct queues_sheet *g, const struct queue *q
 		sheet_close(s, '}');
 	}
 	sheet_put(s, "problem", v_text(q->problem));
-	live_queues_text_row(g, q);
+	live_queues_text_row(g, q, state);
 	// In JSON the packet that the queue is at, and the dispatches; as text all packets of either kind, but only some.
 	struct target *t = g->look->target;
 	const uint64_t n = pending(q), most = s->as_json ? PACKETS_MOST : PACKETS_SHOWN;
@@ -268,6 +330,7 @@ static void live_queues_walk_queue(struct queues_sheet *g, const struct queue *q
 	sheet_close(s, ']');
 	if (n > PACKETS_SHOWN)
 		sheet_say(s, "         and %llu more\n", (unsigned long long)(n - PACKETS_SHOWN));
+	walk_queue_words(s, g->look->know, q->agent ? q->agent->gfx : (struct str){ 0 }, q, g->look->options);
 }
 
 static void walk_target(struct sheet *s, const struct queues_seen *seen)
@@ -284,10 +347,10 @@ static void walk_target(struct sheet *s, const struct queues_seen *seen)
 	sheet_each (i, s, "agents", seen->nagents)
 		walk_agent(&g, &seen->agents[i]);
 	sheet_say(s, "%s",
-		  is_live(t) ? "\n queue  GPU           type        waiting  state\n" :
+		  is_live(t) ? "\n queue  GPU           type        waiting  verdict\n" :
 			       "\n queue  GPU       type        waiting   waves  errors\n");
 	sheet_each (i, s, "queues", seen->nqueues)
-		live_queues_walk_queue(&g, &seen->queues[i]);
+		live_queues_walk_queue(&g, &seen->queues[i], seen->states ? &seen->states[i] : NULL);
 	arena_free(&g.arena);
 }
 
@@ -298,12 +361,13 @@ static const char *client_state_of(const struct client_queue *u)
 	const struct queue *q = &u->queue;
 	if (!q->indexes_known || !q->watched_ms)
 		return "not known";
-	return q->moved ? "moves" : client_queue_waiting(u) ? "stuck" : "empty";
+	return q->moved ? "moves" : client_queue_waiting(u) ? "stands" : "empty";
 }
 
-static void walk_client_queue(struct sheet *s, const struct client_queue *u)
+static void walk_client_queue(struct sheet *s, const struct know *k, const struct client_queue *u,
+			      const struct silicon_state *state, const struct uh_look_options *o)
 {
-	static const char *const types[] = { "graphics", "compute", "copies" };
+	static const char *const types[] = { "graphics", "compute", "SDMA" };
 	const struct queue *q = &u->queue;
 	char room[48];
 	snprintf(room, sizeof(room), "%llu %s", (unsigned long long)client_queue_waiting(u),
@@ -322,21 +386,26 @@ static void walk_client_queue(struct sheet *s, const struct client_queue *u)
 		     { "watched_ms", v_if(q->watched_ms, v_int(q->watched_ms)) },
 		     { "moved", v_if(q->watched_ms, v_bool(q->moved)) }, { "state", v_word(client_state_of(u)) },
 		     { "problem", v_known(u->problem) });
+	walk_state(s, state);
 	sheet_line(s, 0,
 		   COLUMNS_OF({ "id", .width = 6 }, { "gpu", "  ", -12, .none = "?" }, { "type", "  ", -9, .none = "?" },
-			      { "waiting", "  ", 12, .none = "?" }, { "state", "  ", -9 }, { "process", "  " },
+			      { "waiting", "  ", 12, .none = "?" }, { "verdict.state", "  ", -9 }, { "process", "  " },
 			      { "pid", " (", .after = ")" }, { "client", ", client " }));
 	sheet_line(s, INDENT, COLUMNS_OF({ "problem" }));
+	if (!u->problem.n)
+		say_why(s, state);
+	walk_queue_words(s, k, u->device ? u->device->gfx : (struct str){ 0 }, q, o);
 }
 
 /** Those that clients of the driver fill themselves, beside KFD's. */
-static void walk_client_queues(struct sheet *s, const struct client_queues *u)
+static void walk_client_queues(struct sheet *s, const struct know *k, const struct client_queues *u,
+			       const struct silicon_state *states, const struct uh_look_options *o)
 {
 	if (u->n)
-		sheet_say(s, "\nuser queues of the driver's clients\n\n queue  GPU           type           waiting  state     "
+		sheet_say(s, "\nuser queues of the driver's clients\n\n queue  GPU           type           waiting  verdict   "
 			     " process\n");
 	sheet_each (i, s, "user_queues", u->n)
-		walk_client_queue(s, &u->list[i]);
+		walk_client_queue(s, k, &u->list[i], &states[i], o);
 }
 
 void report_queues(const struct queues_seen *seen, const struct uh_look_options *o, FILE *out)
@@ -358,7 +427,7 @@ void report_queues_of_all(const struct queues_seen *seen, size_t n, const struct
 	}
 	if (!n)
 		sheet_say(&s, "no process computes on a GPU of this machine\n");
-	walk_client_queues(&s, r->user);
+	walk_client_queues(&s, r->know, r->user, r->states, o);
 	// What the schedulers were told to run, which tells queues that are not mapped.
 	sheet_open(&s, "runlists", '[');
 	for (size_t i = 0; i < r->kfd->nrunlists; i++)

@@ -120,7 +120,7 @@ static struct str top_slowed(const struct top_gpu *g)
 
 static void top_head_line(struct top_page *p)
 {
-	top_say(p, "1", "%-12s  %4s  %5s  %7s  %7s  %-11s  %-11s  %s", "GPU", "load", "MHz", "W", "C", "memory GB", "queues",
+	top_say(p, "1", "%-12s %4s %5s %7s %7s  %-11s %-11s %s", "GPU", "load", "MHz", "W", "C", "memory GB", "queues",
 		"slowed by");
 }
 
@@ -132,7 +132,7 @@ static void top_gpu_line(struct top_page *p, const struct top_seen *t, const str
 		top_say(p, top_worry(g), STR_FMT "  " STR_FMT, STR_ARG(d->pci), STR_ARG(g->state));
 		return;
 	}
-	top_say(p, top_worry(g), STR_FMT "  %4s  %5s  %7s  %7s  %-11s  %-11s  " STR_FMT, STR_ARG(d->pci),
+	top_say(p, top_worry(g), STR_FMT " %4s %5s %7s %7s  %-11s %-11s " STR_FMT, STR_ARG(d->pci),
 		top_of(load, d->busy, 0, 1, "", "%"), top_of(clock, d->clock, 0, 1, "", ""),
 		top_of(power, d->power_mw, d->power_cap_mw, MILLI, "/", ""),
 		top_of(heat, d->temperature, g->temperature_most, MILLI, "/", ""), top_memory(memory, d, "/", ""),

@@ -124,6 +124,8 @@ static void walk_registers(struct listing *l, const struct wave *w)
 	}
 	sheet_say(l->sheet, "\n");
 	sheet_close(l->sheet, '}');
+	walk_wave_fields(l->sheet, l->look->know, l->seen->gfx.n || !w->queue || !w->queue->agent ? l->seen->gfx : w->queue->agent->gfx, w,
+			 l->look->options->width);
 	walk_block(l, (struct block_names){ "sgprs", "s", false }, &w->sgprs, 1);
 	if (w->no_vgprs) {
 		sheet_put(l->sheet, "vgprs", v_null());
@@ -172,6 +174,8 @@ static void walk_more(struct listing *l, size_t i)
 	struct sheet *s = l->sheet;
 	const struct wave *w = &l->waves[i];
 	const struct where *at = l->where[i];
+	struct look *look = l->seen->looks ? l->seen->looks[i] : l->look;
+	const struct shader_start *shader = l->seen->shaders ? l->seen->shaders[i] : NULL;
 	struct dispatch d;
 	walk_source(s, at);
 	sheet_fields(s, { "instruction", at->here < at->ninstructions ? v_text(at->instructions[at->here].text) : v_null() },
@@ -179,10 +183,15 @@ static void walk_more(struct listing *l, size_t i)
 		     { "vgpr_count", v_number(w->vgprs.count) }, { "acc_vgpr_count", v_number(w->acc_vgprs.count) },
 		     { "shared_vgpr_count", v_number(w->shared_vgprs.count) }, { "sgpr_count", v_number(w->sgprs.count) },
 		     { "lds_bytes", v_number(w->lds.count) });
-	if (wave_dispatch(l->look->target, w, &d))
-		walk_dispatch(s, "dispatch", l->look, &d);
+	if (look && wave_dispatch(look->target, w, &d))
+		walk_dispatch(s, "dispatch", look, &d);
 	else
 		sheet_put(s, "dispatch", v_null());
+	if (sheet_object(s, "shader", shader)) {
+		sheet_fields(s, { "stage", v_text(shader->stage) }, { "address", v_hex(shader->address) },
+			     { "set_by", v_text(shader->origin) }, { "buffer", v_hex(shader->ib) }, { "word", v_number(shader->word) });
+		sheet_close(s, '}');
+	}
 }
 
 static void live_waves_text_row(struct listing *l)
@@ -200,8 +209,9 @@ static void live_waves_text_row(struct listing *l)
 	sheet_part(l->sheet, COLUMNS_OF({ "active_lanes", "  ", 2 }, { "lanes", "/", -2 }, { "pc", "  ", .digits = 12 },
 					{ "offset", " +", -8 }, { "shown_state", "  " }));
 	if (live)
-		sheet_part(l->sheet, COLUMNS_OF({ "moved", ", moving", .no = ", same pc" },
-						{ "trap_status", ", trap status ", .least = 1 }));
+		sheet_part(l->sheet,
+			   COLUMNS_OF({ "moved", ", moving", .no = ", same pc" }, { "trap_status", ", trap status ", .least = 1 },
+				      { "packet", ", packet " }, { "place", ", workgroup " }, { "wave_in_group", " wave " }));
 	sheet_say(l->sheet, "\n");
 }
 
@@ -256,6 +266,59 @@ static void walk_wave(struct listing *l, size_t i)
 	sheet_close(s, '}');
 }
 
+// --- what they do ---
+
+enum { PARTIES_SHOWN = 8, PARTY_INDENT = 2 };
+
+void walk_state(struct sheet *s, const struct silicon_state *v)
+{
+	if (!sheet_object(s, "verdict", v && v->is.n))
+		return;
+	sheet_fields(s, { "state", v_text(v->is) }, { "reason", v_known(v->why) },
+		     { "seconds", v_if(v->seconds > 0, v_decimal(v->seconds, 1)) });
+	sheet_close(s, '}');
+}
+
+/** `train (4242), queue 1 on XCC 3: stuck; its waves ...` */
+static void text_party(struct sheet *s, const struct wave_party *p, bool several)
+{
+	_cleanup_text_ struct text t = { 0 };
+	if (p->process.n)
+		text_printf(&t, STR_FMT " (%lld)", STR_ARG(p->process), (long long)p->pid);
+	else
+		text_printf(&t, "%sVMID %u", p->graphics ? "graphics of " : "", p->vmid);
+	if (p->queue_known)
+		text_printf(&t, ", queue %u", p->queue);
+	if (several)
+		text_printf(&t, ", XCC %u", p->xcc);
+	if (p->state.is.n)
+		text_printf(&t, ": " STR_FMT "%s" STR_FMT, STR_ARG(p->state.is), p->state.why.n ? "; " : "", STR_ARG(p->state.why));
+	else
+		text_printf(&t, ": %zu wave%s", p->waves, p->waves == 1 ? "" : "s");
+	wrap_row(s->json.out, &(struct row_style){ .left = PARTY_INDENT }, "", text_str(&t), 2);
+}
+
+static void walk_parties(struct sheet *s, const struct waves_seen *seen)
+{
+	size_t shown = 0;
+	for (size_t i = 0; i < seen->nparties; i++) {
+		const struct wave_party *p = &seen->parties[i];
+		sheet_open(s, NULL, '{');
+		sheet_fields(s, { "gpu", v_text(seen->pci) }, { "xcc", v_number(p->xcc) }, { "vmid", v_number(p->vmid) },
+			     { "graphics", v_bool(p->graphics) }, { "process", v_known(p->process) }, { "pid", v_if(p->pid, v_int(p->pid)) },
+			     { "queue", v_if(p->queue_known, v_number(p->queue)) }, { "waves", v_number(p->waves) },
+			     { "kernel_name", v_known(p->kernel) }, { "counts", v_known(p->counts) }, { "polls", v_known(p->polls) },
+			     { "polled_address", v_if(p->polled_known, v_hex(p->polled)) },
+			     { "polled_value", v_if(p->value_known, v_hex(p->value)) });
+		walk_state(s, &p->state);
+		if (!s->as_json && (p->state.is.n || p->process.n) && shown++ < PARTIES_SHOWN)
+			text_party(s, p, seen->xccs > 1);
+		sheet_close(s, '}');
+	}
+	if (shown > PARTIES_SHOWN)
+		sheet_say(s, "  and %zu more\n", shown - PARTIES_SHOWN);
+}
+
 // --- all waves ---
 
 enum { WAVES_SHOWN = 64, GROUPS_SHOWN = 40, GROUP_INDENT = 28 };
@@ -278,6 +341,10 @@ static void text_group(struct listing *l, const struct wave_group *g)
 		     { "offset", v_if(at->function, v_hex(at->offset)), TEXT_ONLY },
 		     { "pc", v_if(!at->function, v_hex(w->pc)), TEXT_ONLY });
 	sheet_line(s, 0, COLUMNS(line));
+	if (l->seen->shaders && l->seen->shaders[g->first]) {
+		const struct row_style style = { .left = GROUP_INDENT };
+		wrap_row(s->json.out, &style, "", shader_say(&l->arena, l->seen->shaders[g->first]), 0);
+	}
 	// The source lines, innermost first, and the instruction.
 	struct meaning m;
 	for (size_t i = 0; i < at->nframes; i++) {
@@ -343,6 +410,7 @@ static void walk_waves(struct listing *l)
 		sheet_close(s, '}');
 		if (!l->n)
 			return;
+		walk_parties(s, seen);
 		// Waves that are at the same place are one row: a hang has thousands.
 		_cleanup_free_ struct wave_group *groups = mem_alloc(l->n * sizeof(*groups) + 1);
 		const size_t n = wave_groups(l->waves, l->kernels, l->n, groups);
@@ -380,6 +448,10 @@ void report_waves(const struct waves_seen *seen, size_t n, const struct uh_look_
 			sheet_record(&s, NULL, { "pci", v_text(seen[i].pci) }, { "gfx", v_known(seen[i].gfx) },
 				     { "waves", v_number(seen[i].n) }, { "why_not", v_known(seen[i].why_not) });
 		}
+	sheet_close(&s, ']');
+	sheet_open(&s, "parties", '[');
+	for (size_t i = 0; i < n && s.as_json; i++)
+		walk_parties(&s, &seen[i]);
 	sheet_close(&s, ']');
 	sheet_open(&s, "waves", '[');
 	for (size_t i = 0, first = 0, shown = 0; i < n; first += seen[i++].n) {

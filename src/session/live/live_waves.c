@@ -1,243 +1,297 @@
-// The waves on the GPUs of this machine.
+// The waves on the GPUs of this machine, the code behind each of them, and what each program that has some does.
 #include <stdlib.h>
 
-#include "gpu/process/target.h"
-#include "gpu/memory/vm.h"
+#include "evidence/silicon/states.h"
 #include "session/look.h"
 
-enum { BETWEEN_LOOKS_MS = 20, LOOKS = 2, PROCESSES_MOST = 16 };
+enum { BETWEEN_LOOKS_MS = 20, CONTEXT = 16 };
 
 /** One GPU. */
 struct gpu_waves {
-	const struct device *device;
-	struct look look;
-	struct target *process; // whose code the waves run, where it is clear which; else NULL
-	struct target *memory;  // that they see, where there is no such process; else NULL
-	struct code_places places;
+	struct silicon_looked *looked;
+	struct look look; // of registers
+	struct wave *waves;
+	size_t n;
 	struct str stopped; // why there were fewer looks than there should be
 };
 
-/** A wave in a look: its place, and what was there. */
-struct sighting {
-	uint64_t place, pc;
+struct waves_look {
+	struct looking *at;
+	struct live live;
+	struct silicon_round round;
+	struct gpu_waves *gpus; // as many as the round has
+	struct waves_seen *seen;
+	struct arena arena;
+	struct uh_error *failed;
+	size_t answered;
 };
 
-static struct sighting sighting_of(const struct wave *w)
+static void waves_look_end(struct waves_look *l)
 {
-	const struct wave_slot *s = &w->slot;
-	const unsigned parts[] = { s->xcc, s->se, s->sh, s->cu, s->simd, s->slot };
-	uint64_t place = 0;
-	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
-		place = place << 8 | (parts[i] & 0xff);
-	return (struct sighting){ place, w->pc };
+	silicon_round_end(&l->round);
+	live_free(&l->live);
+	arena_free(&l->arena);
 }
 
-static int by_wave_place(const void *a, const void *b)
-{
-	const struct sighting *x = a, *y = b;
-	return x->place < y->place ? -1 : x->place > y->place;
-}
+// --- looking ---
 
-/** Marks the waves that are not where they were before, or were not there. */
-static void mark_moved_waves(const struct request *before, const struct wave *waves, size_t n, bool *moved)
+/** Looks of which somebody said how many there are to be: at waves alone, so that there is no verdict. */
+static void sample_waves(struct waves_look *l, unsigned looks)
 {
-	_cleanup_free_ struct sighting *seen = mem_alloc(before->n * sizeof(*seen) + 1);
-	for (size_t i = 0; i < before->n; i++)
-		seen[i] = sighting_of(&before->waves[i]);
-	qsort(seen, before->n, sizeof(*seen), by_wave_place);
-	for (size_t i = 0; i < n; i++) {
-		struct sighting now = sighting_of(&waves[i]);
-		const struct sighting *then = bsearch(&now, seen, before->n, sizeof(*seen), by_wave_place);
-		moved[i] |= !then || then->pc != now.pc;
-	}
-}
-
-/** Several looks, since a wave that stands and one that loops look the same in one. Without any wave one look is enough. */
-static void see_waves(struct gpu_waves *g, struct arena *a, struct waves_seen *ret)
-{
-	unsigned looks = g->look.options->looks ? g->look.options->looks : LOOKS;
-	struct request *r = arena_alloc(a, looks * sizeof(*r));
-	unsigned n = 0;
-	while (n < looks) {
-		if (n)
-			tape_pause(g->device->patience->tape, BETWEEN_LOOKS_MS);
-		r[n] = (struct request){ .kind = REQUEST_WAVES };
-		if (target_ask(g->look.target, &r[n]) != ANSWER_GIVEN)
-			break;
-		if (!r[n++].n) // no wave is there that could move
-			looks = n;
-	}
-	*ret = (struct waves_seen){ .look = &g->look, .gfx = g->device->gfx, .pci = g->device->pci };
-	ret->title = live_title(a, g->device);
-	if (n < looks)
-		g->stopped = live_why_not(a, g->look.target, r[n].answer);
-	if (!n) {
-		ret->why_not = g->stopped;
-		return;
-	}
-	ret->n = r[n - 1].n;
-	ret->waves = r[n - 1].waves;
-	bool *moved = arena_alloc(a, ret->n + 1);
-	for (unsigned i = 0; i + 1 < n; i++)
-		mark_moved_waves(&r[i], ret->waves, ret->n, moved);
-	ret->moved = n > 1 || !ret->n ? moved : NULL;
-}
-
-/** What is known of the machine's processes. */
-struct processes {
-	const struct live *live;
-	struct kfd kfd;
-	bool looked, placed; // at kfd; at the places of queues
-};
-
-/** The processes that compute on a GPU; how many. */
-static size_t computing_processes(const struct device *d, int64_t *ret, size_t most)
-{
-	size_t n = 0;
-	for (size_t i = 0; i < d->nholders && n < most; i++) {
-		bool known = !d->holders[i].compute;
-		for (size_t k = 0; k < n; k++)
-			known |= ret[k] == d->holders[i].pid;
-		if (!known)
-			ret[n++] = d->holders[i].pid;
-	}
-	return n;
-}
-
-/** A bit for each VMID that a process's queues on a GPU have. */
-static uint32_t vmids_of(struct target *process, const struct device *d)
-{
-	struct request r = { .kind = REQUEST_QUEUES };
-	uint32_t vmids = 0;
-	target_ask(process, &r);
-	for (size_t i = 0; i < r.n; i++) {
-		const struct queue *q = &r.queues[i];
-		if (q->slot.known && q->agent && (int64_t)q->agent->gpu_id == d->gpu_id)
-			vmids |= 1u << (q->slot.vmid & 31);
-	}
-	return vmids;
-}
-
-/** Finds the process whose waves these are: by the VMIDs of its queues, or because no other one computes on the GPU. */
-static void find_wave_process(struct gpu_waves *g, struct processes *p, uint32_t vmids, const struct teller *t, struct arena *a)
-{
-	int64_t pids[PROCESSES_MOST];
-	const size_t n = computing_processes(g->device, pids, PROCESSES_MOST);
-	const struct str pci = g->device->pci;
-	if (n && !p->looked)
-		kfd_look(&p->live->found.devices, &p->kfd);
-	// The places of queues, which have VMIDs, are only looked at where there are several processes to tell apart.
-	if (n > 1 && !p->placed)
-		kfd_look_at_places(&p->kfd, g->look.know, &p->live->found.devices);
-	p->looked |= n;
-	p->placed |= n > 1;
-	for (size_t i = 0; i < n; i++) {
-		_cleanup_error_ struct uh_error *err =
-			target_process_of(g->look.know, &p->live->found.devices, &p->kfd, pids[i], &g->process);
-		if (err) {
-			look_tell(t, arena_printf(a, STR_FMT ": the code of process %lld cannot be read: %s", STR_ARG(pci),
-						  (long long)pids[i], uh_error_message(err)));
-			continue;
+	struct silicon_round *r = &l->round;
+	user_queues_look(&r->queues, r->know, r->devices);
+	for (unsigned i = 0; i < looks; i++) {
+		bool any = false;
+		for (size_t g = 0; g < r->n; g++) {
+			struct watch *w = &r->gpus[g].watch;
+			w->gate = target_gate(r->gpus[g].target);
+			w->wave_looks -= w->wave_looks == WAVE_LOOKS_MOST; // the first is what the others are held against
+			if (!i || watch_any_waves(w))
+				watch_waves(w, WAVES_ALL);
+			any |= watch_any_waves(w);
 		}
-		const bool owner = !(vmids & ~vmids_of(g->process, g->device));
-		if (!owner && n == 1)
-			look_tell(t,
-				  arena_printf(a,
-					       STR_FMT ": the waves are assumed to belong to process %lld, the only one that "
-						       "computes on it",
-					       STR_ARG(pci), (long long)pids[i]));
-		if (owner || n == 1)
-			return;
-		target_close(g->process);
-		g->process = NULL;
+		if (i + 1 < looks && any)
+			tape_pause(l->live.found.tape, BETWEEN_LOOKS_MS);
 	}
-	if (g->look.options->ncode)
-		look_tell(t,
-			  arena_printf(a,
+	user_queues_look(&r->queues, r->know, r->devices); // a queue is known after two looks
+	for (size_t g = 0; g < r->n; g++)
+		if (watch_any_waves(&r->gpus[g].watch))
+			user_queues_place(&r->queues, r->know, r->devices);
+}
+
+/** That some XCCs did not tell their waves; empty: all did. */
+static struct str xccs_without_waves(struct waves_look *l, const struct gpu_waves *g)
+{
+	const struct watch *w = &g->looked->watch;
+	const unsigned n = watch_xccs_without_waves_read(w);
+	if (!n)
+		return (struct str){ 0 };
+	return arena_printf(&l->arena, "the waves of %u of its %u XCCs could not be read%s", n, w->xccs,
+			    l->live.found.devices.lockdown ? ": the kernel is locked down (Secure Boot)" : "");
+}
+
+/** Why its waves could not be read; empty: they could. */
+static struct str why_no_waves(struct waves_look *l, struct gpu_waves *g)
+{
+	struct target *t = g->looked->target;
+	const struct device *d = g->looked->device;
+	struct request again = { .kind = REQUEST_WAVES };
+	if (g->looked->watch.wave_looks) // that the others have none says nothing of all
+		return watch_any_waves(&g->looked->watch) ? (struct str){ 0 } : xccs_without_waves(l, g);
+	const enum answer answer = target_ask(t, &again);
+	const struct str why = answer == ANSWER_GIVEN ? S("they did not answer before") : live_why_not(&l->arena, t, answer);
+	const struct gate gate = target_gate(t);
+	const bool rings = d->debugfs.n && !gate.asleep && !gate.off_bus && !gate.refused;
+	return rings ? arena_printf(&l->arena, STR_FMT "; unhang rings may still show what it was given to do", STR_ARG(why)) :
+		       why;
+}
+
+/** The list of the newest look at all. */
+static void take_waves(struct waves_look *l, struct gpu_waves *g, struct waves_seen *ret)
+{
+	const struct watch *w = &g->looked->watch;
+	const struct wave_look *newest = watch_last(w);
+	*ret = (struct waves_seen){
+		.look = &g->look, .gfx = g->looked->device->gfx, .pci = g->looked->device->pci, .xccs = w->xccs
+	};
+	ret->title = live_title(&l->arena, g->looked->device);
+	ret->why_not = why_no_waves(l, g);
+	if (ret->why_not.n || !newest)
+		return;
+	g->n = newest->n;
+	g->waves = arena_alloc(&l->arena, (g->n + 1) * sizeof(*g->waves));
+	memcpy(g->waves, newest->waves, g->n * sizeof(*g->waves));
+	ret->n = g->n;
+	ret->waves = g->waves;
+	ret->moved = watch_moved(w, &l->arena);
+	if (g->n && w->wave_looks < 2 && l->at->options.looks != 1)
+		g->stopped = live_why_not(&l->arena, g->looked->target, ANSWER_TIMED_OUT);
+}
+
+// --- whose they are, and their code ---
+
+/** Where waves of a GPU go that have no party. */
+struct wave_results {
+	const struct where **where;
+	struct str *kernels;
+	struct look **looks;
+	const struct shader_start **shaders;
+};
+
+/** What is known of the waves of a party, in the order of @of: their dispatches, and what is at their pcs. */
+static void find_party_waves(struct waves_look *l, struct gpu_waves *g, const struct judgement *j, const size_t *of, size_t n,
+			     struct wave_results *ret)
+{
+	const struct party *p = j->party;
+	struct target *process = j->code.guess ? j->code.guess->target : p->process ? p->process->target : NULL;
+	struct wave *waves = arena_alloc(&l->arena, (n + 1) * sizeof(*waves));
+	uint64_t *pcs = arena_alloc(&l->arena, (n + 1) * sizeof(*pcs));
+	const struct where **where = arena_alloc(&l->arena, (n + 1) * sizeof(*where));
+	struct wave_space *space = wave_space_of(&g->looked->spaces, &p->waves->of, process);
+	for (size_t i = 0; i < n; i++)
+		waves[i] = g->waves[of[i]];
+	party_find_dispatches(g->looked, p, waves, n);
+	for (size_t i = 0; i < n; i++)
+		pcs[i] = waves[i].at;
+	if (!wave_space_where(&g->looked->spaces, space, pcs, n, CONTEXT, where))
+		look_tell(&l->at->teller,
+			  arena_printf(&l->arena, STR_FMT ": VMID %u became another program's while its code was read",
+				       STR_ARG(g->looked->device->pci), p->waves->of.vmid));
+	struct look *look = process ? arena_alloc(&l->arena, sizeof(*look)) : NULL;
+	if (look)
+		*look = (struct look){ .know = l->at->know,
+				       .target = process,
+				       .code = &space->code,
+				       .options = &l->at->options,
+				       .out = l->at->out };
+	for (size_t i = 0; i < n; i++) {
+		g->waves[of[i]] = waves[i];
+		ret->where[of[i]] = where[i];
+		ret->kernels[of[i]] = wave_space_kernel(space, &waves[i], where[i]);
+		ret->looks[of[i]] = look;
+		ret->shaders[of[i]] = wave_space_shader(space, waves[i].pc);
+	}
+}
+
+/** What its waves do, for people. */
+static struct wave_party party_seen(struct waves_look *l, struct gpu_waves *g, const struct judgement *j, bool judged)
+{
+	const struct party *p = j->party;
+	const struct user_process *process = j->code.guess ? j->code.guess : p->process;
+	struct wave_party s = { .xcc = p->xcc,
+				.vmid = p->waves->of.vmid,
+				.graphics = !p->waves->of.me,
+				.process = process  ? process->name :
+					   p->owner ? p->owner->name :
+						      (struct str){ 0 },
+				.pid = process  ? process->pid :
+				       p->owner ? p->owner->pid :
+						  0,
+				.kernel = j->code.kernel,
+				.counts = verdict_fact(&j->facts, "counts"),
+				.polls = j->code.polls,
+				.polled_known = j->code.polled_known,
+				.value_known = j->code.value_known,
+				.polled = j->code.polled,
+				.value = j->code.value };
+	s.waves = p->waves->state.count;
+	if (p->sure && p->nqueues == 1) {
+		s.queue_known = true;
+		s.queue = p->queues[0]->id;
+	}
+	if (judged)
+		s.state = state_of_waves(&l->round, g->looked, j);
+	return s;
+}
+
+static void find_gpu_code(struct waves_look *l, struct gpu_waves *g, struct waves_seen *seen, bool judged)
+{
+	static const struct where nowhere = { 0 };
+	struct silicon_looked *looked = g->looked;
+	struct wave_results found = { arena_alloc(&l->arena, (g->n + 1) * sizeof(*found.where)),
+				      arena_alloc(&l->arena, (g->n + 1) * sizeof(*found.kernels)),
+				      arena_alloc(&l->arena, (g->n + 1) * sizeof(*found.looks)),
+				      arena_alloc(&l->arena, (g->n + 1) * sizeof(*found.shaders)) };
+	_cleanup_free_ size_t *of = mem_alloc(g->n * sizeof(*of) + 1);
+	struct wave_party *parties = arena_alloc(&l->arena, (looked->judgements.len + 1) * sizeof(*parties));
+	bool unknown = false;
+	for (size_t i = 0; i < g->n; i++)
+		found.where[i] = &nowhere;
+	for (size_t k = 0; k < looked->judgements.len; k++) {
+		const struct judgement *j = looked->judgements.data[k];
+		size_t n = 0;
+		for (size_t i = 0; i < g->n && j->party->waves; i++)
+			if (wave_set_has(j->party->waves, &g->waves[i].slot))
+				of[n++] = i;
+		if (!n)
+			continue;
+		find_party_waves(l, g, j, of, n, &found);
+		parties[seen->nparties++] = party_seen(l, g, j, judged);
+		unknown |= !j->party->process && !j->code.guess && j->party->waves->of.me;
+	}
+	seen->where = found.where;
+	seen->kernels = found.kernels;
+	seen->looks = found.looks;
+	seen->shaders = found.shaders;
+	seen->parties = parties;
+	if (unknown && l->at->options.ncode)
+		look_tell(&l->at->teller,
+			  arena_printf(&l->arena,
 				       STR_FMT ": the process of these waves is unknown, and so is where their code was loaded",
-				       STR_ARG(pci)));
+				       STR_ARG(looked->device->pci)));
 }
 
-/** The memory that the waves see, read through the GPU. NULL if they have several VMIDs, because it would not be clear whose code it is. */
-static struct target *memory_of_waves(const struct gpu_waves *g, const struct waves_seen *seen)
+// --- all of it ---
+
+static void tell_gpu(struct waves_look *l, struct gpu_waves *g)
 {
-	const struct wave_slot first = seen->n ? seen->waves[0].slot : (struct wave_slot){ 0 };
-	unsigned vmid = first.vmid ? first.vmid : VM_IDS;
-	for (size_t i = 1; i < seen->n; i++)
-		if (seen->waves[i].slot.vmid != first.vmid)
-			vmid = VM_IDS;
-	return target_vmid(g->look.target, HUB_GFX, first.xcc, vmid);
+	const struct teller *t = &l->at->teller;
+	struct target *target = g->looked->target;
+	const struct wave_spaces *s = &g->looked->spaces;
+	look_tell(t, target->problems(target));
+	for (size_t i = 0; i < s->list.len; i++) {
+		const struct target_code *codes[] = { s->list.data[i]->process ? &s->list.data[i]->code : NULL,
+						      s->list.data[i]->memory ? &s->list.data[i]->seen : NULL };
+		for (size_t k = 0; k < ARRAY_SIZE(codes); k++)
+			if (codes[k])
+				look_tell_code(codes[k], t);
+	}
 }
 
-/** The code of waves is that of their process; else it is looked for in the GPU's memory. */
-static void open_wave_code(struct gpu_waves *g, struct processes *p, const struct teller *t, const struct waves_seen *seen)
+static void look_at_waves(struct waves_look *l)
 {
-	const struct uh_look_options *o = g->look.options;
-	_cleanup_arena_ struct arena a = { 0 };
-	uint32_t vmids = 0;
-	for (size_t i = 0; i < seen->n; i++)
-		vmids |= 1u << (seen->waves[i].slot.vmid & 31);
-	if (seen->n)
-		find_wave_process(g, p, vmids, t, &a);
-	g->places = (struct code_places){ .n = o->ncode, .paths = o->code, .tape = p->live->found.tape };
-	g->memory = g->process ? NULL : memory_of_waves(g, seen);
-	target_code_open(&g->look.code, g->process ? g->process : g->memory, &g->places);
-}
-
-/** Why there are no waves, and what can still be seen. */
-static struct str why_no_waves(struct arena *a, const struct gpu_waves *g, struct str why_not)
-{
-	const struct gate gate = target_gate(g->look.target);
-	const bool rings = g->device->debugfs.n && !gate.asleep && !gate.off_bus && !gate.refused;
-	return rings ? arena_printf(a, STR_FMT "; unhang rings may still show what it was given to do", STR_ARG(why_not)) :
-		       why_not;
+	const struct uh_look_options *o = &l->at->options;
+	live_progress(&l->live, o, 0);
+	if (o->looks) {
+		sample_waves(l, o->looks);
+	} else {
+		silicon_round_look(&l->round, true);
+	}
+	live_progress(&l->live, o, l->live.n);
+	silicon_round_judge(&l->round);
+	for (size_t i = 0; i < l->round.n; i++) {
+		struct gpu_waves *g = &l->gpus[i];
+		const struct str pci = g->looked->device->pci, dark = xccs_without_waves(l, g);
+		take_waves(l, g, &l->seen[i]);
+		l->answered += !l->seen[i].why_not.n;
+		if (l->seen[i].why_not.n)
+			live_cannot(&l->failed, &l->at->teller, pci, "waves", l->seen[i].why_not);
+		else if (dark.n)
+			look_tell(&l->at->teller, arena_printf(&l->arena, STR_FMT ": " STR_FMT, STR_ARG(pci), STR_ARG(dark)));
+		else if (g->stopped.n)
+			look_tell(&l->at->teller, arena_printf(&l->arena, STR_FMT ": only one look was possible: " STR_FMT,
+							       STR_ARG(pci), STR_ARG(g->stopped)));
+		find_gpu_code(l, g, &l->seen[i], !o->looks);
+	}
 }
 
 /** All GPUs are seen before any is written about. */
 struct uh_error *live_waves(struct looking *at)
 {
-	_cleanup_(live_free) struct live live;
-	struct uh_error *failed = live_find(at, "waves", false, &live);
-	if (failed)
-		return failed;
+	struct waves_look l = { .at = at };
 	const struct uh_look_options *o = &at->options;
-	const struct teller *t = &at->teller;
-	_cleanup_free_ struct gpu_waves *gpus = mem_alloc(live.n * sizeof(*gpus));
-	_cleanup_free_ struct waves_seen *seen = mem_alloc(live.n * sizeof(*seen));
-	_cleanup_arena_ struct arena a = { 0 };
-	struct processes processes = { .live = &live };
-	size_t answered = 0;
-	for (size_t i = 0; i < live.n; i++) {
-		struct gpu_waves *g = &gpus[i];
-		g->device = live.list[i];
-		live_progress(&live, o, i);
-		g->look = (struct look){
-			.know = at->know, .options = o, .out = at->out, .target = target_device(at->know, g->device)
-		};
-		g->look.target->all_registers = o->registers;
-		see_waves(g, &a, &seen[i]);
-		answered += !seen[i].why_not.n;
-		if (seen[i].why_not.n)
-			live_cannot(&failed, t, g->device->pci, "waves", why_no_waves(&a, g, seen[i].why_not));
-		else if (g->stopped.n)
-			look_tell(t, arena_printf(&a, STR_FMT ": only one look was possible: " STR_FMT, STR_ARG(g->device->pci),
-						  STR_ARG(g->stopped)));
-		open_wave_code(g, &processes, t, &seen[i]);
+	struct uh_error *err = live_find(at, "waves", false, &l.live);
+	if (err) {
+		live_free(&l.live);
+		return err;
 	}
-	live_progress(&live, o, live.n);
-	for (size_t i = 0; i < live.n; i++)
-		look_find_code(&seen[i], &a);
-	report_waves(seen, live.n, o, at->out);
-	for (size_t i = 0; i < live.n; i++) {
-		look_tell_target(&gpus[i].look, t);
-		target_code_close(&gpus[i].look.code);
-		target_close(gpus[i].process);
-		target_close(gpus[i].memory);
-		target_close(gpus[i].look.target);
+	silicon_round_begin(&l.round, at->know, &l.live.found.devices, o->gpu ? str_z(o->gpu) : (struct str){ 0 });
+	l.round.places.n = o->ncode;
+	l.round.places.paths = o->code;
+	l.gpus = arena_alloc(&l.arena, (l.round.n + 1) * sizeof(*l.gpus));
+	l.seen = arena_alloc(&l.arena, (l.round.n + 1) * sizeof(*l.seen));
+	for (size_t i = 0; i < l.round.n; i++) {
+		struct target *t = l.round.gpus[i].target;
+		l.gpus[i] = (struct gpu_waves){ .looked = &l.round.gpus[i],
+						.look = { .know = at->know, .options = o, .out = at->out, .target = t } };
+		t->all_registers = o->registers;
 	}
-	if (processes.looked)
-		kfd_free(&processes.kfd);
-	failed = live_could(failed, t, answered);
-	live_tell_root(&live, t);
-	return failed;
+	look_at_waves(&l);
+	report_waves(l.seen, l.round.n, o, at->out);
+	for (size_t i = 0; i < l.round.n; i++)
+		tell_gpu(&l, &l.gpus[i]);
+	err = live_could(l.failed, &at->teller, l.answered);
+	live_tell_root(&l.live, &at->teller);
+	waves_look_end(&l);
+	return err;
 }

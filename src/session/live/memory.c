@@ -1,5 +1,9 @@
 // Memory behind an address of a GPU: its bytes, the way through its page tables, its instructions.
+#include <unistd.h>
+
+#include "session/live/log_fault.h"
 #include "session/live/space.h"
+#include "source/source.h"
 
 enum {
 	LENGTH = 64,
@@ -177,6 +181,136 @@ static struct uh_error *walk_around(struct memory_look *l, uint64_t address)
 	return NULL;
 }
 
+// --- what is mapped next to an address ---
+
+/** Looks from @from on, downwards or upwards, for the first page that is mapped. A table that is not there stands for all of its pages. */
+static void find_edge(struct memory_look *l, uint64_t from, bool up, struct memory_edge *ret)
+{
+	enum { ROUNDS = 24, AT_ONCE = 256 };
+	_cleanup_arena_ struct arena a = { 0 };
+	struct request *requests = arena_alloc(&a, AT_ONCE * sizeof(*requests));
+	struct vm_walk *walks = arena_alloc(&a, AT_ONCE * sizeof(*walks));
+	uint64_t at = from & ~(uint64_t)(VM_PAGE - 1), unit = VM_PAGE;
+	for (size_t round = 0; round < ROUNDS; round++) {
+		size_t n = 0;
+		for (uint64_t next = at; n < AT_ONCE && (up ? next <= l->space.before.end : next <= at); n++, next += up ? unit : -unit)
+			requests[n] = request_at(l, next, 0, NULL, &walks[n]);
+		ret->known = !n; // there is no address left
+		if (n)
+			l->space.target->ask(l->space.target, requests, n);
+		for (size_t i = 0; i < n; i++) {
+			const struct vm_walk *w = &walks[i];
+			const uint64_t here = requests[i].address;
+			const unsigned shift = w->read ? w->steps[w->read - 1].shift : 63;
+			if (requests[i].answer == ANSWER_REFUSED || requests[i].answer == ANSWER_TIMED_OUT)
+				return;
+			if (w->state == VM_FOUND || w->elsewhere) {
+				*ret = (struct memory_edge){ true, true, up ? here : here | (VM_PAGE - 1), *w };
+				return;
+			}
+			const uint64_t covers = UINT64_C(1) << (shift & 63), begin = here & ~(covers - 1);
+			ret->known = up ? begin + covers <= begin || begin + covers > l->space.before.end : !begin;
+			if (ret->known)
+				return;
+			at = up ? begin + covers : begin - VM_PAGE;
+			// A table begins here whose pages are smaller than the steps: each of them is looked at.
+			if (covers < unit || i + 1 == n) {
+				unit = covers;
+				break;
+			}
+		}
+		if (ret->known)
+			return;
+	}
+}
+
+// --- a fault of the log ---
+
+/** Whether a process is the one that the log names: it was there before the fault. */
+static bool fault_process(const struct holder *h, const struct memory_fault *f)
+{
+	const long ticks = sysconf(_SC_CLK_TCK);
+	const double began = h && ticks > 0 ? (double)h->began / (double)ticks : 0;
+	const bool told = began > 0 && f->boot_seconds >= 0 && began <= source_uptime(); // else the clocks are not the same
+	return h && (!told || began <= f->boot_seconds);
+}
+
+/** Who has the VMID of a fault now. */
+static void find_successor(struct memory_look *l, struct memory_fault *f)
+{
+	struct address_space now;
+	const struct device *d = l->space.device;
+	if (!target_spaces(l->space.target, f->vmid, &now, 1) || now.answer != ANSWER_GIVEN || !now.pasid_known)
+		return;
+	f->now_pasid = now.pasid;
+	for (size_t i = 0; i < d->nholders; i++)
+		if (list_find(d->holders[i].pasids, d->holders[i].npasids, it, *it == now.pasid)) {
+			f->now_pid = d->holders[i].pid;
+			f->now_process = d->holders[i].name;
+		}
+}
+
+/** Whether the address space of a fault is still there, and which it is. */
+static struct uh_error *choose_fault_space(struct memory_look *l, struct memory_fault *f)
+{
+	const struct device *d = l->space.device;
+	const struct holder *h = list_find(d->holders, d->nholders, it, it->pid == f->pid);
+	const bool lives = f->pid && fault_process(h, f);
+	struct uh_memory_query q = { .vmid = -1, .xcc = l->query->xcc, .pid = f->pid };
+	const uint32_t vmids = lives && f->pasid ? target_vmids_of(l->space.target, &f->pasid, 1) : 0;
+	const struct gate gate = target_gate(l->space.target);
+	if (!gate.open)
+		return uh_error_new(STR_FMT ": its page tables cannot be read: " STR_FMT, STR_ARG(d->pci), STR_ARG(gate.why_not));
+	f->space = lives ? FAULT_AWAY : FAULT_GONE;
+	if (vmids) {
+		q.vmid = __builtin_ctz(vmids);
+		q.pid = 0;
+	}
+	struct uh_error *err = lives && (vmids || h->compute) ? space_choose(&l->at, &q, &l->space) : NULL;
+	if (lives && !err && (vmids || h->compute))
+		f->space = l->space.before.pasid_known && f->pasid && l->space.before.pasid != f->pasid ? FAULT_AWAY : FAULT_SAME;
+	if (f->space != FAULT_SAME)
+		find_successor(l, f);
+	// Several spaces that come into question are asked back; that none is on the GPU now is an answer.
+	if (err && !str_starts(str_z(uh_error_message(err)), S("whose address"))) {
+		uh_error_free(err);
+		err = NULL;
+	}
+	return err;
+}
+
+static struct uh_error *look_fault(struct memory_look *l)
+{
+	struct memory_seen *m = &l->seen;
+	struct memory_fault *f = &m->fault;
+	struct uh_error *err = log_fault_find(l->query->incident, &l->at.teller, &l->arena, f);
+	if (err)
+		return err;
+	l->at.options.gpu = arena_z(&l->arena, f->pci);
+	err = space_open_gpu(&l->at, &(struct uh_memory_query){ .vmid = -1, .xcc = l->query->xcc }, "memory", &l->space);
+	if (!err)
+		err = choose_fault_space(l, f);
+	if (err)
+		return err;
+	m->address = f->address;
+	if (f->space == FAULT_SAME) {
+		l->space.of.pid = f->pid;
+		l->space.of.process = f->process;
+	}
+	m->space = l->space.of;
+	if (f->space != FAULT_SAME)
+		return NULL;
+	m->nbits = vm_page_bits(l->at.know, l->space.of.gfx, l->bits, BITS_MOST);
+	m->bits = l->bits;
+	vm_format_of(l->at.know, l->space.of.gfx, &m->format);
+	err = walk_around(l, f->address);
+	if (!err && f->address >= VM_PAGE)
+		find_edge(l, f->address - VM_PAGE, false, &m->below);
+	if (!err)
+		find_edge(l, f->address + VM_PAGE, true, &m->above);
+	return err ? err : space_still(&l->space);
+}
+
 // --- instructions ---
 
 static void disassemble_pieces(struct memory_look *l)
@@ -244,7 +378,7 @@ struct uh_error *uh_look_memory(const struct uh_look_options *o, const struct uh
 	_cleanup_(memory_look_close) struct memory_look l = { .query = q };
 	struct uh_error *err = looking_begin(&l.at, o, out, (struct teller){ problem, ctx });
 	if (!err)
-		err = look_memory(&l);
+		err = q->fault ? look_fault(&l) : look_memory(&l);
 	if (!err)
 		report_memory(&l.seen, &l.at.options, out);
 	return err;

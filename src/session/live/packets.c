@@ -14,6 +14,7 @@ struct packets_look {
 	bool opened;
 	struct ring_reading reading;
 	struct ring_view view;
+	struct register_places places;
 	VEC(uint32_t) words;
 	struct arena arena;
 };
@@ -22,6 +23,7 @@ static void packets_look_close(struct packets_look *l)
 {
 	vec_free(&l->view.packets);
 	vec_free(&l->words);
+	register_places_free(&l->places);
 	arena_free(&l->reading.arena);
 	if (l->opened)
 		space_close(&l->space);
@@ -81,20 +83,38 @@ static struct uh_error *words_of_text(struct packets_look *l, struct str text)
 	return NULL;
 }
 
+static struct uh_error *bytes_of_file(const char *path, struct text *to)
+{
+	struct file f;
+	struct uh_error *err = file_open(path, &f);
+	if (err)
+		return err;
+	const size_t n = f.size <= FILE_MOST ? (size_t)f.size : FILE_MOST + 1;
+	if (file_read(&f, 0, text_room(to, n), n))
+		to->n += n;
+	else
+		err = uh_error_new("%s could not be read to its end", path);
+	file_close(&f);
+	return err;
+}
+
+static struct uh_error *bytes_of_stdin(struct text *to)
+{
+	size_t n;
+	do {
+		char *room = text_room(to, 65536);
+		n = fread(room, 1, 65536, stdin);
+		to->n += n;
+	} while (n && to->n <= FILE_MOST);
+	return NULL;
+}
+
 static struct uh_error *words_of_file(struct packets_look *l, const char *path)
 {
 	_cleanup_text_ struct text bytes = { 0 };
-	FILE *f = strcmp(path, "-") ? fopen(path, "re") : stdin;
-	if (!f)
-		return uh_error_new("%s: %s", path, strerror(errno));
-	size_t n;
-	do {
-		char *room = text_room(&bytes, 65536);
-		n = fread(room, 1, 65536, f);
-		bytes.n += n;
-	} while (n && bytes.n <= FILE_MOST);
-	if (f != stdin)
-		fclose(f);
+	struct uh_error *err = strcmp(path, "-") ? bytes_of_file(path, &bytes) : bytes_of_stdin(&bytes);
+	if (err)
+		return err;
 	if (bytes.n > FILE_MOST)
 		return uh_error_new("%s has more than %d bytes", path, FILE_MOST);
 	if (is_text(text_str(&bytes)))
@@ -152,8 +172,12 @@ static struct uh_error *look_packets(struct packets_look *l, const struct uh_pac
 	if (err)
 		return err;
 	const struct str gfx = q->part ? str_z(q->part) : l->space.of.gfx;
-	const struct packet_stream stream = { l->at.know, language, gfx, l->words.data, l->words.len };
-	l->reading = (struct ring_reading){ .know = l->at.know, .target = l->space.target, .gfx = gfx, .all = true };
+	l->places = (struct register_places){ .know = l->at.know, .gfx = gfx };
+	l->places.device = l->space.target ? target_device_of(l->space.target) : NULL;
+	const struct packet_stream stream = { l->at.know, language, gfx, l->words.data, l->words.len, &l->places };
+	l->reading = (struct ring_reading){
+		.know = l->at.know, .target = l->space.target, .gfx = gfx, .places = &l->places, .all = true
+	};
 	l->view.hub_instance = l->space.of.xcc;
 	buffer_read_packets(&l->reading, &l->view, stream, address, l->space.of.vmid);
 	err = l->opened ? space_still(&l->space) : NULL;

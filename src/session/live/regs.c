@@ -1,4 +1,5 @@
 // Registers: of a GPU, of a device core, or values that somebody has.
+#include "gpu/find/clients.h"
 #include "gpu/process/target.h"
 #include "session/look.h"
 
@@ -18,6 +19,7 @@ struct looked {
 	struct live live;
 	const struct device *device; // NULL: a device core
 	struct part_tables tables;   // of a device core
+	enum register_kind space;    // of addresses
 	struct target *target;
 	struct str why_not[ANSWER_TIMED_OUT + 1]; // said once
 };
@@ -30,41 +32,70 @@ static void looked_close(struct looked *l)
 	looking_end(&l->at);
 }
 
-/** The place of a program's queue on the GPU is its copy of the registers. The driver reads registers to tell it, which needs the gate. */
-static struct uh_error *choose_queue(struct looked *l, const char *asked)
+/** The queue of a process that computes; an empty @ret: it has none of this number. */
+static struct uh_error *find_process_queue(struct looked *l, int64_t pid, int64_t number, bool *ret_there,
+					   struct queue_slot *ret)
 {
 	_cleanup_(kfd_free) struct kfd kfd = { 0 };
 	_cleanup_target_ struct target *process = NULL;
 	const struct devices *d = &l->live.found.devices;
-	struct uh_bank *b = &l->at.options.bank;
 	struct request r = { .kind = REQUEST_QUEUES };
-	struct str id = str_z(asked), pid = str_split(&id, ':');
-	int64_t of, number;
-	if (!str_number(pid, &of) || of <= 0 || !str_number(id, &number) || number < 0)
-		return uh_error_new("--queue needs PID:ID, such as 4242:1, not '%s'; unhang queues shows both", asked);
 	kfd_look(d, &kfd);
 	kfd_look_at_places(&kfd, l->at.know, d);
-	struct uh_error *err = target_process_of(l->at.know, d, &kfd, of, &process);
+	struct uh_error *err = target_process_of(l->at.know, d, &kfd, pid, &process);
 	if (err)
 		return err;
 	target_ask(process, &r);
 	for (size_t i = 0; i < r.n; i++) {
-		const struct queue_slot *s = &r.queues[i].slot;
 		unsigned partition;
-		if (r.queues[i].id != (uint32_t)number || !r.queues[i].agent ||
-		    devices_with_gpu_id(d, r.queues[i].agent->gpu_id, &partition) != l->device)
-			continue;
-		if (!s->known)
-			return uh_error_new("queue %s is not on the GPU now, or its place cannot be read; unhang queues tells more",
-					    asked);
-		b->me = (int)s->me;
-		b->pipe = (int)s->pipe;
-		b->queue = (int)s->queue;
-		b->vmid = (int)s->vmid;
-		b->xcc = b->xcc < 0 ? (int)s->xcc : b->xcc;
-		return NULL;
+		if (r.queues[i].id == (uint32_t)number && r.queues[i].agent &&
+		    devices_with_gpu_id(d, r.queues[i].agent->gpu_id, &partition) == l->device) {
+			*ret_there = true;
+			*ret = r.queues[i].slot;
+			return NULL;
+		}
 	}
-	return uh_error_new("there is no queue %s on " STR_FMT "; unhang queues lists them", asked, STR_ARG(l->device->pci));
+	return NULL;
+}
+
+/** The same of a client of the driver, whose queues KFD does not know. false: the process is none. */
+static bool find_client_queue(struct looked *l, int64_t pid, int64_t number, bool *ret_there, struct queue_slot *ret)
+{
+	_cleanup_(client_queues_free) struct client_queues user = { 0 };
+	client_queues_look(l->at.know, &l->live.found.devices, &user);
+	const struct client_queue *u = list_find(
+		user.list, user.n, it, it->pid == pid && it->queue.id == number && it->device == l->device && it->mqd);
+	*ret_there = u;
+	if (u && u->type != USER_QUEUE_COPY)
+		target_queue_slot(l->target, u->mqd, u->type == USER_QUEUE_GFX, ret);
+	return list_find(user.list, user.n, it, it->pid == pid) != NULL;
+}
+
+/** The place of a program's queue on the GPU is its copy of the registers. The driver reads registers to tell it, which needs the gate. */
+static struct uh_error *choose_queue(struct looked *l, const char *asked)
+{
+	struct uh_bank *b = &l->at.options.bank;
+	struct str id = str_z(asked), pid = str_split(&id, ':');
+	struct queue_slot s = { 0 };
+	bool there = false;
+	int64_t of, number;
+	if (!str_number(pid, &of) || of <= 0 || !str_number(id, &number) || number < 0)
+		return uh_error_new("--queue needs PID:ID, such as 4242:1, not '%s'; unhang queues shows both", asked);
+	_cleanup_error_ struct uh_error *err = find_process_queue(l, of, number, &there, &s);
+	const bool client = !there && find_client_queue(l, of, number, &there, &s);
+	if (!there)
+		return err && !client ? take_ptr(err) :
+					uh_error_new("there is no queue %s on " STR_FMT "; unhang queues lists them", asked,
+						     STR_ARG(l->device->pci));
+	if (!s.known)
+		return uh_error_new("queue %s is not on the GPU now, or its place cannot be read; unhang queues tells more",
+				    asked);
+	b->me = (int)s.me;
+	b->pipe = (int)s.pipe;
+	b->queue = (int)s.queue;
+	b->vmid = (int)s.vmid;
+	b->xcc = b->xcc < 0 ? (int)s.xcc : b->xcc;
+	return NULL;
 }
 
 static struct uh_error *open_device(struct looked *l, struct regs *g)
@@ -91,18 +122,44 @@ static struct uh_error *open_dump(struct looked *l, struct regs *g)
 	return l->tables.len ? NULL : part_tables_of(l->at.know, g->gfx, &l->tables);
 }
 
-/** Those at an address in bytes, which is where a message of the driver or a table of somebody else has them. */
-static size_t registers_at(struct arena *a, const struct device *d, uint64_t address, struct named_registers *to)
+static const char *const spaces[] = { [REGISTER_MMIO] = "mmio", [REGISTER_BUS] = "pcie", [REGISTER_DIDT] = "didt" };
+
+/** Where addresses are looked for; REGISTER_INDEX: nothing was said, so in the register space and on the bus. */
+static struct uh_error *space_named(const char *name, enum register_kind *ret)
+{
+	*ret = REGISTER_INDEX;
+	for (size_t i = 0; name && i < ARRAY_SIZE(spaces); i++)
+		if (spaces[i] && !strcmp(name, spaces[i]))
+			*ret = (enum register_kind)i;
+	if (name && *ret == REGISTER_INDEX)
+		return uh_error_new("'%s' is none of mmio, pcie, didt", name);
+	return NULL;
+}
+
+/** Those at an address in bytes, which is where a message of the driver or a table of somebody else has them. One that no table names is
+ * read only where its space was named, and never behind the current limiter's index: not every part has that. */
+static size_t registers_at(struct looked *l, struct arena *a, uint64_t address, struct named_registers *to)
 {
 	_cleanup_vec_ struct named_registers all = { 0 };
 	size_t n = 0;
-	named_device_registers(a, d, S("*"), &all);
-	for (size_t i = 0; i < all.len; i++)
-		if (all.data[i].addressed && all.data[i].address == address) {
-			vec_push(to, all.data[i]);
+	named_device_registers(a, l->device, S("*"), &all);
+	for (size_t i = 0; i < all.len; i++) {
+		const struct named_register *r = &all.data[i];
+		const bool here = l->space == REGISTER_INDEX ? r->reg.kind != REGISTER_DIDT : r->reg.kind == l->space;
+		if (r->addressed && here && r->address == address) {
+			vec_push(to, *r);
 			n++;
 		}
-	return n;
+	}
+	if (n || l->space == REGISTER_INDEX || l->space == REGISTER_DIDT || address % 4 || address > UINT32_MAX)
+		return n;
+	const struct str block = str_z(spaces[l->space]);
+	const struct reg r = { .name = arena_printf(a, "0x%llx", (unsigned long long)address),
+			       .kind = l->space,
+			       .base = REGISTER_ABSOLUTE,
+			       .offset = (uint32_t)address / 4 };
+	vec_push(to, ((struct named_register){ { block, block, 0 }, r, true, (uint32_t)address }));
+	return 1;
 }
 
 /** Of a GPU only those that it can be asked for; of a core, all that its part has. */
@@ -110,7 +167,7 @@ static size_t find_registers(struct looked *l, struct arena *a, struct str name,
 {
 	uint64_t address;
 	if (l->device && str_starts(name, S("0x")) && str_hex(str_from(name, 2), &address))
-		return registers_at(a, l->device, address, to);
+		return registers_at(l, a, address, to);
 	return l->device ? named_device_registers(a, l->device, name, to) : part_registers(&l->tables, name, to);
 }
 
@@ -119,13 +176,21 @@ static void tell_unknown(struct looked *l, struct regs *g, struct str name)
 {
 	_cleanup_vec_ struct named_registers found = { 0 }, all = { 0 };
 	_cleanup_vec_ struct part_tables tables = { 0 };
-	struct str why = S("reading it would need a write to another register");
+	struct str why = S("its base address is not known");
 	if (l->device)
 		part_tables_of_device(&g->arena, l->device, &tables);
-	if (!part_registers(&tables, name, &found)) {
+	if (l->device && !l->device->nips) {
+		why = S("the blocks of this GPU are not known: ip_discovery could not be read");
+	} else if (l->space != REGISTER_INDEX && str_starts(name, S("0x"))) {
+		why = l->space == REGISTER_DIDT ? S("no register of the current limiter is known there") :
+						  S("an address is a multiple of 4 below 0x100000000");
+	} else if (!part_registers(&tables, name, &found)) {
 		find_registers(l, &g->arena, S("*"), &all);
 		why = arena_printf(&g->arena, STR_FMT " has no such register" STR_FMT, STR_ARG(g->gfx),
 				   STR_ARG(near_names(&g->arena, &all, name)));
+	} else if (found.data[0].reg.kind == REGISTER_INDEX) {
+		why = S("it is behind an index register that no file of the driver offers; unhang waves --registers has those "
+			"of waves");
 	}
 	look_tell(&l->at.teller, arena_printf(&g->arena, STR_FMT ": " STR_FMT, STR_ARG(name), STR_ARG(why)));
 }
@@ -173,12 +238,12 @@ static void ask_named_registers(struct looked *l, struct regs *g, const struct n
 	_cleanup_free_ struct request *requests = mem_alloc(found->len * sizeof(*requests) + 1);
 	size_t n = 0, at = 0;
 	for (size_t i = 0; i < found->len; i++)
-		if (!l->device || !register_acts(&found->data[i].reg))
+		if (!l->device || !register_unread(&found->data[i].reg).n)
 			requests[n++] = request_of(l, &g->options->bank, &found->data[i]);
 	l->target->ask(l->target, requests, n);
 	for (size_t i = 0; i < found->len; i++) {
 		const struct named_register *r = &found->data[i];
-		struct row row = { .r = *r, .state = ROW_REFUSED, .why_not = S("reading it acts on the GPU") };
+		struct row row = { .r = *r, .state = ROW_REFUSED, .why_not = register_unread(&r->reg) };
 		if (at < n && requests[at].reg == &r->reg)
 			row = row_of_answer(l, g, r, &requests[at++]);
 		*ret_read += row.state == ROW_READ;
@@ -217,7 +282,10 @@ static struct uh_error *read_regs(struct looked *l, struct regs *g, const char *
 		if (!pattern || l->device || g->rows.data[i].state != ROW_ABSENT)
 			g->rows.data[kept++] = g->rows.data[i];
 	g->rows.len = kept;
-	report_regs(g);
+	if (n || g->options->json || g->options->all)
+		report_regs(g);
+	else
+		report_status(g, l->at.know);
 	look_tell(&l->at.teller, l->target->problems(l->target));
 	return NULL;
 }
@@ -229,6 +297,8 @@ struct uh_error *uh_look_regs(const struct uh_look_options *o, const char *const
 	_cleanup_(regs_free) struct regs g = { .options = &l.at.options, .out = out };
 	*ret_read = 0;
 	struct uh_error *err = looking_begin(&l.at, o, out, (struct teller){ problem, ctx });
+	if (!err)
+		err = space_named(l.at.options.space, &l.space);
 	if (!err)
 		err = l.at.options.ntargets ? open_dump(&l, &g) : open_device(&l, &g);
 	if (err)

@@ -10,7 +10,9 @@ struct gpu_rings {
 	struct request first; // look, where there are two
 	bool twice;           // it was answered
 	struct ring_reading reading;
+	struct register_places places;
 	VEC(struct ring_view) views;
+	const struct silicon_state *states; // of each, where it was looked at twice
 };
 
 /** A look at the rings of all of them. */
@@ -24,6 +26,7 @@ struct rings_look {
 	struct uh_error *failed; // NULL where all targets answered
 	size_t answered;         // targets
 	size_t rings;            // that names meant
+	const struct devices *devices;
 	struct arena arena;
 };
 
@@ -65,6 +68,8 @@ static enum answer read_target_rings(struct rings_look *l, struct gpu_rings *g)
 			ring_read_packets(&g->reading, &v);
 		vec_push(&g->views, v);
 	}
+	if (g->twice)
+		g->states = live_ring_states(&l->at, l->devices, g->device->pci, g->views.data, g->views.len, &l->arena);
 	if (o->fences)
 		target_ask(g->target, &fences);
 	for (size_t i = 0; i < g->views.len && fences.n; i++)
@@ -78,9 +83,12 @@ static void look_at_rings_of(struct rings_look *l, size_t i)
 	const struct uh_look_options *o = &l->at.options;
 	struct gpu_rings *g = &l->list[i];
 	struct rings_seen *s = &l->seen[i];
+	g->places = (struct register_places){ .know = l->at.know, .gfx = s->gfx };
+	g->places.device = g->device ? g->device : devcoredump_device(g->target);
 	g->reading = (struct ring_reading){ .know = l->at.know,
 					    .target = g->target,
 					    .gfx = s->gfx,
+					    .places = &g->places,
 					    .packets = o->packets ? o->packets : PACKETS,
 					    .all = o->all };
 	const enum answer answer = read_target_rings(l, g);
@@ -90,6 +98,7 @@ static void look_at_rings_of(struct rings_look *l, size_t i)
 	}
 	s->watched_ms = g->twice ? BETWEEN_LOOKS_MS : 0;
 	s->views = g->views.data;
+	s->states = g->states;
 	s->n = g->views.len;
 	l->answered += answer == ANSWER_GIVEN;
 	l->rings += s->n;
@@ -125,6 +134,7 @@ static void read_device_rings(struct rings_look *l, const struct live *live)
 {
 	const struct uh_look_options *o = &l->at.options;
 	make_rings_room(l, live->n);
+	l->devices = &live->found.devices;
 	for (size_t i = 0; i < l->n; i++) {
 		const struct device *d = live->list[i];
 		struct gpu_rings *g = &l->list[i];
@@ -152,6 +162,7 @@ static void rings_look_free(struct rings_look *l)
 			vec_free(&g->views.data[v].packets);
 		vec_free(&g->views);
 		arena_free(&g->reading.arena);
+		register_places_free(&g->places);
 		target_close(g->target);
 	}
 	arena_free(&l->arena);

@@ -246,8 +246,7 @@ struct uh_error *space_still(struct space_opened *s)
 			    s->of.vmid, STR_ARG(s->device->pci));
 }
 
-struct uh_error *space_open(const struct looking *at, const struct uh_memory_query *q, const char *track,
-			    struct space_opened *ret)
+struct uh_error *space_open_gpu(const struct looking *at, const struct uh_memory_query *q, const char *track, struct space_opened *ret)
 {
 	struct space_opened *s = ret;
 	*s = (struct space_opened){ 0 };
@@ -263,11 +262,16 @@ struct uh_error *space_open(const struct looking *at, const struct uh_memory_que
 	s->of.target = s->device->pci;
 	s->of.gfx = s->device->gfx;
 	s->of.several = s->device->shaders.xccs > 1;
+	return NULL;
+}
+
+struct uh_error *space_choose(const struct looking *at, const struct uh_memory_query *q, struct space_opened *s)
+{
 	if (q->pid && !holder_with(s->device, q->pid))
 		return uh_error_new("process %lld does not have " STR_FMT
 				    " open, or is gone: its address space is gone with it",
 				    q->pid, STR_ARG(s->device->pci));
-	err = choose_vmid(at, s, q);
+	struct uh_error *err = choose_vmid(at, s, q);
 	if (!err)
 		err = space_now(s, &s->before);
 	if (err)
@@ -279,6 +283,13 @@ struct uh_error *space_open(const struct looking *at, const struct uh_memory_que
 	const struct holder *h = s->of.pid ? holder_with(s->device, s->of.pid) : NULL;
 	s->of.process = h ? h->name : (struct str){ 0 };
 	return NULL;
+}
+
+struct uh_error *space_open(const struct looking *at, const struct uh_memory_query *q, const char *track,
+			    struct space_opened *ret)
+{
+	struct uh_error *err = space_open_gpu(at, q, track, ret);
+	return err ? err : space_choose(at, q, ret);
 }
 
 struct target *space_process(const struct looking *at, struct space_opened *s)

@@ -20,7 +20,11 @@ struct space_opened {
 	struct arena arena;
 };
 
-/** Finds it. @track: what a tape calls the look. */
+/** Opens the GPU alone. Close it in any case. */
+struct uh_error *space_open_gpu(const struct looking *at, const struct uh_memory_query *q, const char *track, struct space_opened *ret);
+/** Finds the address space on it. */
+struct uh_error *space_choose(const struct looking *at, const struct uh_memory_query *q, struct space_opened *s);
+/** Both. @track: what a tape calls the look. */
 struct uh_error *space_open(const struct looking *at, const struct uh_memory_query *q, const char *track,
 			    struct space_opened *ret);
 /** Whether the VMID is still whose it was; else the error says so. */

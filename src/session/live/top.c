@@ -11,7 +11,7 @@
 #include "store/store.h"
 #include "watch/watch.h"
 
-enum { FIRST_MS = 200, LIMITS_MS = 500, STORE_S = 10, NAMES_MOST = 4096 };
+enum { FIRST_MS = 200, LIMITS_MS = 500, STORE_S = 10, NAMES_MOST = 4096, TABLE_MOST = 8192 };
 
 /** How far a queue was. */
 struct top_mark {
@@ -120,8 +120,38 @@ static const struct device *device_before(const struct uh_top *t, const struct d
 	return list_find(t->before.list, t->before.n, it, str_eq(it->pci, d->pci));
 }
 
+/** Whether a table only counts what slowed its GPU down, so that one does not tell what does now. */
+static bool wants_second(const struct uh_top *t, const struct top_gpu *g)
+{
+	struct metrics now;
+	return str_is(g->state, "active") && !device_before(t, g->device) && metrics_of(t->know, g->device->metrics, &now) &&
+	       metrics_counts_throttle(&now);
+}
+
+/** Reads these tables once more, in the first round: what it shows is complete, also where there is no second one. */
+static struct probe_batch *read_second(const struct uh_top *t, struct top_round *r)
+{
+	struct probe_batch *again = arena_alloc(&r->arena, r->n * sizeof(*again) + 1);
+	bool any = false;
+	for (size_t i = 0; i < r->n; i++) {
+		if (!wants_second(t, &r->gpus[i]))
+			continue;
+		again[i] = (struct probe_batch){ .probes = arena_alloc(&r->arena, sizeof(struct probe)), .n = 1 };
+		*again[i].probes = (struct probe){
+			.path = arena_printf(&r->arena, STR_FMT "/gpu_metrics", STR_ARG(r->gpus[i].device->sysfs)).p, .size = TABLE_MOST
+		};
+		any = true;
+	}
+	if (any) {
+		tape_pause(NULL, FIRST_MS);
+		probe_run_all(&r->arena, again, r->n, LIMITS_MS, &r->count);
+	}
+	return again;
+}
+
 static void read_tables(const struct uh_top *t, struct top_round *r)
 {
+	const struct probe_batch *again = read_second(t, r);
 	for (size_t i = 0; i < r->n; i++) {
 		struct top_gpu *g = &r->gpus[i];
 		struct metrics now, older = { 0 };
@@ -132,10 +162,16 @@ static void read_tables(const struct uh_top *t, struct top_round *r)
 			continue;
 		if (before)
 			metrics_of(t->know, before->metrics, &older);
+		if (again[i].n && again[i].probes->end == PROBE_GOOD) {
+			older = now;
+			if (!metrics_of(t->know, (struct str){ again[i].probes->data, again[i].probes->n }, &now))
+				now = older;
+		}
 		if (metrics_value(&now, S("current_uclk"), 0, &clock))
 			g->memory_clock = (int64_t)clock;
 		// Where a table only counts, one is not enough.
-		g->throttle_known = now.layout->status.n || (now.layout->residencies && older.layout);
+		g->throttle_known = now.layout->status.n ||
+				    (now.layout->residencies && (older.layout || !metrics_counts_throttle(&now)));
 		g->throttle = metrics_throttle_text(&r->arena, causes, metrics_throttle(&older, &now, causes));
 	}
 }
