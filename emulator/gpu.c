@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "gpu/layout.h"
 #include "knowledge/template.h"
 
 // --- parts ---
@@ -55,6 +56,7 @@ static bool read_gfx(struct cursor *c, void *gpu)
 	struct emu_gpu *g = gpu;
 	g->facts.gfx = cursor_word(c);
 	g->waves_known = wave_words_of(g->machine->k, g->facts.gfx, &g->wave_words);
+	uh_error_free(layout_for_words(&g->machine->arena, g->machine->k, g->facts.gfx, &g->layout));
 	if (g->waves_known) {
 		g->facts.simds_per_cu = g->wave_words.simds;
 		g->facts.slots_per_simd = g->wave_words.slots;
@@ -313,6 +315,7 @@ static const struct emu_statement statements[] = {
 	{ "iomem", read_iomem },
 	{ "map", emu_map_read },
 	{ "virtual", emu_virtual_read },
+	{ "tables", emu_tables_read },
 	{ "page-tables", emu_page_tables_read },
 	{ "register", emu_register_read },
 	{ "wave", emu_waves_read },
@@ -323,6 +326,10 @@ static const struct emu_statement statements[] = {
 	{ "debugfs", emu_debugfs_read },
 	{ "file", emu_file_read },
 	{ "devcoredump", emu_devcoredump_read },
+	{ "bad-page", emu_bad_page_read },
+	{ "eeprom", emu_eeprom_read },
+	{ "record", emu_record_read },
+	{ "link", emu_link_read },
 	{ "metrics", emu_metrics_read },
 	{ "metric", emu_metric_read },
 	{ "mqd", read_mqd },
@@ -352,6 +359,7 @@ bool emu_gpu_read(struct emu_reader *r, const struct emu_block *b)
 	g->facts.node = (unsigned)m->gpus.len + 1;
 	g->facts.shaders = (struct shader_array){ .xccs = 1, .ses = 1, .shs_per_se = 1, .cus_per_sh = 2 };
 	g->facts.simds_per_cu = g->facts.slots_per_simd = 1;
+	g->facts.link = (struct emu_link){ 160, 16, 160, 16 };
 	vec_push(&m->gpus, g);
 	if (!b->nlines || !str_is(str_cut(b->lines[0].text, 4), "part"))
 		return emu_wrong(&c, "'part NAME' must come first in a block gpu");
@@ -433,7 +441,7 @@ bool emu_gpu_finish(struct emu_reader *r, struct emu_gpu *g, unsigned line)
 	f->nips = g->ips.len;
 	f->gpu_id = (0x1000 + f->device * 31 + f->node * 257) & 0xffff;
 	fill_gca(g);
-	if (!emu_pages_finish(r, g))
+	if (!emu_pages_finish(r, g) || !emu_errors_finish(r, g, line))
 		return false;
 	words_sort(&g->vram);
 	words_sort(&g->iomem);
@@ -447,6 +455,8 @@ bool emu_gpu_finish(struct emu_reader *r, struct emu_gpu *g, unsigned line)
 
 void emu_gpu_free(struct emu_gpu *g)
 {
+	vec_free(&g->bad_pages);
+	vec_free(&g->records);
 	for (size_t i = 0; i < g->rings.len; i++)
 		vec_free(&g->rings.data[i].content.list);
 	for (size_t i = 0; i < g->waves.len; i++) {
@@ -465,6 +475,7 @@ void emu_gpu_free(struct emu_gpu *g)
 	vec_free(&g->vram.list);
 	vec_free(&g->iomem.list);
 	vec_free(&g->maps);
+	vec_free(&g->tables);
 	vec_free(&g->waves);
 	vec_free(&g->harvested);
 	vec_free(&g->places);

@@ -70,19 +70,27 @@ static struct emu_file *file_of(struct emu_gpu *g, enum emu_tree tree, struct st
 	return &g->files[tree].data[g->files[tree].len - 1];
 }
 
-static bool read_file_text(struct cursor *c, struct emu_gpu *g, enum emu_tree tree)
+bool emu_file_put(struct emu_gpu *g, enum emu_tree tree, struct str path, double from, struct str text)
 {
 	struct emu_content *content = arena_alloc(&g->machine->arena, sizeof(*content));
-	struct str path;
-	if (!read_path(c, &path) || !take_from(c, &content->from))
-		return false;
 	struct emu_file *f = file_of(g, tree, path);
 	if (!f)
-		return emu_wrong(c, "more than %d files", EMU_FEW);
-	content->text = unescape(&g->machine->arena, cursor_text(c));
-	content->older = f->content;
+		return false;
+	*content = (struct emu_content){ .from = from, .text = arena_str(&g->machine->arena, text), .older = f->content };
 	f->content = content;
-	return emu_text_right(c->r, content->text, c->line);
+	return true;
+}
+
+static bool read_file_text(struct cursor *c, struct emu_gpu *g, enum emu_tree tree)
+{
+	struct str path;
+	double from = 0;
+	if (!read_path(c, &path) || !take_from(c, &from))
+		return false;
+	const struct str text = unescape(&g->machine->arena, cursor_text(c));
+	if (!emu_file_put(g, tree, path, from, text))
+		return emu_wrong(c, "more than %d files", EMU_FEW);
+	return emu_text_right(c->r, text, c->line);
 }
 bool emu_sysfs_read(struct cursor *c, void *gpu) { return read_file_text(c, gpu, EMU_SYSFS); }
 bool emu_debugfs_read(struct cursor *c, void *gpu) { return read_file_text(c, gpu, EMU_DEBUGFS); }

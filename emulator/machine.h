@@ -168,9 +168,19 @@ struct emu_harvested {
 	bool silent;  // it answers as one without a wave
 };
 
+/** What the hardware writes of waves when it starts them. */
+struct emu_dispatch {
+	bool known;
+	unsigned packet;      // its index in the queue
+	unsigned group[3];    // of the first wave
+	unsigned group_waves; // waves of a workgroup; 0: 1
+};
+
 struct emu_waves {
 	int place[6]; // xcc, se, sh, cu, simd, slot; -1: any
 	size_t n;
+	size_t first; // index of the first of its places
+	struct emu_dispatch dispatch;
 	unsigned line;
 	double from, until;
 	VEC(struct emu_wave_part) parts;
@@ -197,6 +207,11 @@ struct emu_map {
 	bool system;
 };
 
+/** The page tables that a VMID has on one XCC: those that the maps of another VMID make. */
+struct emu_tables {
+	unsigned xcc, vmid, of, line;
+};
+
 /** A value in the table gpu_metrics. */
 struct emu_metric {
 	unsigned at, width;        // bytes
@@ -209,8 +224,27 @@ struct emu_metrics {
 	VEC(struct emu_metric) values;
 };
 
+/** A page of VRAM that failed. */
+struct emu_bad_page {
+	uint64_t page, when; // when: seconds since 1970
+	char state;          // as the driver prints it
+	unsigned channel;
+	double from;
+};
+
+/** A record of a hardware error (CPER). */
+struct emu_record {
+	unsigned severity, oam;
+	uint64_t status, ipid, synd, misc, address, when;
+	bool limit; // the driver's own, of too many bad pages
+	double from;
+};
+
 struct emu_gpu {
 	struct emu_facts facts;
+	VEC(struct emu_bad_page) bad_pages;
+	VEC(struct emu_record) records;
+	bool eeprom_bad; // the driver marked it as one with too many bad pages
 	struct emu_metrics metrics;
 	struct emu_machine *machine;
 	VEC(struct ip) ips;
@@ -228,10 +262,12 @@ struct emu_gpu {
 	VEC(struct emu_queue_word) queue_words;
 	struct emu_words vram, iomem;
 	VEC(struct emu_map) maps;
+	VEC(struct emu_tables) tables;
 	uint64_t roots[16]; // of each VMID: where its page tables begin, as the driver writes it; 0: nowhere
 	bool further;       // the last of its page tables lead to one more
 	struct text devcoredump;
 	struct wave_words wave_words;
+	const struct wave_layout *layout; // of its waves; NULL: not known
 	bool waves_known;
 	struct emu_wave_part place_parts[6];
 	VEC(struct emu_harvested) harvested;
@@ -263,10 +299,24 @@ bool emu_sysfs_read(struct cursor *c, void *gpu);
 bool emu_debugfs_read(struct cursor *c, void *gpu);
 bool emu_file_read(struct cursor *c, void *gpu);
 bool emu_devcoredump_read(struct cursor *c, void *gpu);
+/** Sets what a file holds from a time on. false: there are too many files. */
+bool emu_file_put(struct emu_gpu *g, enum emu_tree tree, struct str path, double from, struct str text);
+bool emu_bad_page_read(struct cursor *c, void *gpu);
+bool emu_eeprom_read(struct cursor *c, void *gpu);
+bool emu_record_read(struct cursor *c, void *gpu);
+bool emu_link_read(struct cursor *c, void *gpu);
+/** Writes the files that hold them. */
+bool emu_errors_finish(struct emu_reader *r, struct emu_gpu *g, unsigned line);
 bool emu_metrics_read(struct cursor *c, void *gpu);
 bool emu_metric_read(struct cursor *c, void *gpu);
 bool emu_harvested_read(struct cursor *c, void *gpu);
+bool emu_tables_read(struct cursor *c, void *gpu);
 bool emu_waves_read(struct cursor *c, void *gpu);
+/** Takes `packet N`, `group X Y Z` or `group-waves N`, whose first word is @key; false: it is none of them. */
+bool emu_dispatch_take(struct cursor *c, struct emu_dispatch *d, struct str key, bool *ret_good);
+/** A trap temporary of the wave in a place, which is the @ordinal-th of those that came together. */
+uint32_t emu_ttmp(const struct emu_gpu *g, const struct emu_dispatch *d, size_t ordinal, const struct wave_slot *place,
+		  double t, unsigned number);
 /** Gives waves their slots. */
 bool emu_waves_place(struct emu_reader *r, struct emu_gpu *g);
 bool emu_map_read(struct cursor *c, void *gpu);

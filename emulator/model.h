@@ -3,7 +3,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "gpu/registers.h"
+#include "gpu/register/registers.h"
 #include "gpu/silicon/silicon.h"
 #include "knowledge/know.h"
 
@@ -27,6 +27,11 @@ size_t emu_gpus(const struct emu_machine *m);
 const struct emu_gpu *emu_gpu(const struct emu_machine *m, size_t index);
 
 /** What does not change. */
+/** Of a PCIe link: tenths of GT/s, and lanes. */
+struct emu_link {
+	unsigned speed, width, port_speed, port_width; // as it is; what the bridge above can do
+};
+
 struct emu_facts {
 	struct str pci, part, gfx, name, chip; // chip: as the driver calls it
 	int card, render;
@@ -45,12 +50,15 @@ struct emu_facts {
 	struct str compute_partition, memory_partition;
 	uint32_t gpu_id; // KFD's
 	unsigned node;
+	struct emu_link link;
 };
 const struct emu_facts *emu_facts(const struct emu_gpu *g);
 
 enum emu_state { EMU_AWAKE, EMU_SUSPENDED, EMU_GFXOFF, EMU_RESET, EMU_OFF_BUS };
 enum emu_state emu_state(const struct emu_gpu *g, double t);
 
+/** Where the registers behind the current limiter's index are, in bytes: a place of the register space that has no others. */
+#define EMU_DIDT 0xe0000000u
 /** A word of the register space as the hardware has it; what the state makes of it is the driver's side. */
 uint32_t emu_register(const struct emu_gpu *g, const struct bank *b, uint32_t address, double t);
 /** How many of its CUs are there. */

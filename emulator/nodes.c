@@ -102,9 +102,10 @@ static bool allowed(const struct seat *seat, uint32_t address)
 	return false;
 }
 
-/** It takes the reset lock and keeps the graphics core on while it reads. */
-static int query_registers(struct server *s, const struct seat *seat, const struct query *q, pid_t caller)
+/** It takes the reset lock and keeps the graphics core on while it reads; the driver allows GFXOFF again a while later. */
+static int query_registers(struct server *s, struct seat *seat, const struct query *q, pid_t caller)
 {
+	static const double gfxoff_delay = 0.1;
 	enum { SE_MOST = 8, SH_MOST = 2, ANY = 0xff };
 	uint32_t se = q->registers.instance & ANY, sh = q->registers.instance >> 8 & ANY, words[REGISTERS_MOST];
 	if ((se != ANY && se >= SE_MOST) || (sh != ANY && sh >= SH_MOST) || q->registers.count > REGISTERS_MOST)
@@ -112,6 +113,7 @@ static int query_registers(struct server *s, const struct seat *seat, const stru
 	enum emu_state state = seat_state(s, seat);
 	if (state == EMU_RESET)
 		return ANSWER_LATER;
+	seat->on_until = server_time(s) + gfxoff_delay;
 	struct bank b = BANK_NONE;
 	for (uint32_t i = 0; i < q->registers.count; i++) {
 		uint32_t address = (q->registers.offset + i) * 4;
@@ -264,7 +266,7 @@ static int render_ioctl(struct server *s, struct open_file *f, unsigned request,
 	if (request != IOCTL_QUERY || size < sizeof(q))
 		return EINVAL;
 	memcpy(&q, data, sizeof(q));
-	const struct seat *seat = f->node->seat;
+	struct seat *seat = f->node->seat;
 	switch (q.what) {
 	case QUERY_ACCEL_WORKING:
 		return give_some(caller, &q, &(uint32_t){ 1 }, sizeof(uint32_t));

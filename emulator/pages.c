@@ -48,6 +48,21 @@ bool emu_map_read(struct cursor *c, void *gpu)
 	return true;
 }
 
+/** `xcc N vmid N of VMID` */
+bool emu_tables_read(struct cursor *c, void *gpu)
+{
+	struct emu_gpu *g = gpu;
+	struct emu_tables t = { .line = c->line };
+	if (!cursor_is(c, "xcc") || !cursor_unsigned(c, "the XCC", 63, &t.xcc) || !cursor_is(c, "vmid") ||
+	    !cursor_unsigned(c, "the VMID", VM_IDS - 1, &t.vmid) || !cursor_is(c, "of") ||
+	    !cursor_unsigned(c, "the other VMID", VM_IDS - 1, &t.of))
+		return emu_wrong(c, "tables: it is 'xcc N vmid N of VMID'");
+	if (g->tables.len == MAPS_MOST)
+		return emu_wrong(c, "more than %d tables", MAPS_MOST);
+	vec_push(&g->tables, t);
+	return true;
+}
+
 static const struct emu_map *map_of(const struct emu_gpu *g, unsigned vmid, uint64_t address)
 {
 	for (size_t i = g->maps.len; i--;) {
@@ -221,10 +236,14 @@ static void set(struct building *b, const char *name, const char *field, uint64_
 	emu_hubs_set(b->g, name, field, value_constant(&b->g->machine->arena, number));
 }
 
-static void set_context(struct building *b, unsigned vmid)
+/** Registers of @as get what describes the tables of @vmid. @xcc: only there; negative: in all hubs. */
+static void set_context(struct building *b, unsigned vmid, unsigned as, int xcc)
 {
 	const uint64_t root = pointer(b, b->roots[vmid], vmid ? ROOT_SHIFT : PAGE_SHIFT) & ~vm_bits_put(b->format.further, 1);
-	b->g->roots[vmid] = root;
+	struct bank bank = BANK_NONE;
+	bank.xcc = xcc;
+	if (xcc < 0)
+		b->g->roots[vmid] = root;
 	const uint64_t first = vmid ? 0 : b->gart, last = vmid ? address_end - 1 : b->gart + GART - 1;
 	const struct {
 		const char *name, *field;
@@ -240,8 +259,11 @@ static void set_context(struct building *b, unsigned vmid)
 		     { "PAGE_TABLE_END_ADDR_HI32", NULL, last >> (PAGE_SHIFT + 32) } };
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		char name[64];
-		snprintf(name, sizeof(name), "VM_CONTEXT%u_%s", vmid, rows[i].name);
-		set(b, name, rows[i].field, rows[i].number);
+		snprintf(name, sizeof(name), "VM_CONTEXT%u_%s", as, rows[i].name);
+		if (xcc < 0)
+			set(b, name, rows[i].field, rows[i].number);
+		else
+			emu_register_set(b->g, &bank, name, rows[i].field, value_constant(&b->g->machine->arena, rows[i].number));
 	}
 }
 
@@ -256,7 +278,21 @@ static void set_registers(struct building *b)
 	set(b, "MC_VM_SYSTEM_APERTURE_HIGH_ADDR", NULL, (((uint64_t)LOCATION << UNIT) + b->g->facts.vram_total - 1) >> 18);
 	for (unsigned vmid = 0; vmid < VM_IDS; vmid++)
 		if (b->roots[vmid])
-			set_context(b, vmid);
+			set_context(b, vmid, vmid, -1);
+}
+
+static bool set_tables(struct building *b)
+{
+	for (size_t i = 0; i < b->g->tables.len; i++) {
+		const struct emu_tables *t = &b->g->tables.data[i];
+		b->c->line = t->line;
+		if (!b->roots[t->of])
+			return emu_wrong(b->c, "VMID %u has no pages", t->of);
+		if (t->xcc >= b->g->facts.shaders.xccs)
+			return emu_wrong(b->c, "there is no XCC %u", t->xcc);
+		set_context(b, t->of, t->vmid, (int)t->xcc);
+	}
+	return true;
 }
 
 static bool build(struct building *b)
@@ -272,7 +308,7 @@ static bool build(struct building *b)
 			return false;
 	}
 	set_registers(b);
-	return true;
+	return set_tables(b);
 }
 
 void emu_page_tables(const struct emu_gpu *g, unsigned vmid, struct text *ret)

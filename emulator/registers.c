@@ -240,25 +240,35 @@ static int regs2_ioctl(struct server *s, struct open_file *f, unsigned request, 
 
 // --- registers behind an index ---
 
-/** Nothing of the model lies there. */
-static int zeros_read(struct server *s, struct open_file *f, uint64_t at, size_t size, struct text *ret)
+static int indexed_read(struct server *s, struct open_file *f, uint64_t at, size_t size, uint32_t space, struct text *ret)
 {
+	const struct bank b = BANK_NONE;
 	if (crooked(at, size))
 		return EINVAL;
-	uint32_t word = dark(s, f->node->seat, false) ? all : 0;
 	for (size_t i = 0; i < size; i += 4)
-		put(ret, word);
+		put(ret, seat_register(s, f->node->seat, &b, space + (uint32_t)(at + i)));
 	return 0;
 }
 
+/** Parts from gfx12 on have no current limiter that the driver reaches. On those before them that lack the index register it writes to
+ * another one: nobody may. */
+static int didt_read(struct server *s, struct open_file *f, uint64_t at, size_t size, struct text *ret)
+{
+	struct reg r;
+	const struct seat *seat = f->node->seat;
+	if (seat->gc_major >= 12)
+		return EOPNOTSUPP;
+	if (!seat->gc_registers || !register_find(seat->gc_registers, S("DIDT_IND_INDEX"), &r))
+		record_event(s, f->node, "warning", 0);
+	return indexed_read(s, f, at, size, EMU_DIDT, ret);
+}
+
+/** Above 4 GB the driver of most parts stops with BUG(). */
 static int pcie_read(struct server *s, struct open_file *f, uint64_t at, size_t size, struct text *ret)
 {
-	struct bank b = BANK_NONE;
-	if (crooked(at, size))
-		return EINVAL;
-	for (size_t i = 0; i < size; i += 4)
-		put(ret, seat_register(s, f->node->seat, &b, (uint32_t)(at + i)));
-	return 0;
+	if (at >> 32)
+		record_event(s, f->node, "warning", 0);
+	return indexed_read(s, f, at, size, 0, ret);
 }
 
 static int any_write(struct server *s, struct open_file *f, uint64_t at, const char *data, size_t size)
@@ -456,7 +466,7 @@ static const struct kind regs2_kind = {
 	.read = regs2_read, .write = regs2_write, .ioctl = regs2_ioctl, .wakes = true, .locked = true
 };
 static const struct kind gprwave_kind = { .read = gprwave_read, .ioctl = gprwave_ioctl, .wakes = true, .locked = true };
-static const struct kind didt_kind = { .read = zeros_read, .write = any_write, .wakes = true };
+static const struct kind didt_kind = { .read = didt_read, .write = any_write, .wakes = true };
 static const struct kind pcie_kind = { .read = pcie_read, .write = any_write, .wakes = true };
 static const struct kind smc_kind = { .read = absent_read };
 static const struct kind gca_kind = { .read = gca_read };

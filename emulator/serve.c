@@ -15,7 +15,8 @@ enum emu_state seat_state(const struct server *s, const struct seat *seat)
 {
 	double t = server_time(s);
 	enum emu_state state = emu_state(seat->gpu, t);
-	return state == EMU_SUSPENDED && t < seat->awake_until ? EMU_AWAKE : state;
+	const bool awake = (state == EMU_SUSPENDED && t < seat->awake_until) || (state == EMU_GFXOFF && t < seat->on_until);
+	return awake ? EMU_AWAKE : state;
 }
 
 void seat_wake(struct server *s, const struct node *n, pid_t caller)

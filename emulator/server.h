@@ -56,6 +56,7 @@ struct seat {
 	const struct emu_gpu *gpu;
 	const struct emu_facts *facts;
 	double awake_until;  // woken up by an access
+	double on_until;     // until then a query of registers keeps GFXOFF away
 	uint32_t *completed; // of each fence: what was signaled when they were looked at
 	unsigned gc_major;
 	const struct ip *gc;

@@ -32,7 +32,12 @@ static bool ip_meant(const struct ip *ip, struct str name)
 	       ip->instance == number;
 }
 
-static uint32_t address_of(const struct ip *ip, const struct reg *r) { return (ip->bases[r->base] + r->offset) * 4; }
+static uint32_t address_of(const struct ip *ip, const struct reg *r)
+{
+	if (r->kind == REGISTER_DIDT)
+		return EMU_DIDT + r->offset * 4;
+	return ((r->base == REGISTER_ABSOLUTE ? 0 : ip->bases[r->base]) + r->offset) * 4;
+}
 
 /** The block that the offsets of a block's table count from. */
 static const struct ip *base_of(const struct emu_gpu *g, const struct ip *ip, const struct register_table *t)
@@ -52,7 +57,8 @@ static bool ip_register(const struct emu_gpu *g, const struct ip *ip, struct str
 	const struct ip *base = t ? base_of(g, ip, t) : ip;
 	if (ret_base)
 		*ret_base = base;
-	return t && register_find(t, name, ret) && ret->kind == REGISTER_MMIO && ret->base < base->nbases;
+	return t && register_find(t, name, ret) && ret->kind != REGISTER_INDEX &&
+	       (ret->base < base->nbases || ret->base == REGISTER_ABSOLUTE);
 }
 
 static const struct ip *gc_of(const struct emu_gpu *g, unsigned xcc)

@@ -71,13 +71,17 @@ static int fill_power_state(struct server *s, const struct node *n, struct text 
 /** A link status that reads all ones. */
 static int fill_link_speed(struct server *s, const struct node *n, struct text *ret)
 {
-	text_printf(ret, "%s\n", seat_state(s, n->seat) == EMU_OFF_BUS ? "Unknown" : "16.0 GT/s PCIe");
+	const unsigned tenths = n->seat->facts->link.speed;
+	if (seat_state(s, n->seat) == EMU_OFF_BUS)
+		text_printf(ret, "Unknown\n");
+	else
+		text_printf(ret, "%u.%u GT/s PCIe\n", tenths / 10, tenths % 10);
 	return 0;
 }
 
 static int fill_link_width(struct server *s, const struct node *n, struct text *ret)
 {
-	text_printf(ret, "%d\n", seat_state(s, n->seat) == EMU_OFF_BUS ? 63 : 16);
+	text_printf(ret, "%u\n", seat_state(s, n->seat) == EMU_OFF_BUS ? 63 : n->seat->facts->link.width);
 	return 0;
 }
 
@@ -105,7 +109,10 @@ static int config_read(struct server *s, struct open_file *f, uint64_t at, size_
 	c[PCIE_CAPABILITY] = 0x10;
 	put16(c + PCIE_CAPABILITY + 2, 0x0012);
 	put16(c + PCIE_CAPABILITY + 0x0c, 0x0104); // most: 16 lanes of 16 GT/s
-	put16(c + PCIE_CAPABILITY + 0x12, 0x1104); // and now
+	unsigned speed = 1; // of 2.5 GT/s
+	for (unsigned tenths = 25; tenths < x->link.speed; tenths = tenths == 50 ? 80 : tenths * 2)
+		speed++;
+	put16(c + PCIE_CAPABILITY + 0x12, 0x1000 | x->link.width << 4 | speed); // and now
 	if (seat_state(s, f->node->seat) == EMU_OFF_BUS)
 		memset(c, 0xff, sizeof(c));
 	if (at < sizeof(c))
@@ -374,6 +381,11 @@ void build_gpu_sysfs(struct server *s, struct node *sys, struct seat *seat)
 	struct node *bridge = tree_directory(s, sys, port, 0755);
 	tree_text(s, bridge, "vendor", S("0x1022\n"));
 	tree_text(s, bridge, "class", S("0x060400\n"));
+	tree_text(s, bridge, "device", S("0x1483\n"));
+	tree_text(s, bridge, "max_link_speed",
+		  arena_printf(a, "%u.%u GT/s PCIe\n", f->link.port_speed / 10, f->link.port_speed % 10));
+	tree_text(s, bridge, "max_link_width", arena_printf(a, "%u\n", f->link.port_width));
+	tree_link(s, sys, arena_printf(a, "bus/pci/devices/%s", strrchr(port, '/') + 1).p, arena_printf(a, "../../../%s", port).p);
 	struct node *d = tree_directory(s, sys, where, 0755);
 	d->seat = seat;
 	seat->sysfs = d;

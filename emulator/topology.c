@@ -112,6 +112,15 @@ static uint32_t firmware(const struct emu_gpu *g, const char *name)
 	return 0;
 }
 
+/** Whether each wave is told of which dispatch it is: on MI200, and on gfx11 before version 70 of the scheduler firmware, only where the
+ * program's runtime asks for it. */
+static bool ttmps_always(const struct emu_gpu *g, struct gfx_version v)
+{
+	enum { MES_VERSION = 0xfff, MES_LEAST = 70 };
+	const bool mi200 = v.major == 9 && !v.minor && v.stepping == 10;
+	return v.major == 11 ? (firmware(g, "MES") & MES_VERSION) >= MES_LEAST : !mi200;
+}
+
 struct copy_engines {
 	unsigned all, with_links, queues; // those for links between GPUs; queues of each for programs
 };
@@ -135,7 +144,7 @@ static struct copy_engines copy_engines(const struct emu_facts *f)
 
 static void build_gpu_properties(struct server *s, struct node *node, const struct seat *seat, const size_t links[2])
 {
-	enum { WATCH_POINTS = 0x280, DOORBELLS_64 = 0x2000, TRAP_DEBUG = 0x8000, SVM = 0x8000000, REVISION_SHIFT = 22 };
+	enum { WATCH_POINTS = 0x280, DOORBELLS_64 = 0x2000, TRAP_DEBUG = 0x8000, SVM = 0x8000000, REVISION_SHIFT = 22, TTMPS = 0x400 };
 	const struct emu_facts *f = seat->facts;
 	const struct shader_array *x = &f->shaders;
 	const unsigned xccs = x->xccs ? x->xccs : 1;
@@ -177,7 +186,7 @@ static void build_gpu_properties(struct server *s, struct node *node, const stru
 		{ "local_mem_size", 0 },
 		{ "fw_version", firmware(seat->gpu, "MEC") },
 		{ "capability", WATCH_POINTS | DOORBELLS_64 | TRAP_DEBUG | SVM | (f->revision & 15) << REVISION_SHIFT },
-		{ "debug_prop", 0 },
+		{ "debug_prop", ttmps_always(seat->gpu, gfx) ? TTMPS : 0 },
 		{ "sdma_fw_version", firmware(seat->gpu, "SDMA0") },
 		{ "unique_id", seat_unique_id(f) },
 		{ "num_xcc", xccs },

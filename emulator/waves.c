@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "gpu/layout.h"
+
 enum { XCC, SE, SH, CU, SIMD, SLOT, PLACES };
 
 // --- fields of a wave's words ---
@@ -112,6 +114,9 @@ static enum taken take_place(struct cursor *c, int place[static PLACES], struct 
 static enum taken take_gpr(struct cursor *c, struct emu_waves *w, struct str key)
 {
 	struct emu_gpr r = { .vector = str_is(key, "vgpr") };
+	bool good;
+	if (emu_dispatch_take(c, &w->dispatch, key, &good))
+		return good ? TAKEN : WRONG;
 	if (!r.vector && !str_is(key, "sgpr"))
 		return NOT_TAKEN;
 	if (!cursor_unsigned(c, "the number of a register", 1023, &r.number) || !cursor_value(c, NULL, &r.value))
@@ -180,6 +185,30 @@ static bool read_wave(struct cursor *c, const struct emu_gpu *g, struct emu_wave
 	return true;
 }
 
+/** A wave has at least as many registers as the scenario names, unless it says how many. */
+static void allocate_gprs(const struct emu_gpu *g, struct emu_waves *w)
+{
+	const uint64_t *n = g->layout->numbers;
+	struct emu_wave_part both;
+	const bool narrow = wave_field(g, "WAVE64", &both) && n[NUMBER_VGPR_UNIT_32];
+	for (size_t i = 0; i < 2; i++) {
+		const struct bits *b = &g->layout->bits[i ? LAYOUT_VGPRS : LAYOUT_SGPRS];
+		const uint64_t unit = i ? n[narrow ? NUMBER_VGPR_UNIT_32 : NUMBER_VGPR_UNIT] : n[NUMBER_SGPR_UNIT];
+		unsigned last = 0;
+		for (size_t k = 0; k < w->gprs.len; k++)
+			if (w->gprs.data[k].vector == i && w->gprs.data[k].number > last &&
+			    (i || w->gprs.data[k].number < SGPR_TTMPS))
+				last = w->gprs.data[k].number;
+		if (b->of != BITS_REGISTER || !unit || last < unit)
+			continue;
+		const struct emu_wave_part p = { b->index, ((2u << (b->high - b->low)) - 1) << b->low, b->low,
+						 value_constant(&g->machine->arena, last / unit), 0 };
+		vec_push(&w->parts, p);
+		memmove(w->parts.data + 1, w->parts.data, (w->parts.len - 1) * sizeof(p)); // what is said outweighs it
+		w->parts.data[0] = p;
+	}
+}
+
 bool emu_harvested_read(struct cursor *c, void *gpu)
 {
 	struct emu_gpu *g = gpu;
@@ -221,6 +250,8 @@ bool emu_waves_read(struct cursor *c, void *gpu)
 	}
 	wave_begin(g, &w);
 	bool good = read_wave(c, g, &w);
+	if (g->layout)
+		allocate_gprs(g, &w);
 	vec_push(&g->waves, w);
 	return good;
 }
@@ -332,6 +363,7 @@ bool emu_waves_place(struct emu_reader *r, struct emu_gpu *g)
 		const struct emu_waves *w = &g->waves.data[i];
 		struct cursor c = { r, { 0 }, w->line };
 		size_t left = w->n;
+		g->waves.data[i].first = g->places.len;
 		if (g->places.len + left > EMU_PLACES_MOST || (r->steps += slots) > STEPS_MOST)
 			return emu_wrong(&c, "too many waves");
 		for (size_t n = 0; n < PLACES; n++)
@@ -351,10 +383,12 @@ bool emu_waves_place(struct emu_reader *r, struct emu_gpu *g)
 	return true;
 }
 
-static const struct emu_waves *waves_at(const struct emu_gpu *g, size_t slot, double t)
+/** *@ret_ordinal: which of those that came together it is. */
+static const struct emu_waves *waves_at(const struct emu_gpu *g, size_t slot, double t, size_t *ret_ordinal)
 {
 	for (uint32_t at = g->slots ? g->slots[slot] : 0; at; at = g->places.data[at - 1].next) {
 		const struct emu_waves *w = &g->waves.data[g->places.data[at - 1].waves - 1];
+		*ret_ordinal = at - 1 - w->first;
 		if (t >= w->from && t < w->until)
 			return w;
 	}
@@ -388,12 +422,12 @@ static void put_place(const struct emu_gpu *g, const struct wave_slot *s, uint32
 
 size_t emu_wave(const struct emu_gpu *g, const struct wave_slot *s, double t, uint32_t words[static WAVE_WORDS_MOST])
 {
-	size_t slot, n = g->wave_words.n;
+	size_t slot, ordinal, n = g->wave_words.n;
 	if (!g->waves_known || !slot_number(g, s, &slot) || n >= WAVE_WORDS_MOST)
 		return 0;
 	memset(words, 0, WAVE_WORDS_MOST * sizeof(*words));
 	words[0] = g->wave_words.type;
-	const struct emu_waves *w = waves_at(g, slot, t);
+	const struct emu_waves *w = waves_at(g, slot, t, &ordinal);
 	if (!w)
 		return n + 1;
 	put_place(g, s, words + 1);
@@ -407,11 +441,13 @@ size_t emu_wave(const struct emu_gpu *g, const struct wave_slot *s, double t, ui
 
 uint32_t emu_gpr(const struct emu_gpu *g, const struct wave_slot *s, bool vector, unsigned lane, unsigned number, double t)
 {
-	size_t slot;
+	size_t slot, ordinal;
 	uint32_t value = 0;
 	if (lane >= 64 || !slot_number(g, s, &slot))
 		return 0;
-	const struct emu_waves *w = waves_at(g, slot, t);
+	const struct emu_waves *w = waves_at(g, slot, t, &ordinal);
+	if (w && !vector && number >= SGPR_TTMPS && number < SGPR_TTMPS + WAVE_TTMPS)
+		value = emu_ttmp(g, &w->dispatch, ordinal, s, t, number - SGPR_TTMPS);
 	for (size_t i = 0; w && i < w->gprs.len; i++)
 		if (w->gprs.data[i].vector == vector && w->gprs.data[i].number == number)
 			value = (uint32_t)value_at(w->gprs.data[i].value, t);

@@ -6,7 +6,7 @@
 #include "emulator/machine.h"
 #include "emulator/preload/plan.h"
 
-enum { PASID_FIRST = 0x8001, GUEST_VMID = 8, AMD_QUEUE_READ = 0x80, KERN_ERROR = 3, BUSY_WAVES_MOST = 64 };
+enum { PASID_FIRST = 0x8001, VMID_FIRST = 8, VMIDS = 8, AMD_QUEUE_READ = 0x80, KERN_ERROR = 3, BUSY_WAVES_MOST = 64 };
 
 // --- the block ---
 
@@ -182,7 +182,7 @@ static bool tells_queue(struct emu_process *p, struct str line, double t)
 						  .id = (unsigned)id,
 						  .ring = ring,
 						  .size = (uint32_t)size,
-						  .vmid = GUEST_VMID },
+						  .vmid = VMID_FIRST + (p->pasid - PASID_FIRST) % VMIDS },
 				       .rptr = value_memory(&m->arena, p->pid, read),
 				       .wptr = value_memory(&m->arena, p->pid, write),
 				       .record = read - AMD_QUEUE_READ };
@@ -222,8 +222,9 @@ static bool tells_vram(struct emu_process *p, struct str line, double t)
 static bool tells_hang(struct emu_process *p, struct str line, double t)
 {
 	struct emu_machine *m = p->machine;
-	uint64_t id, pc, waves;
-	if (!number_of(line, "hang", &id) || !number_of(line, "pc", &pc) || !number_of(line, "waves", &waves) || pc >> 48)
+	uint64_t id, pc, waves, packet, each;
+	if (!number_of(line, "hang", &id) || !number_of(line, "pc", &pc) || !number_of(line, "waves", &waves) || pc >> 48 ||
+	    !number_of(line, "packet", &packet) || !number_of(line, "group-waves", &each))
 		return false;
 	struct emu_process_queue *q = queue_of(p, (unsigned)id);
 	if (!q || q->waves)
@@ -232,9 +233,9 @@ static bool tells_hang(struct emu_process *p, struct str line, double t)
 	struct emu_reader reader = { .k = m->k, .m = m, .file = "kfd" };
 	waves = waves < 1 ? 1 : waves > BUSY_WAVES_MOST ? BUSY_WAVES_MOST : waves;
 	struct str text = arena_printf(
-		&m->arena, "%llu pc cycle 0.003 0x%llx 0x%llx 0x%llx 0x%llx vmid %u me %u pipe %u queue %u from %.6f",
+		&m->arena, "%llu pc cycle 0.003 0x%llx 0x%llx 0x%llx 0x%llx vmid %u me %u pipe %u queue %u packet %u group-waves %u from %.6f",
 		(unsigned long long)waves, (unsigned long long)pc, (unsigned long long)pc + 8, (unsigned long long)pc + 16,
-		(unsigned long long)pc + 4, q->facts.vmid, q->facts.me, q->facts.pipe, q->facts.queue, t);
+		(unsigned long long)pc + 4, q->facts.vmid, q->facts.me, q->facts.pipe, q->facts.queue, (unsigned)packet, (unsigned)each, t);
 	struct cursor c = { &reader, text, 0 };
 	size_t before = g->waves.len;
 	bool good = emu_waves_read(&c, g) && emu_waves_place(&reader, g);

@@ -185,6 +185,16 @@ static struct timespec deadline(uint32_t ms)
 	return at;
 }
 
+/** ROCr 6.4 forgets the age of an event and asks again at once, without end (ROCm/rocm-systems#7425). With a real driver that costs a
+ * processor; here the emulated GPU needs it. */
+static bool is_spinning(bool at_once)
+{
+	enum { TURNS = 64 };
+	static _Thread_local unsigned turns;
+	turns = at_once ? turns + 1 : 0;
+	return turns > TURNS;
+}
+
 int event_wait(struct kmt *t, struct kfd_ioctl_wait_events_args *a)
 {
 	struct kmt_wait *w = mem_alloc(sizeof(*w) + a->num_events * sizeof(w->ages[0]));
@@ -197,6 +207,13 @@ int event_wait(struct kmt *t, struct kfd_ioctl_wait_events_args *a)
 	pthread_mutex_lock(&t->lock);
 	count_waiters(w, 1);
 	bool met = over(w);
+	if (is_spinning(met)) {
+		const struct timespec soon = deadline(1);
+		pthread_cond_clockwait(&t->happened, &t->lock, CLOCK_MONOTONIC, &soon);
+		over(w);
+	}
+	if (!met)
+		pthread_cond_broadcast(&t->wanted);
 	while (!met && error != ETIMEDOUT) {
 		error = a->timeout == UINT32_MAX ? pthread_cond_wait(&t->happened, &t->lock) :
 						   pthread_cond_clockwait(&t->happened, &t->lock, CLOCK_MONOTONIC, &until);

@@ -103,11 +103,11 @@ struct kmt_block *memory_insert(struct kmt *t, const struct kmt_block *wanted)
 }
 
 /** Where the plan says so it never comes back, as in a driver that is stuck. */
-static void stop_where_planned(struct kmt *t, uint64_t size)
+static void stop_where_planned(struct kmt *t, const struct plan_gpu *g, uint64_t size)
 {
 	for (size_t i = 0; i < t->plan.nrules; i++) {
 		struct plan_rule *r = &t->plan.rules[i];
-		if (!r->allocation || size < r->bytes)
+		if (!r->allocation || size < r->bytes || (r->gpu >= 0 && g != &t->plan.gpus[r->gpu]))
 			continue;
 		if (r->nth && __atomic_add_fetch(&r->seen, 1, __ATOMIC_RELAXED) != r->nth)
 			continue;
@@ -151,7 +151,7 @@ int memory_allocate(struct kmt *t, struct kfd_ioctl_alloc_memory_of_gpu_args *a)
 		return -EINVAL;
 	wanted.counted = vram;
 	if (vram)
-		stop_where_planned(t, a->size);
+		stop_where_planned(t, g, a->size);
 	if (user) {
 		wanted.inside = (char *)(uintptr_t)a->mmap_offset;
 		wanted.mmap_offset = a->mmap_offset;

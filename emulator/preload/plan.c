@@ -183,6 +183,18 @@ static bool read_trigger(struct plan_line *l, struct plan_rule *r)
 	return any || wrong(l, "at what? 'kernel NAME', 'launch N' or 'allocation N'");
 }
 
+/** [on GPU] [chance PERCENT], behind any trigger. */
+static bool read_where(struct plan_line *l, struct plan_rule *r)
+{
+	unsigned gpu;
+	if (is(l, "on")) {
+		if (!small(l, "which GPU, from 0", PLAN_GPUS_MOST - 1, &gpu))
+			return false;
+		r->gpu = (int)gpu;
+	}
+	return !is(l, "chance") || small(l, "the chance in per cent", 100, &r->chance);
+}
+
 /** hang TRIGGER */
 static bool read_hang(struct plan_line *l, struct plan_rule *r)
 {
@@ -276,7 +288,7 @@ bool plan_statement(struct kfd_plan *p, struct str text, char why[static PLAN_WH
 			   { "fault", NULL, read_fault }, { "slow", NULL, read_slow }, { "exception", NULL, read_exception },
 			   { "lose", NULL, read_lose } };
 	struct plan_line l = { p, text, why };
-	struct plan_rule r = { .argument = -1 };
+	struct plan_rule r = { .argument = -1, .gpu = -1, .chance = 100 };
 	struct str name = next(&l);
 	for (size_t i = 0; i < ARRAY_SIZE(statements); i++) {
 		if (!str_is(name, statements[i].name))
@@ -285,7 +297,7 @@ bool plan_statement(struct kfd_plan *p, struct str text, char why[static PLAN_WH
 			return statements[i].whole(&l) && end(&l);
 		if (p->nrules == PLAN_RULES_MOST)
 			return wrong(&l, "more than %d rules", PLAN_RULES_MOST);
-		if (!read_trigger(&l, &r) || !statements[i].rule(&l, &r) || !end(&l))
+		if (!read_trigger(&l, &r) || !read_where(&l, &r) || !statements[i].rule(&l, &r) || !end(&l))
 			return false;
 		p->rules[p->nrules++] = r;
 		return true;

@@ -23,6 +23,8 @@ struct plan_rule {
 	char kernel[PLAN_NAME]; // empty: any of the program's
 	uint64_t nth;           // of those that it is about; 0: each
 	uint64_t bytes;         // of an allocation, at least
+	int gpu;                // place of the only GPU that it is about; -1: all
+	unsigned chance;        // per cent of the processes that it is about; 100: all
 	double seconds;
 	unsigned code; // of an exception
 	int argument;  // of the kernel, that the address is counted from; -1: it is none

@@ -8,7 +8,7 @@
 
 #include "gpu/target.h"
 
-enum { SPINS = 2000, NAPS = 200, NAP_NS = 20000, REST_NS = 500000, GPU_CLOCK_NS = 10 };
+enum { SPINS = 200, NAPS = 200, RESTS = 1000, NAP_NS = 20000, REST_NS = 500000, SLEEP_NS = 5000000, GPU_CLOCK_NS = 10 };
 
 /** Waits for something that the host or another queue writes: at once at first, since a launch shall be answered quickly, then less and
  * less often, since there are more queues than processors. */
@@ -16,16 +16,32 @@ struct patience {
 	unsigned turns;
 };
 
-static void be_patient(struct patience *p)
+static bool ends(const struct kmt_queue *q) { return __atomic_load_n(&q->ends, __ATOMIC_ACQUIRE); }
+
+/** Until somebody waits for what the GPU does, or the queue is taken down. */
+static void rest(struct kmt_queue *q, uint64_t ns)
 {
-	p->turns++;
-	if (p->turns < SPINS)
-		sched_yield();
-	else
-		sleep_seconds((p->turns < SPINS + NAPS ? NAP_NS : REST_NS) / 1e9);
+	struct timespec until;
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	ns += (uint64_t)until.tv_nsec;
+	until.tv_sec += (time_t)(ns / 1000000000);
+	until.tv_nsec = (long)(ns % 1000000000);
+	pthread_mutex_lock(&q->kfd->lock);
+	if (!ends(q))
+		pthread_cond_clockwait(&q->kfd->wanted, &q->kfd->lock, CLOCK_MONOTONIC, &until);
+	pthread_mutex_unlock(&q->kfd->lock);
 }
 
-static bool ends(const struct kmt_queue *q) { return __atomic_load_n(&q->ends, __ATOMIC_ACQUIRE); }
+static void be_patient(struct kmt_queue *q, struct patience *p)
+{
+	const unsigned turn = p->turns < SPINS + NAPS + RESTS ? ++p->turns : p->turns;
+	if (turn < SPINS)
+		sched_yield();
+	else if (turn < SPINS + NAPS)
+		sleep_seconds(NAP_NS / 1e9);
+	else
+		rest(q, turn < SPINS + NAPS + RESTS ? REST_NS : SLEEP_NS);
+}
 
 // --- signals ---
 
@@ -122,7 +138,7 @@ static bool process(struct kmt_queue *q, const union aql *packet)
 	while (!met(packet)) {
 		if (ends(q))
 			return false;
-		be_patient(&patience);
+		be_patient(q, &patience);
 	}
 	if ((packet->header & AQL_TYPE_BITS) == AQL_DISPATCH && !run_kernel(q, &packet->kernel))
 		return false;
@@ -163,7 +179,7 @@ static void *work(void *queue)
 		union aql packet;
 		uint64_t index = *q->read;
 		if (!take(q, index, &packet)) {
-			be_patient(&patience);
+			be_patient(q, &patience);
 			continue;
 		}
 		patience.turns = 0;
@@ -187,8 +203,10 @@ void queue_exception(struct kmt_queue *q, unsigned code)
 
 void queue_stand(struct kmt_queue *q)
 {
+	pthread_mutex_lock(&q->kfd->lock);
 	while (!ends(q))
-		sleep_seconds(REST_NS / 1e9);
+		pthread_cond_wait(&q->kfd->wanted, &q->kfd->lock);
+	pthread_mutex_unlock(&q->kfd->lock);
 }
 
 // --- the interface ---
@@ -287,6 +305,7 @@ int queue_destroy(struct kmt *t, uint32_t id)
 	struct kmt_queue *q = queue_of(t, id);
 	if (q)
 		__atomic_store_n(&q->ends, true, __ATOMIC_RELEASE);
+	pthread_cond_broadcast(&t->wanted);
 	pthread_mutex_unlock(&t->lock);
 	if (!q)
 		return -EINVAL;

@@ -14,8 +14,11 @@ struct kmt_found {
 static bool of_runtime(struct str symbol) { return str_starts(symbol, S("__amd_rocclr_")) || str_starts(symbol, S("unhang_")); }
 
 /** Whether a rule is about this kernel, and this launch of it. */
-static bool due(struct plan_rule *r, struct str symbol)
+static bool due(const struct kmt_run *run, struct plan_rule *r, struct str symbol)
 {
+	const struct kmt *t = run->kfd;
+	if (r->gpu >= 0 && run->queue->gpu != &t->plan.gpus[r->gpu])
+		return false;
 	if (r->allocation || !symbol.n || (r->kernel[0] ? !plan_names(r, symbol) : of_runtime(symbol)))
 		return false;
 	uint64_t seen = __atomic_add_fetch(&r->seen, 1, __ATOMIC_RELAXED);
@@ -46,6 +49,12 @@ static void copy_arguments(struct kmt_run *r, const struct kmt_kernel *kernel, c
 		set_fault(r, address, false, false);
 }
 
+void run_hangs(const struct kmt_run *r)
+{
+	kfd_tell(r->kfd, "hang %u pc 0x%llx waves %u packet %llu group-waves %u", r->queue->id, (unsigned long long)r->entry,
+		 r->waves, (unsigned long long)(*r->queue->read % r->queue->packets), r->group_waves);
+}
+
 static unsigned waves_of(const struct plan_gpu *g, const struct aql_kernel *p)
 {
 	uint64_t items = (uint64_t)p->grid[0] * (p->grid[1] ? p->grid[1] : 1) * (p->grid[2] ? p->grid[2] : 1);
@@ -67,7 +76,7 @@ static void find(struct kmt_run *r, const struct aql_kernel *packet, struct kmt_
 	}
 	ret->standin = kernel ? kernel->standin : standin_of_code(t, r->queue->gpu, packet->object);
 	for (size_t i = 0; i < t->plan.nrules; i++)
-		if (due(&t->plan.rules[i], kernel ? kernel->symbol : (struct str){ 0 }))
+		if (due(r, &t->plan.rules[i], kernel ? kernel->symbol : (struct str){ 0 }))
 			ret->rules[ret->nrules++] = &t->plan.rules[i];
 	if (memory_reach(t, r->queue->gpu, packet->object, false, &(uint64_t){ 0 }))
 		copy_arguments(r, kernel, ret->standin, packet->arguments);
@@ -75,6 +84,7 @@ static void find(struct kmt_run *r, const struct aql_kernel *packet, struct kmt_
 		set_fault(r, packet->object, false, false);
 	r->entry = kernel ? kernel->entry : packet->object;
 	r->waves = waves_of(r->queue->gpu, packet);
+	r->group_waves = (packet->group[0] * (packet->group[1] ? packet->group[1] : 1u) * (packet->group[2] ? packet->group[2] : 1u) + 63) / 64;
 	pthread_rwlock_unlock(&t->memory);
 }
 
@@ -152,7 +162,7 @@ static bool obey(struct kmt_run *r, struct kmt_found *found)
 			sleep_seconds(rule->seconds);
 			break;
 		case PLAN_HANG:
-			kfd_tell(r->kfd, "hang %u pc 0x%llx waves %u", r->queue->id, (unsigned long long)r->entry, r->waves);
+			run_hangs(r);
 			return false;
 		case PLAN_EXCEPTION:
 			r->exception = rule->code;

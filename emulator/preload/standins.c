@@ -156,7 +156,7 @@ static void run_unhang_test_spin(struct kmt_run *r)
 	const uint32_t *flag = run_reach(r, a->flag, sizeof(*flag), false);
 	if (!flag || !run_test_store(r))
 		return;
-	kfd_tell(r->kfd, "hang %u pc 0x%llx waves %u", r->queue->id, (unsigned long long)r->entry, r->waves);
+	run_hangs(r);
 	for (unsigned i = 0; i < LOOKS && !__atomic_load_n(flag, __ATOMIC_SEQ_CST); i++)
 		sleep_seconds(0.001);
 	kfd_tell(r->kfd, "goes %u", r->queue->id);

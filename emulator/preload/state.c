@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,7 +19,8 @@ static struct kmt the_kfd = { .device = -1,
 			      .file = -1,
 			      .memory = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP,
 			      .lock = PTHREAD_MUTEX_INITIALIZER,
-			      .happened = PTHREAD_COND_INITIALIZER };
+			      .happened = PTHREAD_COND_INITIALIZER,
+			      .wanted = PTHREAD_COND_INITIALIZER };
 
 const struct plan_gpu *kfd_gpu(const struct kmt *t, uint32_t id)
 {
@@ -52,11 +54,26 @@ uint64_t clock_ns(void)
 
 // --- beginning ---
 
+/** Rules of chance are drawn once for each process. */
+static void draw_rules(struct kfd_plan *p)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < p->nrules; i++) {
+		uint32_t drawn = 0;
+		const bool asked = p->rules[i].chance < 100;
+		if (!asked || (getrandom(&drawn, sizeof(drawn), 0) == sizeof(drawn) && drawn % 100 < p->rules[i].chance))
+			p->rules[kept++] = p->rules[i];
+	}
+	p->nrules = kept;
+}
+
 static bool read_plan(struct kmt *t, struct str text, const char *where)
 {
 	char why[PLAN_WHY];
-	if (plan_read(&t->plan, text, why))
+	if (plan_read(&t->plan, text, why)) {
+		draw_rules(&t->plan);
 		return true;
+	}
 	fprintf(stderr, "unhang: %s: %s\n", where, why);
 	return false;
 }
@@ -97,7 +114,8 @@ static void begin_again(void)
 					  .file = -1,
 					  .memory = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP,
 					  .lock = PTHREAD_MUTEX_INITIALIZER,
-					  .happened = PTHREAD_COND_INITIALIZER };
+					  .happened = PTHREAD_COND_INITIALIZER,
+					  .wanted = PTHREAD_COND_INITIALIZER };
 	for (size_t i = 0; i < the_kfd.out.len; i++)
 		syscall(SYS_close, the_kfd.out.data[i].socket);
 	for (size_t i = 0; i < the_kfd.watchers.len; i++)

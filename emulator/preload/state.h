@@ -130,7 +130,7 @@ struct kmt {
 	uint64_t charged[PLAN_GPUS_MOST]; // the same as the driver tells it: each allocation in pieces of KMT_CHARGE
 	VEC(struct kmt_out) out;          // dma-bufs that somebody may have
 	pthread_mutex_t lock;             // of what follows
-	pthread_cond_t happened;
+	pthread_cond_t happened, wanted; // wanted: somebody waits for the queues
 	struct kmt_slot *slots[KMT_EVENTS_MOST];
 	struct kmt_queue *queues[KMT_QUEUES_MOST];
 	VEC(struct kmt_watcher) watchers;
@@ -232,7 +232,7 @@ struct kmt_run {
 	size_t argument_bytes;
 	uint64_t entry; // where its code begins
 	uint64_t items; // of the grid, along its first side
-	unsigned waves;
+	unsigned waves, group_waves; // group_waves: of a workgroup
 	bool faulted, write;
 	struct kfd_hsa_memory_exception_data fault; // whose address is that of a page
 	uint64_t address;                           // that faulted
@@ -243,6 +243,8 @@ struct kmt_run {
 
 /** Whether the packet has been done. false: the queue stands for ever. */
 bool run_kernel(struct kmt_queue *q, const struct aql_kernel *packet);
+/** Tells the machine that its waves are on the GPU and stay there. */
+void run_hangs(const struct kmt_run *r);
 /** What the kernel finds at an address. NULL: it may not reach all of it, and has faulted. */
 void *run_reach(struct kmt_run *r, uint64_t address, uint64_t size, bool write);
 

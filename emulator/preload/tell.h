@@ -2,7 +2,7 @@
 //   queue ID gpu GPU-ID ring ADDRESS size BYTES read ADDRESS write ADDRESS
 //   end ID
 //   vram GPU-ID BYTES
-//   hang ID pc ADDRESS waves N
+//   hang ID pc ADDRESS waves N packet N group-waves N
 //   goes ID
 //   fault ID address ADDRESS write 0|1
 #pragma once
