@@ -6,7 +6,7 @@ FUZZ ?= build/fuzz
 FUZZ_RUNS ?= 10000000
 FUZZ_SECONDS ?= 600
 
-.PHONY: static static-test build demo check test endure fleet launchers stores runtimes build-ordinary build-sanitized build-fuzzers bench fuzz kills bisect repros mutants browsers docs web captures install clean
+.PHONY: static static-test build demo check test endure fleet launchers stores runtimes build-ordinary build-sanitized build-fuzzers bench fuzz kills bisect tries repros mutants browsers docs web captures install clean
 
 build:
 	@tools/install-packages build
@@ -133,6 +133,12 @@ bisect:
 	@tools/install-packages build test
 	@$(MAKE) --no-print-directory build-ordinary
 	@tests/races.py $(BUILD)/unhang $(BISECT)
+
+# Sixty jobs whose causes unhang try does not know: tests/causes.py. TRIES='0 17', say; UNHANG_ROCM_ROOT names another ROCm.
+tries:
+	@tools/install-packages build test
+	@$(MAKE) --no-print-directory build-ordinary
+	@tests/causes.py $(BUILD)/unhang $(TRIES)
 
 # All thirty programs that crash, and whether what repro makes of them fails alike (make test has some). UNHANG_ROCM_ROOT names another ROCm.
 repros:

@@ -18,14 +18,20 @@ static inline const char *packet_complaint(const struct packet *p, size_t n)
 	for (size_t i = 0; i < p->nfields; i++)
 		if (!p->fields[i].name.n || p->fields[i].digits > 16)
 			return "a field without a name, or with too many digits";
+	if (p->nregisters > 2 * p->words)
+		return "more registers than words";
+	for (size_t i = 0; i < p->nregisters; i++)
+		if (p->registers[i].is && (p->registers[i].is->place != p->registers[i].place || !p->registers[i].nnames))
+			return "a register of another place";
 	return NULL;
 }
 
 /** From each word on all that is there, and what lies before it. */
-static inline const char *packets_complaint(const struct know *k, enum packet_language l, struct str gfx, const uint32_t *words,
-					    size_t n)
+static inline const char *packets_complaint(const struct know *k, enum packet_language l, struct register_places *places,
+					    const uint32_t *words, size_t n)
 {
-	const struct packet_stream s = { k, l, gfx, words, n };
+	const struct str gfx = places->gfx;
+	const struct packet_stream s = { k, l, gfx, words, n, places };
 	struct arena a = { 0 };
 	const char *complaint = NULL;
 	struct packet p;
@@ -54,14 +60,17 @@ static inline const char *packets_complaint(const struct know *k, enum packet_la
 static inline const char *packets_bytes_complaint(const struct know *k, const uint8_t *data, size_t size)
 {
 	static const char *const parts[] = { "gfx900", "gfx90a", "gfx942", "gfx1010", "gfx1030", "gfx1100", "gfx1201", "" };
+	static struct register_places places[ARRAY_SIZE(parts)]; // made once: that takes longer than a buffer
 	if (size < 2)
 		return NULL;
 	size_t n = (size - 2) / 4;
 	uint32_t *words = malloc(n * sizeof(*words) + 1);
 	if (n)
 		memcpy(words, data + 2, n * sizeof(*words));
-	const char *complaint =
-		packets_complaint(k, data[0] % (PACKETS_UNKNOWN + 1), str_z(parts[data[1] % (ARRAY_SIZE(parts))]), words, n);
+	const size_t part = data[1] % ARRAY_SIZE(parts);
+	places[part].know = k;
+	places[part].gfx = str_z(parts[part]);
+	const char *complaint = packets_complaint(k, data[0] % (PACKETS_UNKNOWN + 1), &places[part], words, n);
 	free(words);
 	return complaint;
 }

@@ -3,7 +3,7 @@
 
 #include "gpu/find/clients.h"
 #include "gpu/find/kfd.h"
-#include "gpu/registers.h"
+#include "gpu/register/registers.h"
 #include "gpu/target.h"
 #include "source/file.h"
 

@@ -56,7 +56,7 @@ def told(name, run_text):
                 incident["action"].pop("text", None)
                 for reply in (incident["question"] or {}).get("replies", []):
                     reply.pop("text", None)
-                incident["next"] = [step for step in incident["next"] if not re.search("unhang capture|devcoredump", step["run"] or "")]
+                incident["next"] = [step for step in incident["next"] if not re.search("unhang capture|devcoredump|memory --fault", step["run"] or "")]
             return shape(document)
         # Facts tell of the processes of other tests too.
         return [document["verdict"], [f["id"] for f in document["findings"]], [shape(g["name"]) for g in document["machine"]["gpus"]]]

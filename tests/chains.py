@@ -10,7 +10,9 @@ from diagnoses import fault, log, ring_timeout, status_of
 KNOWLEDGE = tap.HERE / ".." / "knowledge"
 # One event of each stage that the kernel's log can show, as lines at second T.
 EVENTS = {
-    "ras-uncorrectable": "T @ 5 uncorrectable hardware errors detected in umc block",
+    "ras-block-uncorrected": "T @ 5 uncorrectable hardware errors detected in umc block",
+    "ras-poison": "T @ GPU reset for gfx RAS poison consumption is issued!",
+    "ras-uncorrectable": "T @ uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!",
     "gpu-off-bus": "T @ device lost from bus!",
     "thermal-limit": "T @ ERROR: GPU over temperature range(SW CTF) detected!",
     "smu-timeout": "T @ SMU: I'm not done with your previous command: SMN_C2PMSG_66:0x00000012 SMN_C2PMSG_82:0x00000000",
@@ -41,7 +43,7 @@ def blocks(name, kind):
 
 LEADS = [(name, set(b["from"].split()), set(b["to"].split()), int(b["within"]), int(b.get("late", 0)), set(b.get("at", "").split())) for name, b in blocks("chains.know", "lead")]
 STAGES = {name: b["counts"] for name, b in blocks("chains.know", "stage")}
-CAUSES = [(name, set(b["from"].split()), b["stage"]) for name, b in blocks("causes.know", "cause")]
+CAUSES = [(name, set(b["from"].split()), b["stage"]) for file in ("hardware-errors.know", "causes.know") for name, b in blocks(file, "cause") if "beside" not in b]
 
 
 def stage_of(event, cls):

@@ -40,6 +40,7 @@ STATES = [
     ("one of eight not seen", state(gpus=[*EIGHT[:7], gpu(7, seen=False)]), [], "unknown", "gpu-unseen"),
     ("one failed, one not seen", state(gpus=[gpu(unwell=True, health="off-bus"), gpu(1, seen=False)]), [], "failed", "gpu-off-bus"),
     ("the log is not read", state(log_unread="/dev/kmsg: Permission denied"), [], "unknown", "log-unread"),
+    ("a GPU may be missing", state(gpus_unread="/sys/.../vendor did not answer"), [], "unknown", "gpus-unread"),
     ("silent hangs are not seen", state(progress_unread="no debugfs"), [], "degraded", "progress-unread"),
     ("not looked yet", state(gpus=[], looked=None), [], "unknown", "not-looked-yet"),
     ("no GPU", state(gpus=[]), [], "unknown", "no-gpu"),
@@ -151,6 +152,19 @@ def test_looks(t, unhang, emulator):
         t.ok(found["gpus"] and all(g["pci"] for g in found["gpus"]) and (scenario != "eight-gpus" or all(g["serial"] and g["slot"] for g in found["gpus"])), "with its GPUs", found["gpus"])
 
 
+def test_unlisted(t, unhang, emulator):
+    """A device that does not say whose it is may be a GPU."""
+    for word in ("blocks", "fails EIO"):
+        path = unhang.write("unlisted.scenario", f"scenario x\ngpu 0000:03:00.0\n    part gfx1100\ngpu 0000:04:00.0\n    part gfx1100\n    file vendor {word}\n")
+        run = subprocess.run([unhang.binary, "emulate", path, "--", unhang.binary, "check", "--run-dir", "/nonexistent", "--json"], capture_output=True,
+                             env={**unhang.environment, "UNHANG_EMULATOR": str(emulator)}, check=False, timeout=60)
+        if b"cannot" in run.stderr and not run.stdout:
+            return t.skip(word, "no machine can be emulated here")
+        found = json.loads(run.stdout)
+        t.same((found["status"], found["class"], run.returncode), ("unknown", "gpus-unread", 2), f"the vendor's file {word}: unknown")
+    return None
+
+
 def test_remembered(t, unhang, emulator):
     """A look that sees a GPU well does not forget what the watch knew."""
     for name, found, more in (("of a watch that died", state(incidents=[incident(1, "reboot", "no")], age=3600), []), ("of a watch that lives", state(incidents=[incident(1, "reboot", "no")]), ["--look"])):
@@ -254,6 +268,7 @@ def main():
     test_hosts(t, unhang)
     test_directory(t, unhang)
     test_looks(t, unhang, sys.argv[2])
+    test_unlisted(t, unhang, sys.argv[2])
     test_remembered(t, unhang, sys.argv[2])
     t.end()
 

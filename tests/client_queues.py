@@ -52,7 +52,7 @@ def test_queue(m):
         got = m.ask(f"{part}: a queue that stands", part=part)
         t.same([(q["id"], q["client"], q["process"], q["gpu"], q["type"]) for q in got], [(1, 10, "game", PCI, "graphics")], f"{part}: whose it is")
         t.same([(q["mqd"], q["ring"], q["ring_bytes"], q["doorbell"]) for q in got], [(hex(MQD), hex(RING), 0x1000, 0x20)], f"{part}: what its descriptor says")
-        t.same([(q["read_index"], q["write_index"], q["moved"], q["state"]) for q in got], [(16, 48, False, "stuck")], f"{part}: where it stands")
+        t.same([(q["read_index"], q["write_index"], q["moved"], q["state"]) for q in got], [(16, 48, False, "stands")], f"{part}: where it stands")
     got = m.ask("one that moves", read="count 16 1 0.0001 0", write="count 48 1 0.0001 0")
     t.same([(q["moved"], q["state"]) for q in got], [(True, "moves")], "moves")
     got = m.ask("one that is empty", read="48 0")
@@ -61,15 +61,38 @@ def test_queue(m):
     t.same([q["state"] for q in got], ["empty"], "is empty, too")
     got = m.ask("a later kernel", queue=f"user-queue 3 gpu {PCI} type compute mqd {MQD:#x} vmid 8 newer")
     t.same([(q["id"], q["type"]) for q in got], [(3, "compute")], "has queue_3")
+    got = m.ask("a copy engine's", queue=f"user-queue 4 gpu {PCI} type sdma mqd {MQD:#x} vmid 8")
+    t.same([(q["id"], q["type"]) for q in got], [(4, "SDMA")], "is called as KFD's are")
     text = emulated.inside(m.unhang, m.write(scenario()), "queues").stdout.decode()
-    t.ok("game (" in text and "32 words" in text and "stuck" in text, "as text", text)
+    t.ok("game (" in text and "32 words" in text and "unknown" in text and "the driver's log says" in " ".join(text.split()), "as text", text)
+
+
+def test_words(m):
+    """The descriptor word by word, and the queue's own copy of the registers, which is found by the descriptor's address."""
+    t, place = m.t, f"    register me 0 pipe 0 queue 1 CP_GFX_MQD_BASE_ADDR = {MQD & 0xffffffff:#x}\n    register me 0 pipe 0 queue 1 CP_GFX_MQD_BASE_ADDR_HI = {MQD >> 32:#x}\n"
+    more = place + "    register me 0 pipe 0 queue 1 CP_GFX_HQD_ACTIVE = 1\n    register me 0 pipe 0 queue 1 CP_GFX_HQD_RPTR = 0x16\n"
+    path = m.write(scenario(more=more))
+    run = emulated.inside(m.unhang, path, "queues", "--registers", "--json")
+    got = emulated.document(t, run, "queues", "descriptors as JSON").get("user_queues", [])
+    words = {w["name"]: w for d in got[0]["descriptors"] for w in d["words"]} if got else {}
+    t.same(words.get("CP_GFX_HQD_BASE", {}).get("value"), hex(RING >> 8 & 0xffffffff), "a word of the descriptor")
+    t.same([(f["name"], f["value"]) for f in words.get("CP_GFX_HQD_CNTL", {}).get("fields", [])][:1], [("RB_BUFSZ", 9)], "and its fields")
+    t.same([q["descriptors"] for q in m.ask("without --registers")], [[]], "only where they are asked for")
+    text = emulated.inside(m.unhang, path, "queues", "--registers").stdout.decode()
+    t.ok("descriptor in memory (MQD)" in text and "CP_GFX_HQD_CNTL = 0x00000009 RB_BUFSZ=9\n" in text and max(map(len, text.splitlines())) <= 80, "as text", text)
+    inside = ["emulate", path, "--", "sh", "-c", f'exec {m.unhang.binary} regs --json CP_GFX_HQD_RPTR --queue "$(pgrep -o -x game):$1"', "sh"]
+    found = emulated.document(t, m.unhang.run(*inside, "1"), "regs", "its registers as JSON")
+    t.same(([r["value"] for r in found.get("registers", [])], found.get("bank", {}).get("queue")), (["0x16"], 1), "its own copy of the registers")
+    emulated.refuses(t, m.unhang, [*inside, "2"], ["there is no queue"], "a queue that there is not")
+    path = m.write(scenario(more=place))
+    emulated.refuses(t, m.unhang, [*inside[:1], path, *inside[2:], "1"], ["not on the GPU now"], "a queue whose place is empty")
 
 
 def test_two_clients(m):
     """Each client has its own page tables: the same address is another word."""
     text = scenario(more=f"    map 9 0x7a0000000000 vram 0x400000 128K\n    virtual 9 {READ:#x} 5 0 5 0\n")
     text += f"process other\n    opens {PCI}\n    user-queue 1 gpu {PCI} type gfx mqd {MQD:#x} vmid 9\n"
-    m.t.same([(q["process"], q["read_index"], q["state"]) for q in m.ask("two clients", text)], [("game", 16, "stuck"), ("other", 5, "empty")], "each has its own")
+    m.t.same([(q["process"], q["read_index"], q["state"]) for q in m.ask("two clients", text)], [("game", 16, "stands"), ("other", 5, "empty")], "each has its own")
 
 
 def test_unknown(m):
@@ -139,7 +162,7 @@ def main():
     if not emulated.possible(unhang):
         tap.skip_all("no emulated machine can be made here")
     m = Machine(t, unhang)
-    for test in (test_queue, test_two_clients, test_unknown, test_look, test_watch, test_tracepoint, test_only_reads):
+    for test in (test_queue, test_words, test_two_clients, test_unknown, test_look, test_watch, test_tracepoint, test_only_reads):
         test(m)
     t.end()
 

@@ -26,6 +26,8 @@ TOOL = str(tap.HERE / ".." / "tools" / "driver-messages")
 # Curated signatures of level info for what the sources call an error, and why that is right.
 HARMLESS = {
     "ras-corrected": "deferred errors are contained: nothing has used the data yet",
+    "ras-bank-register": "a register of a bank: what happened, its STATUS says",
+    "ras-bank-corrected": "the hardware corrected it",
     "optional-ta": "firmware for options that the part does not have; printed on healthy machines",
     "runtime-pm": "printed on healthy machines",
     "jobs-skipped": "work that is dropped during a reset, and follows from it",

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 
+import kfd
 import tap
 from tap import wait_for
 
@@ -40,6 +41,7 @@ class Jobs:
     def __init__(self, unhang, library, where):
         self.unhang, self.library, self.where = unhang, pathlib.Path(library).resolve(), pathlib.Path(where)
         self.code = older_object(where)
+        kfd.remember(unhang)
 
     def environment(self, recorder=True, **settings):
         base = {**self.unhang.environment, "PYTHONPATH": str(PYTHON), "LD_PRELOAD": str(self.library.parent / "libunhang-kfd.so"), "UNHANG_KFD": "gpu gfx90a",

@@ -97,7 +97,7 @@ def packed():
 
 def evidence():
     """A tar of evidence of several kinds, as a bundle is."""
-    kinds = ['debug-agent', 'rocgdb', 'devcoredump', 'stacks', 'kernel-api', 'fence-info', 'firmware-info', 'inventory', 'umr', 'udev-monitor', 'document']
+    kinds = ['debug-agent', 'rocgdb', 'devcoredump', 'stacks', 'kernel-api', 'fence-info', 'firmware-info', 'inventory', 'umr', 'udev-monitor', 'error-list', 'apei', 'document']
     paths = [sorted((SEEDS / kind).iterdir())[0] for kind in kinds] + [TOP / 'docs/sample-dmesg.txt']
     for at in range(len(paths)):
         room = io.BytesIO()
@@ -190,6 +190,8 @@ def errors():
     records += [cper.threshold(3), cper.boot([0xa4 | 0x21 << 8])]
     yield from records
     yield cper.ring(records)
+    yield cper.ring([records[0][120:], records[0]])  # it begins inside of a record
+    yield records[0][:10] + b'\0\0' + records[0][12:]  # it has no sections
 
 
 def tables():

@@ -85,7 +85,7 @@ def test_ends_well(t, j):
 def test_deterministic(t, j):
     done = j.go(FAULT, "exec $P series 20", "--restart", 5)
     t.same((done.returncode, rows(done, "ended", "level", "kernel", "launch", "d.row", "d.do")),
-           (134, [("gpu-fault", 1, "fill(float*, float, int)", 7, "gpu-first", "restart"), ("gpu-fault", 3, "fill(float*, float, int)", 7, "deterministic", "stop")]),
+           (134, [("gpu-fault", 1, "fill(float*, float, int)", 7, "gpu-fault-first", "restart"), ("gpu-fault", 3, "fill(float*, float, int)", 7, "deterministic", "stop")]),
            "a fault at the same launch: once more with arguments, then it stops")
     said = done.stderr
     t.ok(b"the fault is deterministic" in said and done.tries[1]["filter"] == "_Z4fillPffi" and not done.report["wrong"], "and says why", said)
@@ -119,7 +119,7 @@ def test_kinds(t, j):
                 "--restart", 9, "--on-repeat", "SEED=2", ROCM_PATH=str(agent.parents[1]))
     fill, saxpy = "fill(float*, float, int)", "saxpy(float const*, float*, float, int)"
     t.same((done.returncode, rows(done, "level", "filter", "kernel", "launch", "d.row")),
-           (0, [(1, None, fill, 3, "gpu-first"), (3, "_Z4fillPffi", fill, 4, "raise-to-5"), (5, "_Z4fillPffi", saxpy, 3, "other-fault"),
+           (0, [(1, None, fill, 3, "gpu-fault-first"), (3, "_Z4fillPffi", fill, 4, "raise-to-5"), (5, "_Z4fillPffi", saxpy, 3, "other-fault"),
                 (5, "_Z5saxpyPKfPffi", saxpy, 4, "debug-agent"), (5, "_Z5saxpyPKfPffi", saxpy, 3, "deterministic-changed"), (5, "_Z5saxpyPKfPffi", None, None, None)]),
            "the same kind raises the level, another fault changes the suspect, the same fault is met with --on-repeat")
     t.same([line.split()[1:] for line in done.stderr.decode().splitlines() if line.startswith("seed")], [[]] * 5 + [["2"]], "which the job gets")

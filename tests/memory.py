@@ -160,6 +160,67 @@ def test_change(m):
               "its page tables change")
 
 
+FAULT = """messages
+    990.5 err amdgpu 0000:03:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:24 vmid:8 pasid:32769)
+    990.5 err amdgpu 0000:03:00.0: amdgpu:  in process train pid {pid} thread train pid {pid})
+    990.5 err amdgpu 0000:03:00.0: amdgpu:   in page starting at address {address:#018x} from client 10
+    990.5 err amdgpu 0000:03:00.0: amdgpu: GCVM_L2_PROTECTION_FAULT_STATUS:0x00841051
+    990.5 err amdgpu 0000:03:00.0: amdgpu: \t Faulty UTCL2 client ID: TCP (0x8)
+    990.5 err amdgpu 0000:03:00.0: amdgpu: \t PERMISSION_FAULTS: 0x5
+    990.5 err amdgpu 0000:03:00.0: amdgpu: \t RW: 0x1
+"""
+TRAIN = PROCESS.format(name="train", id=1, pci=PCI, ring=0x7f2200000000, more="place 1.0.2 vmid 8")
+
+
+def test_fault(m):
+    """A page fault of the log: what the tables say now, or that its address space is gone."""
+    t, lut = m.t, "    register IH_VMID_8_LUT = {}\n"
+
+    def fault(part="gfx1100", more="", process=TRAIN, pid="$pid(train)", address=0x7f0000014000):
+        return m.gpu(part, more, rest=process + FAULT.format(pid=pid, address=address))
+
+    def answer(scenario, name, *arguments):
+        d = m.read(scenario, "--fault", *arguments, name=name)
+        f, walk = d.get("fault") or {}, d.get("walk") or {}
+        return (f.get("space"), d.get("vmid"), walk.get("mapped"), (f.get("below") or {}).get("address"), (f.get("above") or {}).get("address")), f
+
+    for part in PARTS:
+        s = fault(part, lut.format(0x8001) if part != "gfx942" else "")
+        found, f = answer(s, f"{part}: a fault as JSON")
+        t.same(found, ("same", 8, False, "0x7f0000011fff", "0x7f4000000000"), f"{part}: where mapped memory ends before it, and begins behind it")
+        t.same((f.get("process"), f.get("pasid"), f.get("vmid"), f.get("access"), f.get("client")), ("train", 32769, 8, "write", "TCP"), f"{part}: the fault as the log has it")
+    s = fault(more=lut.format(0x8001))
+    t.same(answer(fault(more=lut.format(0x8001), address=0x7f0000004000), "an address that is mapped")[0][:3], ("same", 8, True), "a page that was mapped since, or is not for this access")
+    text = emulated.inside(m.unhang, s, "memory", "--fault").stdout.decode()
+    t.ok("is not mapped" in text and "ends at 0x7f0000011fff, 8 KiB before it" in " ".join(text.split()), "as text", text)
+    t.ok(all(len(line) <= 80 for line in text.splitlines()[1:8]), "its answer fits a screen", text)
+    found, f = answer(fault(more=lut.format(0x8002), pid=99999), "a process that has ended")
+    t.same((found[0], found[2], f.get("vmid_has_now")), ("gone", None, 0x8002), "its address space is gone, and who has the VMID now")
+    other = "process paint\n    opens 0000:03:00.0\n"
+    found, f = answer(fault("gfx906", lut.format(0x8001), other, 99999), "a VMID that is another's")
+    t.same((found[0], f.get("vmid_has_now"), f.get("pid_has_now") is not None), ("gone", 0x8001, True), "whose it is now")
+    found, f = answer(fault(more=lut.format(0x8002), process="process train\n    opens 0000:03:00.0\n"), "a process without work")
+    t.same(found[0], "away", "its process lives, but its tables cannot be found")
+    cpx = "    partition CPX NPS1\n    tables xcc 1 vmid 8 of 9\n"
+    both = TRAIN.replace("vmid 8", "vmid 8 xcc 0") + "    queue 2 gpu 0000:03:00.0 ring 0x7f2300000000 size 0x1000 rptr 4 wptr 5 place 1.0.2 vmid 8 xcc 1\n"
+    m.refused(fault("gfx942", cpx, both), ("--fault",), ("whose address", "XCC 0", "XCC 1", "--xcc"), "two partitions: it asks which")
+    t.same(answer(fault("gfx942", cpx, both), "with --xcc", "--xcc", "1")[0], ("same", 8, False, "0x7f0000000fff", None), "the tables of that XCC")
+    m.refused(fault("gfx906", lut.format(0x8001) + "    register VM_CONTEXT8_PAGE_TABLE_BASE_ADDR_HI32 = count 1 1 0.0001\n"), ("--fault",), ("became another",), "tables that change")
+    m.refused(m.gpu(rest=TRAIN), ("--fault",), ("no page fault",), "a log without a fault")
+    m.refused(s, ("--fault", "0123"), ("no incident 0123",), "an incident that there is not")
+    number = f.get("incident") or ""
+    run = m.unhang.run("emulate", s, "--", "sh", "-c", '"$0" memory --json --fault $("$0" explain --json | grep -m1 -o \'"id": "[^"]*\' | cut -d\\" -f4)', m.unhang.binary)
+    t.ok(run.returncode == 0 and b'"space": "same"' in run.stdout, "an incident by its id", run.stderr + number.encode())
+    m.refused(s, ("--fault", "--vmid", "8"), ("--fault takes",), "a VMID beside it")
+    m.refused(fault(more="    guest\n    device 0x686c revision 0\n"), ("--fault",), ("virtual function",), "a virtual function")
+    for name, scenario, points in (("lives", s, True), ("has ended", fault(pid=99999), False), ("is on a virtual function", fault(more="    guest\n    device 0x686c revision 0\n"), False)):
+        for command in ((), ("explain",)):
+            said = emulated.inside(m.unhang, scenario, *command, "--json").stdout
+            t.same(b"sudo unhang memory --fault" in said, points, f"{' '.join(command) or 'the look'} points to it if the process {name}")
+    paths = emulated.only_reads(t, m.unhang, s, ["memory", "--fault"], "a fault is looked at without a write")
+    t.same(sorted(p for p in paths if not any(fnmatch.fnmatch(p, a) for a in emulated.ALLOWED)), [], "and only files of a look are opened")
+
+
 def test_refusals(m):
     s = m.gpu()
     m.refused(s, (), ("which address",), "no address")
@@ -174,8 +235,8 @@ def test_refusals(m):
     m.refused(s, ("--vmid", "8", "0x1000000000000"), ("outside",), "an address behind the last")
     two = m.scenario(GPU.format(pci=PCI, part="gfx1100", more="") + GPU.format(pci="0000:43:00.0", part="gfx1100", more=""))
     m.refused(two, ("--vmid", "8", "0x7f0000000000"), ("which GPU", "0000:43:00.0"), "two GPUs")
-    for state in ("suspended", "gfxoff", "reset", "off-bus"):
-        m.refused(m.gpu(more=f"    state {state}\n"), ("--vmid", "8", "0x7f0000000000"), (PCI,), f"{state}: nothing is read")
+    for state in ("suspended", "gfxoff\n    file render absent", "reset", "off-bus"):  # only the render node's query keeps GFXOFF away
+        m.refused(m.gpu(more=f"    state {state}\n"), ("--vmid", "8", "0x7f0000000000"), (PCI,), f"{state.split()[0]}: nothing is read")
     m.refused(m.gpu(more="    guest\n    device 0x686c revision 0\n"), ("--vmid", "8", "0x7f0000000000"), (PCI,), "a virtual function")
     m.refused(m.gpu(more="    file amdgpu_vram blocks\n"), ("--vmid", "8", "0x7f0000000000"), ("did not return",), "a read that does not return has a deadline")
 
@@ -191,7 +252,7 @@ def main():
     if not emulated.possible(unhang):
         tap.skip_all("no emulated machine can be made here")
     m = Machine(t, unhang)
-    for test in (test_parts, test_text, test_whose, test_partitions, test_elsewhere, test_change, test_refusals, test_only_reads):
+    for test in (test_parts, test_text, test_whose, test_partitions, test_elsewhere, test_change, test_fault, test_refusals, test_only_reads):
         test(m)
     t.end()
 

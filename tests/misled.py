@@ -66,7 +66,7 @@ PAGE_FAULT = f"[  500.1] {GPU} amdgpu: [gfxhub] page fault (src_id:0 ring:24 vmi
 SHARED = "[  345.6] [drm:drm_atomic_helper_wait_for_flip_done [drm_kms_helper]] *ERROR* [CRTC:93:crtc-3] flip_done timed out\n"
 ANSWERS |= {
     "an error bank with an error that was not corrected": (
-        BANK + "STATUS=0xbea0000000060c03\n" + REGISTERS, r"uncorrected hardware error.* Now Run no new job on this GPU.* Confidence[a-z ]*: medium;", r"No AMD GPU incident"),
+        BANK + "STATUS=0xbea0000000060c03\n" + REGISTERS, r"The hardware failed.* Now Drain the node, save the evidence, then power it off and on", r"No AMD GPU incident"),
     "the same of a newer driver": (
         f"[  900.000002] {GPU} amdgpu: {{1}}[Hardware Error]: ACA[01/04].STATUS=0xbea0000000060c03\n", r"uncorrected hardware error", r"No AMD GPU incident"),
     "a table of amd-smi with a fatal record": (
@@ -107,7 +107,7 @@ ANSWERS |= {
     "a hang of a GPU that the log names": (late_job(812, 1201), r"/sys/bus/pci/devices/0000:03:00\.0/devcoredump/data", r"devcd"),
     "a hardware error that two lines count": (
         f"[  900.1] {GPU} amdgpu: socket: 2, die: 0, 1 new uncorrectable hardware errors detected in umc block\n"
-        f"[  900.1] {GPU} amdgpu: 1 uncorrectable hardware errors detected in total in umc block\n", r"in umc, 1 counted \[", r"times"),
+        f"[  900.1] {GPU} amdgpu: 1 uncorrectable hardware errors detected in total in umc block\n", r"1 uncorrected hardware error in umc on die 0 \[", r"times"),
     "a user who is not in the group render": (
         "Unable to open /dev/kfd read-write: Permission denied\n", r"Next Join the groups, then log out and in again: sudo usermod -aG render,video \$USER", SLOT),
     "one request that is larger than the card": (

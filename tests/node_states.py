@@ -26,7 +26,7 @@ def incident(number=1, action="restart-program", fit="yes", fault="job", cls="me
 def state(*incidents, gpus=None, age=0, **more):
     then = time.time() - age
     return {"schema": "unhang/watch-state/1", "host": "node1", "boot_id": BOOT, "written": utc(then), "valid_until": utc(then + 180), "looked": utc(then), "log_overruns": 0,
-            "log_unread": None, "progress_unread": None, "gpus": [gpu()] if gpus is None else gpus, "incidents": list(incidents), **more}
+            "log_unread": None, "progress_unread": None, "gpus_unread": None, "gpus": [gpu()] if gpus is None else gpus, "incidents": list(incidents), **more}
 
 
 def put(directory, found):

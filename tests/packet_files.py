@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """`unhang packets`: the commands in files of words, as bytes and as text, and in buffers of an emulated GPU, with what they run."""
+import os
 import struct
 import sys
 
@@ -44,6 +45,34 @@ def test_files(t, unhang):
     t.same(names(d)[:1], ["NOP"], "has other packets")
 
 
+# Sets registers of a shader, writes one of the memory hub, and waits for another.
+SETS = [0xc0027600, 0x20c, 0x12345, 0x7f, 0xc0017600, 0x212, 0x00ac0041, 0xc0033700, 0, 0x1a751, 0, 0x5, 0xc0053c00, 3, 0x1a751, 0, 0, 4, 10]
+
+
+def test_registers(t, unhang):
+    """What a packet writes has a name, a value and fields; a file has no base addresses but those of the graphics core."""
+    path = unhang.write("sets.txt", " ".join(f"{w:08x}" for w in SETS))
+    d = emulated.document(t, unhang.run("packets", "--json", "--part", "gfx1100", path), "packets", "registers as JSON")
+    found = [[(r["access"], r["name"], r["value"]) for r in p["registers"]] for p in d.get("packets", [])]
+    t.same(found, [[("write", "COMPUTE_PGM_LO", "0x12345"), ("write", "COMPUTE_PGM_HI", "0x7f")], [("write", "COMPUTE_PGM_RSRC1", "0xac0041")],
+                   [("write", None, "0x5")], [("poll", None, "0x0")]], "each register that a packet names")
+    fields = {f["name"]: f["value"] for f in d["packets"][1]["registers"][0]["fields"]} if d.get("packets") else {}
+    t.same((fields.get("VGPRS"), fields.get("SGPRS"), fields.get("PRIORITY"), fields.get("FLOAT_MODE")), (1, 1, 0, 0xc0), "all of its fields")
+    text = unhang.run("packets", "--part", "gfx1100", path).stdout.decode()
+    for line in ("SET_SH_REG\n", "COMPUTE_PGM_LO = 0x00012345\n", "COMPUTE_PGM_RSRC1 = 0x00ac0041 VGPRS=1 SGPRS=1 FLOAT_MODE=0xc0", "register 0x1a751 = 0x00000005\n"):
+        t.ok(line in text, f"in a text: {line.strip()}", text)
+    t.ok("PRIORITY" not in text and "value[0]" not in text and max(map(len, text.splitlines())) <= 80, "no field that is zero, nothing twice, no line too long", text)
+    if not emulated.possible(unhang):
+        return
+    ib = scenario(f"    virtual 8 {BUFFER + 0x400:#x} {' '.join(map(hex, SETS))}\n")
+    run = emulated.inside(unhang, unhang.write("sets.scenario", ib), "packets", "--json", "--ib", f"{BUFFER + 0x400:#x}@8", "--words", str(len(SETS)))
+    d = emulated.document(t, run, "packets", "the same in a GPU")
+    found = [(r["access"], r["block"], r["name"]) for p in d.get("packets", [])[2:] for r in p["registers"]]
+    t.same(found, [("write", "mmhub", "MMVM_INVALIDATE_ENG0_SEM"), ("poll", "mmhub", "MMVM_INVALIDATE_ENG0_SEM")], "which has all base addresses")
+    text = emulated.inside(unhang, unhang.directory / "sets.scenario", "packets", "--ib", f"{BUFFER + 0x400:#x}@8", "--words", str(len(SETS))).stdout.decode()
+    t.ok("waits for register MMVM_INVALIDATE_ENG0_SEM to equal 0" in text, "what it waits for has a name", text)
+
+
 def test_cut(t, unhang):
     """A file that is cut anywhere has fewer packets, and harms nobody."""
     data = struct.pack(f"<{len(WORDS)}I", *WORDS)
@@ -66,6 +95,10 @@ def test_refusals(t, unhang):
     emulated.refuses(t, unhang, ("packets", "--part", "gfx1100", unhang.write("bad.txt", "c0001000\nhello\n")), ("line 2", "hello"), "a text that has no words")
     emulated.refuses(t, unhang, ("packets", "--part", "gfx1100", unhang.write("none.txt", "# nothing\n")), ("no words",), "an empty text")
     emulated.refuses(t, unhang, ("packets", "--part", "gfx1100", "/nowhere/words"), ("/nowhere/words",), "a file that there is not")
+    emulated.refuses(t, unhang, ("packets", "--part", "gfx1100", "/sys/kernel/uevent_seqnum"), ("files of sysfs are not read",), "a file of a driver: reading some of them acts")
+    pipe = os.path.join(os.path.dirname(words), "pipe")
+    os.mkfifo(pipe)
+    emulated.refuses(t, unhang, ("packets", "--part", "gfx1100", pipe), ("not a file",), "a pipe that nobody writes to")
     emulated.refuses(t, unhang, ("packets", "--ib", "0x1000@16"), ("ADDRESS@VMID",), "a VMID that there cannot be")
 
 
@@ -86,6 +119,7 @@ def test_gpu(t, unhang):
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     test_files(t, unhang)
+    test_registers(t, unhang)
     test_cut(t, unhang)
     test_refusals(t, unhang)
     if emulated.possible(unhang):

@@ -51,7 +51,7 @@ GTESTS = {
 # Our own tests, which print TAP, with UNHANG_ROCM_ROOT: with processes, recordings and no log of their own.
 APART = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c",
          'mount -t tmpfs -o mode=1777 none /dev/shm && { [ ! -e /dev/kmsg ] || mount --bind /dev/null /dev/kmsg; } && exec "$@"', "sh"]
-TAPS = {"recorder_rocm": VERSIONS, "guard": ("5.2", "6.4", "7.2"), "llama_hip": ("6.4",), "rccl": ("7.2",)}
+TAPS = {"recorder_rocm": VERSIONS, "guard": ("5.2", "6.4", "7.2"), "allocator": ("5.2", "6.4", "7.2"), "llama_hip": ("6.4",), "rccl": ("7.2",)}
 # Why a case fails: globs of judge, version and case.
 REASONS = (
     ("rocrtst", "7.2", "rocrtstFunc.Max_Reference_Count", f"it calls hsa_init 2,147,483,647 times, which may take longer than the {DEADLINE} s that a test gets here"),

@@ -1,4 +1,5 @@
 """What the tests share: TAP output, running unhang, reading its answers."""
+import functools
 import json
 import os
 import pathlib
@@ -99,6 +100,7 @@ def skip_all(why):
     sys.exit(0)
 
 
+@functools.cache
 def is_sanitized(binary):
     return b"__asan_init" in pathlib.Path(binary).read_bytes()
 

@@ -179,6 +179,9 @@ static void odd_lines(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(odd); i++)
 		says(odd[i].parse, (struct change_log){ .text = str_z(odd[i].text), .path = S("/log") }, odd[i].says);
+	// A NUL, which ends the set of characters that a name may have, is not in it.
+	static const char nul[] = "2025-07-08 10:00:01 upgrade mesa-\0x:all 1 2\n";
+	says(changes_of_dpkg, (struct change_log){ .text = { nul, sizeof(nul) - 1 }, .path = S("/log") }, "");
 }
 
 static void files(void **state)

@@ -18,6 +18,8 @@ struct short_try {
 	const char *fault;
 	const char *offset; // of the fault, in its buffer
 	const char *guard;  // what the guard says of it
+	const char *class;
+	const char *small; // allocations
 };
 
 /** A case: what happened in the tries before and in the last one, and the row that it comes to. */
@@ -44,6 +46,8 @@ static struct run_try try_of(const struct short_try *s)
 				 .symbol = str_z(s->fill ? "_Z4fill" : ""),
 				 .offset = str_z(s->offset ? s->offset : ""),
 				 .guard = str_z(s->guard ? s->guard : ""),
+				 .class = str_z(s->class ? s->class : ""),
+				 .small_allocations = str_z(s->small ? s->small : ""),
 				 .fault = str_z(s->fault ? s->fault : "job") };
 }
 
@@ -80,7 +84,7 @@ static const struct table_case cases[] = {
 	{ "guard-before", .last = { "gpu-fault", 1, .guard = "before" }, .act = "stop" },
 	{ "guard-past", .last = { "gpu-fault", 1, .guard = "past" }, .act = "stop" },
 	{ "guard-wild", .last = { "gpu-fault", 1, .guard = "wild" }, .act = "stop" },
-	{ "gpu-first", .last = FAULT(1, 7), .act = "restart", .level = 3 },
+	{ "gpu-fault-first", .last = FAULT(1, 7), .act = "restart", .level = 3 },
 	{ "gpu-first", .last = HANG(1, 7), .act = "restart", .level = 3 },
 	{ "gpu-first", .last = SIGNAL("silent", 15, 9), .act = "restart", .level = 3 },
 	{ "crash-first", .last = SIGNAL("signal", 11, 9), .act = "restart", .level = 3 },
@@ -93,8 +97,17 @@ static const struct table_case cases[] = {
 	{ "host-again", { EXIT(9) }, EXIT(9), .act = "stop" },
 	{ "raise-to-3", { SIGNAL("signal", 11, 9) }, SIGNAL("signal", 11, 9), .act = "restart", .level = 3 },
 	{ "deterministic", { SIGNAL("signal", 11, 9), SIGNAL("signal", 11, 9) }, SIGNAL("signal", 11, 9), .act = "stop" },
+	{ "small-allocations", .last = { "runtime-hang", 1, .launches = 9, .small = "3120" }, .act = "restart", .level = 1 },
+	{ "small-allocations-again",
+	  { { "runtime-hang", 1, .launches = 9, .small = "2900" } },
+	  { "runtime-hang", 1, .launches = 9, .small = "3120" },
+	  .act = "stop" },
 	{ "call", .last = { "runtime-hang", 1, .launches = 9 }, .act = "restart", .level = 1 },
 	{ "call-again", { { "runtime-hang", 1, .launches = 9 } }, { "runtime-hang", 1, .launches = 9 }, .act = "stop" },
+	{ "call-again",
+	  { { "runtime-hang", 1, .launches = 9 } },
+	  { "runtime-hang", 1, .launches = 9, .class = "silent-hang" },
+	  .act = "stop" }, // which stood for longer when it was looked at
 	{ "deterministic-changed",
 	  { PLACED(1, 7, "past+0/64") },
 	  PLACED(3, 7, "past+0/64"),

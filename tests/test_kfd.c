@@ -17,7 +17,7 @@
 static const char plan_text[] =
 	"gpu gfx90a pci 0000:83:00.0 vram 8G cus 13 name A card\ngpu gfx1030 node 4 # the second\n"
 	"hang kernel saxpy launch 3; hang allocation of 64M\n"
-	"fault launch 2 at argument 1 plus 0x1000 write\nexception kernel a* math-error\nslow kernel b 0.25\n"
+	"fault launch 2 at argument 1 plus 0x1000 write\nexception kernel a* math-error\nslow kernel b on 1 chance 30 0.25\n"
 	"vram closed\n";
 
 static void plans_say_what_they_say(void **state)
@@ -38,7 +38,8 @@ static void plans_say_what_they_say(void **state)
 	assert_true(p.rules[1].allocation && p.rules[1].bytes == 64 << 20);
 	assert_true(p.rules[2].argument == 1 && p.rules[2].address == 0x1000 && p.rules[2].write);
 	assert_int_equal(p.rules[3].code, 3);
-	assert_true(p.rules[4].seconds == 0.25);
+	assert_true(p.rules[4].seconds == 0.25 && p.rules[4].gpu == 1 && p.rules[4].chance == 30);
+	assert_true(p.rules[3].gpu == -1 && p.rules[3].chance == 100);
 }
 
 static void damaged_plans_are_refused_or_read(void **state)
@@ -428,7 +429,7 @@ static void the_machine_shows_guests(void **state)
 	assert_int_equal(hqd_word(m, 0, "CP_HQD_PQ_BASE"), 0x12000000);
 	assert_int_equal(hqd_word(m, 0, "CP_HQD_PQ_RPTR_REPORT_ADDR"), (uint32_t)(uintptr_t)&record[16]);
 	assert_false(busy(m));
-	assert_true(emu_guest_tells(m, p, S("hang 3 pc 0x7f1210000100 waves 7"), 2));
+	assert_true(emu_guest_tells(m, p, S("hang 3 pc 0x7f1210000100 waves 7 packet 41 group-waves 1"), 2));
 	assert_true(busy(m));
 	assert_true(emu_wave(emu_gpu(m, 0), &(struct wave_slot){ 0 }, 3, words) > 3);
 	assert_true((words[2] & ~0xffu) == 0x10000100 && words[3] == 0x7f12);
@@ -441,7 +442,7 @@ static void the_machine_shows_guests(void **state)
 			emu_guest_tells(m, p, ((struct str[]){ S("nonsense"), S("hang 9 pc 1 waves 1"), S("queue") })[i], 3));
 	struct emu_process *second = emu_guest_join(m, S("second"), 2);
 	assert_true(emu_guest_tells(m, second, str_z(line), 3));
-	assert_true(emu_guest_tells(m, second, S("hang 3 pc 0x7f1210000100 waves 7"), 3));
+	assert_true(emu_guest_tells(m, second, S("hang 3 pc 0x7f1210000100 waves 7 packet 41 group-waves 1"), 3));
 	emu_guest_leave(m, p, 4);
 	assert_true(busy(m)); // the other hangs too
 	struct emu_process *third = emu_guest_join(m, S("third"), 3);
@@ -458,7 +459,7 @@ static void the_machine_shows_guests(void **state)
 static void whatever_guests_tell_is_taken_or_refused(void **state)
 {
 	static const char told[] = "queue 0 gpu 7890 ring 0x7f1200000000 size 0x10000 read 0x10 write 0x20\nvram 7890 4096\n"
-				   "hang 0 pc 0x7f1210000100 waves 3\nfault 0 address 0x1000 write 0\nend 0\n";
+				   "hang 0 pc 0x7f1210000100 waves 3 packet 1 group-waves 1\nfault 0 address 0x1000 write 0\nend 0\n";
 	struct know *k = knowledge();
 	(void)state;
 	for (size_t n = 0; n < sizeof(told); n += n < 80 ? 1 : 3)

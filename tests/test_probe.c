@@ -222,6 +222,22 @@ static void many_operations_need_one_child(void **state)
 	arena_free(&a);
 }
 
+/** A reader that has just answered is asked again while it goes to sleep. */
+static void a_question_that_comes_at_once_is_answered(void **state)
+{
+	enum { TIMES = 30000 };
+	struct probe_count count = { 0 };
+	(void)state;
+	for (size_t i = 0; i < TIMES; i++) {
+		struct arena a = { 0 };
+		struct probe p = { .kind = PROBE_READ, .path = "/sys/kernel/debug/dri/0/amdgpu_regs", .size = 4 };
+		probe_run(&a, &p, 1, 20000, NULL, &count);
+		assert_int_equal(p.end, PROBE_GOOD);
+		arena_free(&a);
+	}
+	assert_int_equal(count.operations, TIMES);
+}
+
 /** A batch that asks for more memory than there is for one is refused. */
 static void more_than_the_limit_is_not_made(void **state)
 {
@@ -407,6 +423,7 @@ int main(void)
 		cmocka_unit_test(each_operation_has_its_answer),
 		cmocka_unit_test(a_word_that_was_read_makes_later_operations_needless),
 		cmocka_unit_test(many_operations_need_one_child),
+		cmocka_unit_test(a_question_that_comes_at_once_is_answered),
 		cmocka_unit_test(more_than_the_limit_is_not_made),
 		cmocka_unit_test(a_child_that_is_stuck_is_left_behind),
 		cmocka_unit_test(what_stands_behind_a_stuck_file_is_read_by_another_child),

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "gpu/find/clients.h"
 #include "gpu/find/kfd.h"
+#include "gpu/queue_words.h"
 #include "queues_check.h"
 
 static struct text load(const char *name)
@@ -264,6 +265,56 @@ static void partitions_have_numbers_of_their_own(void **state)
 	assert_int_equal(device_partitions(&list[1]), 2);
 }
 
+/** A word by its number: its name, the register that it is, and the value that was put there. */
+static void named_word(const struct know *k, const char *gfx, struct queue_words w, unsigned at, const char *name,
+		       const char *reg)
+{
+	uint32_t *words = test_calloc(w.n, sizeof(*words)); // a block of its own, so that a byte behind it is seen
+	struct arena a = { 0 };
+	const struct queue_word *found;
+	words[at] = 0x12345;
+	w.words = words;
+	assert_int_equal(queue_words_named(&a, k, str_z(gfx), &w, &found), w.n);
+	if (!str_is(found[at].name, name) || found[at].is_register != !!reg || (reg && !str_is(found[at].reg.name, reg)))
+		fail_msg("%s: word %u is " STR_FMT, gfx, at, STR_ARG(found[at].name));
+	assert_int_equal(found[at].value, 0x12345);
+	assert_int_equal(found[at].at, at);
+	arena_free(&a);
+	test_free(words);
+}
+
+static void words_of_queues_have_names(void **state)
+{
+	const struct queue_words mqd = { .n = 512 }, hqd = { .hqd = true, .n = 56 }, copy = { .of = WORDS_COPY, .n = 128 };
+	const struct queue_words graphics = { .of = WORDS_GRAPHICS, .n = 512 },
+				 place = { .of = WORDS_COPY, .hqd = true, .n = 42 };
+	const struct know *k = *state;
+	named_word(k, "gfx900", mqd, 19, "COMPUTE_PGM_RSRC1", "COMPUTE_PGM_RSRC1");
+	named_word(k, "gfx900", mqd, 39, "COMPUTE_STATIC_THREAD_MGMT_SE4", "COMPUTE_STATIC_THREAD_MGMT_SE4");
+	named_word(k, "gfx942", mqd, 39, "COMPUTE_CURRENT_LOGIC_XCC_ID", NULL);
+	named_word(k, "gfx950", mqd, 39, "COMPUTE_CURRENT_LOGIC_XCC_ID", NULL);
+	named_word(k, "gfx1030", mqd, 35, "COMPUTE_RELAUNCH", "COMPUTE_RELAUNCH");
+	named_word(k, "gfx1100", mqd, 35, "COMPUTE_REQ_CTRL", "COMPUTE_REQ_CTRL");
+	named_word(k, "gfx1100", mqd, 0, "HEADER", NULL);
+	named_word(k, "gfx1100", mqd, 53, "", NULL);
+	named_word(k, "gfx1100", mqd, 136, "CP_HQD_PQ_BASE", "CP_HQD_PQ_BASE");
+	named_word(k, "gfx1201", mqd, 59, "COMPUTE_STATIC_THREAD_MGMT_SE8", "COMPUTE_STATIC_THREAD_MGMT_SE8");
+	named_word(k, "gfx1100", mqd, 511, "", NULL);
+	named_word(k, "gfx1100", hqd, 8, "CP_HQD_PQ_BASE", "CP_HQD_PQ_BASE");
+	named_word(k, "gfx1100", hqd, 16, "", NULL);
+	named_word(k, "gfx1100", graphics, 136, "CP_GFX_HQD_BASE", "CP_GFX_HQD_BASE");
+	named_word(k, "gfx1201", graphics, 131, "CP_GFX_HQD_VMID", "CP_GFX_HQD_VMID");
+	named_word(k, "gfx900", copy, 0, "RB_CNTL", "SDMA0_RLC0_RB_CNTL");
+	named_word(k, "gfx942", copy, 0, "RB_CNTL", "SDMA_RLC0_RB_CNTL");
+	named_word(k, "gfx1030", copy, 10, "IB_CNTL", "SDMA0_RLC0_IB_CNTL");
+	named_word(k, "gfx1100", copy, 9, "IB_CNTL", "SDMA0_QUEUE0_IB_CNTL");
+	named_word(k, "gfx1100", place, 6, "RB_WPTR_HI", "SDMA0_QUEUE0_RB_WPTR_HI");
+	named_word(k, "gfx1100", place, 7, "", NULL);
+	named_word(k, "gfx2000", mqd, 19, "", NULL);
+	for (size_t n = 1; n < 200; n += 7) // cut anywhere
+		named_word(k, "gfx1100", (struct queue_words){ .n = n }, 0, "HEADER", NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -272,6 +323,7 @@ int main(void)
 		cmocka_unit_test(hqds_of_kfd_are_parsed),
 		cmocka_unit_test(runlists_of_kfd_are_parsed),
 		cmocka_unit_test(words_of_mqds_have_their_places),
+		cmocka_unit_test(words_of_queues_have_names),
 		cmocka_unit_test(a_devcoredump_answers_for_registers_and_rings),
 		cmocka_unit_test(texts_of_kfd_cut_or_changed_harm_nobody),
 		cmocka_unit_test(partitions_have_numbers_of_their_own),

@@ -36,6 +36,8 @@ def test_once(t, unhang):
     for gpus, scenario in ((8, "hardware-errors"), (1, "idle")):
         found = emulated.document(t, emulated.inside(unhang, scenario, "top", "--once", "--json"), "top", f"once: {scenario} as JSON")
         t.same(len(found.get("gpus", [])), gpus, f"once: {scenario} has its GPUs")
+        slowed = {g["pci"]: g["throttle"] for g in found.get("gpus", []) if g["throttle"]}
+        t.ok(list(slowed) == ["0000:a6:00.0"] * (gpus > 1) and all("prochot" in s for s in slowed.values()), f"once: {scenario}: what slows a GPU down, without a second round", slowed)
     emulated.refuses(t, unhang, ["emulate", "idle", "--", unhang.binary, "top", "--gpu", "7"], ["there is no GPU 7"], "once: a GPU that is not there")
 
 

@@ -817,6 +817,8 @@ def test_kfd(t, unhang, serving):
     t.same((m.top / "held").read_text().split(), ["0", "0", "1"], "/dev/kfd is not held open, and who asked ends when nobody computes any more")
     m, _ = kfd_tells(unhang, serving, "kfd-reset", KFD_LINES[1])
     t.same([[i["class"], i["origin"]] for i in m.incidents()], [["gpu-reset-unexplained", "kfd"]], "so is a reset")
+    m, _ = kfd_tells(unhang, serving, "kfd-ras", "3 1 RAS error\n")
+    t.same([[i["class"], i["origin"], i["action"], i["fault"]] for i in m.incidents()], [["ras-uncorrectable-error", "kfd", "power-cycle", "node"]], "a reset that KFD says to be for a hardware error (GPU_PRE_RESET)")
     m, _ = kfd_tells(unhang, serving, "kfd-both", KFD_LINES[0] * 3, log=fault(1001, process="train", pid=2))
     t.same([[i["origin"], i["title"]] for i in m.incidents()], [["log", "A shader of train (2) used unmapped memory: read of 0x7f3a00001000"]], "what both tell is one incident, once")
     m, _ = kfd_tells(unhang, serving, "kfd-forged", KFD_FORGED)

@@ -144,6 +144,7 @@ struct uh_look_options {
 	bool colour;
 	unsigned width;           // columns of the terminal; 0: 80
 	struct uh_bank bank;      // of registers
+	const char *space;        // of registers that are given by their addresses: mmio, pcie or didt; NULL: mmio, and only where it has a name
 	const char *queue;        // the copy for this queue of a program, as PID:ID, in place of me, pipe and queue; NULL
 	unsigned looks;           // at a GPU of this machine, to see what moves; 0: 2
 	unsigned packets;         // of a ring, before and behind where it stands
@@ -173,6 +174,11 @@ struct uh_error *uh_list_regs(const struct uh_look_options *o, const char *part,
 struct uh_error *uh_look_rings(const struct uh_look_options *o, const char *const *names, size_t n, FILE *out,
 			       uh_problem_fn *problem, void *ctx);
 
+/** The same again and again, until @out cannot be written, or @o says how many looks: the packets that the driver writes, and where the engine
+ * is, in one line each; the time between two looks is at least a tenth of a second. */
+struct uh_error *uh_follow_rings(const struct uh_look_options *o, double seconds, const char *const *names, size_t n, FILE *out,
+				 uh_problem_fn *problem, void *ctx);
+
 /** Memory that a GPU sees. */
 struct uh_memory_query {
 	const char *address; // a number
@@ -182,6 +188,8 @@ struct uh_memory_query {
 	unsigned long long length; // bytes; 0: some
 	bool walk;                 // through which entries of the page tables the GPU gets there, and what is mapped around it
 	bool code;                 // the bytes as instructions
+	bool fault;                // the address of a page fault in this machine's log, instead of one that is named
+	const char *incident;      // of this incident; NULL: the newest
 };
 /** Bytes, page tables and instructions behind an address. The error says what is ambiguous, or why nothing can be read. */
 struct uh_error *uh_look_memory(const struct uh_look_options *o, const struct uh_memory_query *q, FILE *out,
@@ -387,25 +395,30 @@ struct uh_run_options {
  * it could not be started; then *@ret_status is 126 or 127, as a shell has it, or -1 where it was refused. */
 struct uh_error *uh_run(const struct uh_run_options *o, FILE *out, int *ret_status);
 
-/** What is behind a job that fails: it is run as it is, and with one thing changed, until that is told. */
-struct uh_try_options {
-	char *const *command;     // ends with NULL
-	const char *const *names; // of experiments; none: all that apply
-	size_t nnames;
-	const char *program;    // unhang itself, under which runs are studied
+/** How the runs of a trial are made, counted and told. */
+struct uh_trial_options {
+	char *const *command;   // ends with NULL
 	const char *recorder;   // the library of the flight recorder; NULL: the job runs without
-	bool allocator;         // the library of guard and pool is here
-	const char *state_dir;  // NULL: /var/lib/unhang/try for root, else below the user's state directory
+	const char *state_dir;  // NULL: /var/lib/unhang/KIND for root, else below the user's state directory
 	const char *fails_if;   // NULL: `status or hang`
 	const char *html;       // a file to write the answer to; NULL: none
 	const char *const *env; // NAME=VALUE
 	size_t nenv;
 	unsigned hang_after, budget; // seconds; 0: as usual, none
-	unsigned jobs;               // runs at a time
+	unsigned jobs;               // runs at a time, each on a GPU of its own; 0: one
 	unsigned low_rate;           // per cent; 0: 5
-	unsigned guard_align;        // 0: as usual
 	bool fresh, json;
 	unsigned width; // columns of the answer; 0: 80
+};
+
+/** What is behind a job that fails: it is run as it is, and with one thing changed, until that is told. */
+struct uh_try_options {
+	struct uh_trial_options job;
+	const char *const *names; // of experiments; none: all that apply
+	size_t nnames;
+	const char *program;  // unhang itself, under which runs are studied
+	bool allocator;       // the library of guard and pool is here
+	unsigned guard_align; // 0: as usual
 };
 /** @say: where the plan and each experiment are told; NULL: nowhere. @ret_answered: there is an answer. */
 struct uh_error *uh_try(const struct uh_try_options *o, FILE *out, FILE *say, uh_problem_fn *problem, void *ctx,
@@ -413,18 +426,8 @@ struct uh_error *uh_try(const struct uh_try_options *o, FILE *out, FILE *say, uh
 
 /** Which two launches of a job race: it is run again and again, with launches that wait for each other or begin later. */
 struct uh_bisect_options {
-	char *const *command;   // ends with NULL
-	const char *recorder;   // the library of the flight recorder
-	const char *state_dir;  // NULL: /var/lib/unhang/bisect for root, else below the user's state directory
-	const char *fails_if;   // NULL: `status or hang`
-	const char *html;       // a file to write the answer to; NULL: none
-	const char *const *env; // NAME=VALUE
-	size_t nenv;
-	unsigned hang_after, repro, budget; // seconds; 0: as usual, none, none
-	unsigned jobs;                      // runs at a time
-	unsigned low_rate;                  // per cent; 0: 5
-	bool fresh, json;
-	unsigned width; // columns of the answer; 0: 80
+	struct uh_trial_options job; // with a recorder
+	unsigned repro;              // seconds after which a run ends; 0: it goes on
 };
 /** @say: where the plan and each question are told; NULL: nowhere. @ret_answered: there is an answer. */
 struct uh_error *uh_bisect(const struct uh_bisect_options *o, FILE *out, FILE *say, uh_problem_fn *problem, void *ctx,

@@ -46,7 +46,7 @@ enum piece_type piece_type_named(struct str name)
 static bool only(struct str s, const char *besides)
 {
 	for (size_t n = 0; n < s.n; n++)
-		if (!char_word(s.p[n]) && (!s.p[n] || !strchr(besides, s.p[n])))
+		if (!char_word(s.p[n]) && !char_among(s.p[n], besides))
 			return false;
 	return s.n && s.n <= VALUE_MOST;
 }

@@ -109,8 +109,6 @@ void jw_field(struct json *j, const char *key, struct str value)
 	jw_str(j, value);
 }
 
-void jw_command(struct json *j, const char *key, const struct command *c) { jw_field(j, key, command_str(c)); }
-
 void jw_commands(struct json *j, const char *key, const struct command *const *list, size_t n)
 {
 	jw_key(j, key);

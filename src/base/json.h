@@ -20,8 +20,7 @@ void jw_key(struct json *j, const char *key);
 void jw_str(struct json *j, struct str s);
 /** A key and its string. */
 void jw_field(struct json *j, const char *key, struct str value);
-/** The same for a command, and for a list of commands. NULL is null. */
-void jw_command(struct json *j, const char *key, const struct command *c);
+/** The same for a list of commands. NULL is null. */
 void jw_commands(struct json *j, const char *key, const struct command *const *list, size_t n);
 void jw_int(struct json *j, int64_t v);
 void jw_unsigned(struct json *j, uint64_t v);

@@ -85,11 +85,11 @@ static inline size_t str_run(struct str s, bool (*is)(char c))
 bool str_like(struct str pattern, struct str text);
 /** Whether @s has a '*' or '?'. */
 static inline bool str_is_pattern(struct str s) { return s.n && (memchr(s.p, '*', s.n) || memchr(s.p, '?', s.n)); }
-/** A whole number, decimal or 0x hexadecimal, that is all of @s. */
 /** The word at @i of a list that ends with NULL; empty: it has none. */
 struct str str_of_list(const char *const *words, unsigned i);
 /** The other way round: where @word is; of one that is not there, where the list ends. */
 unsigned str_in_list(const char *const *words, struct str word);
+/** A whole number, decimal or 0x hexadecimal, that is all of @s. */
 bool str_number(struct str s, int64_t *ret_value);
 bool str_hex(struct str s, uint64_t *ret_value);
 /** Compares two int64_t, for qsort(). */

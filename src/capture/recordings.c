@@ -206,7 +206,7 @@ static void copy_allocations(struct recordings_work *w, const struct found_recor
 	if (copy_file(w->step, c, arena_printf(&w->arena, STR_FMT ALLOC_SUFFIX, STR_ARG(c->stem)).p, name, left) || !apart)
 		return;
 	of.place.directory = (char *)apart;
-	copy_file(w->step, &of, arena_printf(&w->arena, "allocations." STR_FMT, STR_ARG(recorded_pid(c->stem))).p, name, left);
+	copy_file(w->step, &of, arena_printf(&w->arena, ALLOC_OF_JOB STR_FMT, STR_ARG(recorded_pid(c->stem))).p, name, left);
 }
 
 /** With the light GPU core of a fault, which the recorder writes beside it: registers, LDS and arguments are the users'. */

@@ -92,7 +92,7 @@ static const struct subcommand {
 	{ NULL, "history", cmd_history, "show what happened over time, and whether changes helped" },
 	{ NULL, "selftest", cmd_selftest, "check that unhang reads these GPUs rightly" },
 	{ "A job", "run", cmd_run, "run a job; save and explain its failures, and restart it" },
-	{ NULL, "try", cmd_try, "run a job twice, once with one thing changed, and compare" },
+	{ NULL, "try", cmd_try, "find out why a job fails: run it with one thing changed" },
 	{ NULL, "last", cmd_last, "show what a job runs on the GPU, or ran last" },
 	{ NULL, "repro", cmd_repro, "turn the failing launch into a standalone program" },
 	{ NULL, "level", cmd_level, "set how much the flight recorder of a job records" },

@@ -42,37 +42,34 @@ static const struct help_text bisect_help = {
 	{ 0, "html", "FILE", "write the answer to FILE as well, with the rates as a plot", TO_TEXT(&(o).html) },                                  \
 	{ 0, "quiet", NULL, "say nothing while it runs", TO_FLAG(&(quiet)) }, JSON_ROW(&(o).json, kind)
 
-static bool settings_right(const char *const *env, size_t n)
+static bool trial_right(struct uh_trial_options *o, const struct output_kind *page)
 {
-	for (size_t i = 0; i < n; i++)
-		if (!strchr(env[i], '=') || env[i][0] == '=')
-			return reject("--env %s: not NAME=VALUE", env[i]);
-	return true;
+	for (size_t i = 0; i < o->nenv; i++)
+		if (!strchr(o->env[i], '=') || o->env[i][0] == '=')
+			return reject("--env %s: not NAME=VALUE", o->env[i]);
+	o->width = stream_width(STDOUT_FILENO);
+	return !o->html || output_allowed(page, o->html, o->command, 0);
 }
 
 int cmd_bisect(int argc, char **argv)
 {
 	char recorder[PATH_MAX];
 	const char *env[TRIAL_ENV_MOST];
-	struct uh_bisect_options o = { .env = env };
+	struct uh_bisect_options o = { .job.env = env };
 	bool quiet = false, answered = false;
 	const struct option_row rows[] = {
 		{ 0, "repro", "SECONDS", "end each run after this many seconds; without a failure by then it has passed",
 		  TO_COUNT(&o.repro, TRIAL_SECONDS_MOST) },
-		TRIAL_ROWS(o, env, quiet, "bisect"),
+		TRIAL_ROWS(o.job, env, quiet, "bisect"),
 	};
 	options_parse(&bisect_help, ROWS(rows), NO_ROWS, argc, argv);
-	o.command = argv + optind;
-	o.jobs = o.jobs ? o.jobs : 1;
-	o.recorder = find_recorder(recorder);
-	o.width = stream_width(STDOUT_FILENO);
-	if (!o.command[0])
+	o.job.command = argv + optind;
+	if (!o.job.command[0])
 		return refuse("bisect needs a command: unhang bisect [OPTION...] -- COMMAND");
-	if (!settings_right(env, o.nenv))
-		return EXIT_CANNOT;
 	static const struct output_kind page = { "--html", "<!DOCTYPE html>", "unhang bisect" };
-	if (o.html && !output_allowed(&page, o.html, o.command, 0))
+	if (!trial_right(&o.job, &page))
 		return EXIT_CANNOT;
+	o.job.recorder = find_recorder(recorder);
 	struct uh_error *err = uh_bisect(&o, stdout, quiet ? NULL : stderr, complain_line, NULL, &answered);
 	return err ? cannot(err) : answered ? 0 : 1;
 }
@@ -102,8 +99,8 @@ static bool try_operands(int argc, char **argv, struct uh_try_options *o)
 		at++;
 	o->names = (const char *const *)argv + optind;
 	o->nnames = (size_t)(at - optind);
-	o->command = argv + at + (!begun && at < argc);
-	return at < argc && o->command[0];
+	o->job.command = argv + at + (!begun && at < argc);
+	return at < argc && o->job.command[0];
 }
 
 int cmd_try(int argc, char **argv)
@@ -111,12 +108,12 @@ int cmd_try(int argc, char **argv)
 	char recorder[PATH_MAX], program[PATH_MAX];
 	_cleanup_free_ char *allocator = mem_alloc(PATH_MAX);
 	const char *env[TRIAL_ENV_MOST];
-	struct uh_try_options o = { .env = env };
+	struct uh_try_options o = { .job.env = env };
 	bool quiet = false, answered = false;
 	const struct option_row rows[] = {
 		{ 0, "guard-align", "N", "with guard: allocations begin at multiples of N bytes (256)",
 		  TO_FUNCTION(take_guard_align, &o.guard_align) },
-		TRIAL_ROWS(o, env, quiet, "try"),
+		TRIAL_ROWS(o.job, env, quiet, "try"),
 	};
 	options_parse(&try_help, ROWS(rows), NO_ROWS, argc, argv);
 	if (!try_operands(argc, argv, &o))
@@ -128,15 +125,11 @@ int cmd_try(int argc, char **argv)
 	const ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
 	program[n > 0 ? n : 0] = 0;
 	o.program = program;
-	o.jobs = o.jobs ? o.jobs : 1;
-	o.recorder = find_recorder(recorder);
-	o.allocator = find_allocator(allocator);
-	o.width = stream_width(STDOUT_FILENO);
-	if (!settings_right(env, o.nenv))
-		return EXIT_CANNOT;
 	static const struct output_kind page = { "--html", "<!DOCTYPE html>", "unhang try" };
-	if (o.html && !output_allowed(&page, o.html, o.command, 0))
+	if (!trial_right(&o.job, &page))
 		return EXIT_CANNOT;
+	o.job.recorder = find_recorder(recorder);
+	o.allocator = find_allocator(allocator);
 	struct uh_error *err = uh_try(&o, stdout, quiet ? NULL : stderr, complain_line, NULL, &answered);
 	return err ? cannot(err) : answered ? EXIT_NOTHING_WRONG : EXIT_INCIDENT;
 }

@@ -42,6 +42,27 @@ struct loaded *code_set_take(struct code_set *s, struct str name, char *bytes, s
 	return l;
 }
 
+struct loaded *code_set_take_bare(struct code_set *s, struct str gfx, struct str bytes, uint64_t base,
+				  const struct code_symbol *functions, size_t n)
+{
+	struct loaded *l = arena_alloc(&s->arena, sizeof(*l));
+	struct code_object *o = arena_alloc(&s->arena, sizeof(*o));
+	struct code_segment *segment = arena_alloc(&s->arena, sizeof(*segment));
+	*segment = (struct code_segment){ .file_size = bytes.n, .memory_size = bytes.n, .flags = PF_R | PF_X };
+	*o = (struct code_object){ .name = S("code in memory"),
+				   .bytes = bytes,
+				   .gfx = gfx,
+				   .target_id = gfx,
+				   .nsegments = 1,
+				   .segments = segment,
+				   .nsymbols = n,
+				   .symbols = arena_copy(&s->arena, functions, n * sizeof(*functions)),
+				   .end = bytes.n };
+	*l = (struct loaded){ .name = o->name, .object = o, .base = base, .of_memory = true, .bare = true, .bytes = (char *)bytes.p };
+	vec_push(&s->objects, l);
+	return l;
+}
+
 static void loaded_free(struct loaded *l)
 {
 	code_lines_free(l->lines);
@@ -145,10 +166,16 @@ static void find_frames(struct code_set *s, struct where *w)
 
 // --- instructions ---
 
+/** Where the code that @w lies in begins, as far as that is known. */
+static uint64_t begin_of_code(const struct where *w)
+{
+	return w->function ? w->function->address : w->in->bare ? 0 : w->address;
+}
+
 /** A place before @address that an instruction begins at. */
 static uint64_t sync_before(const struct where *w, unsigned context)
 {
-	uint64_t begin = w->function ? w->function->address : w->address, row;
+	uint64_t begin = begin_of_code(w), row;
 	uint64_t back = SYNC_BACK + (uint64_t)context * INSTRUCTION_MOST;
 	if (w->function && w->offset > back && w->in->lines && code_lines_row(w->in->lines, w->address - back, &row) &&
 	    row >= begin)
@@ -183,7 +210,7 @@ static void pick_instructions(struct where *w, const struct disassembly *d, unsi
 	const size_t upto = sorted_upto(d->instructions, d->n, address, w->address), at = upto - 1;
 	if (!upto || w->address - d->instructions[at].address >= d->instructions[at].size)
 		return;
-	uint64_t begin = w->function ? w->function->address : w->address, end = end_of_code(w);
+	uint64_t begin = begin_of_code(w), end = end_of_code(w);
 	size_t from = at, to = at + 1;
 	while (from && at - from < context && d->instructions[from - 1].address >= begin &&
 	       d->instructions[from - 1].address + d->instructions[from - 1].size == d->instructions[from].address)

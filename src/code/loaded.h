@@ -11,6 +11,7 @@ struct loaded {
 	struct code_object *object;
 	uint64_t base;  // added to the object's addresses
 	bool of_memory; // its bytes came from memory, not from a file
+	bool bare;      // they are code without an object, which begins with an instruction
 	char *bytes;
 	struct code_lines *lines;   // NULL: not asked for yet, or there are none
 	struct code_lines *earlier; // an index for some addresses only; frames may still point into it
@@ -48,6 +49,10 @@ struct where {
 /** Parses @bytes, which are malloc'ed and belong to the set from now on, even if it fails. NULL, and a line in the problems: it is not
  * a code object. */
 struct loaded *code_set_take(struct code_set *s, struct str name, char *bytes, size_t size, uint64_t base);
+/** Code of memory that belongs to no object: @bytes as above, the first instruction at @base. @functions: what is known to begin in it,
+ * by address from @base on. */
+struct loaded *code_set_take_bare(struct code_set *s, struct str gfx, struct str bytes, uint64_t base,
+				  const struct code_symbol *functions, size_t n);
 /** Removes an object from the set and frees it. */
 void code_set_drop(struct code_set *s, struct loaded *l);
 void code_set_free(struct code_set *s);

@@ -311,6 +311,32 @@ bool meaning_waits(struct arena *a, const struct meaning *m, struct str *ret_for
 	return true;
 }
 
+static bool through_memory(const struct know_instruction *i)
+{
+	return i->space != SPACE_NONE && i->space != SPACE_LDS && i->act <= ACT_PREFETCH;
+}
+
+/** Whether a counter counts accesses that go through the memory path: that of LDS alone does not. */
+static bool counts_memory(const struct know *k, struct str counter)
+{
+	for (size_t i = 0; i < k->instructions.len; i++) {
+		const struct know_instruction *it = k->instructions.data[i];
+		for (const struct know_list *c = through_memory(it) ? it->counted : NULL; c; c = c->next)
+			if (str_eq(c->text, counter))
+				return true;
+	}
+	return false;
+}
+
+bool meaning_waits_memory(const struct know *k, const struct meaning *m)
+{
+	int64_t value;
+	for (const struct know_pair *c = m->what ? m->what->counters : NULL; c; c = c->next)
+		if (counts_memory(k, c->name) && counter_value(m, c, &value))
+			return true;
+	return m->what && through_memory(m->what);
+}
+
 bool meaning_waits_down(const struct meaning *m, const struct know_list *counters)
 {
 	int64_t value;

@@ -46,6 +46,8 @@ static inline bool meaning_accesses(const struct meaning *m)
 struct str meaning_say(struct arena *a, const struct know *k, const struct meaning *m);
 /** Whether a wave waits at this instruction, and for what: "vector memory loads (vmcnt 0)". */
 bool meaning_waits(struct arena *a, const struct meaning *m, struct str *ret_for);
+/** Whether a wave that stands here waits for memory: it accesses it, or waits for a counter of accesses. */
+bool meaning_waits_memory(const struct know *k, const struct meaning *m);
 /** Whether it waits until one of @counters is 0. */
 bool meaning_waits_down(const struct meaning *m, const struct know_list *counters);
 

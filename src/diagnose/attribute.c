@@ -37,6 +37,24 @@ static void take_told(struct incident *i, const struct machine *m)
 	i->gpu.apu = m->told_apu;
 }
 
+/** The part that the machine has at an address. */
+static void attribute_name_part(struct incident *i, struct diag_gpu *named, const struct machine *m)
+{
+	for (size_t n = 0; n < m->ngpus; n++) {
+		const struct machine_gpu *gpu = &m->gpus[n];
+		if (!str_eq(gpu->device, named->device))
+			continue;
+		if (gpu->part) {
+			named->name = gpu->part->name;
+			named->gfx = gpu->part->gfx;
+			named->apu = gpu->part->apu;
+		} else if (!named->gfx.n) {
+			named->name = arena_str(&i->arena, gpu->name);
+			named->gfx = arena_str(&i->arena, gpu->gfx);
+		}
+	}
+}
+
 static void attribute_name_gpu(struct incident *i, const struct machine *m)
 {
 	// A log that names one GPU only can mean no other.
@@ -51,17 +69,9 @@ static void attribute_name_gpu(struct incident *i, const struct machine *m)
 		i->gpu.gfx = m->unnamed->gfx;
 		i->gpu.apu = m->unnamed->apu;
 	}
-	for (size_t n = 0; n < m->ngpus; n++) {
-		const struct machine_gpu *gpu = &m->gpus[n];
-		if (gpu->part && str_eq(gpu->device, i->gpu.device)) {
-			i->gpu.name = gpu->part->name;
-			i->gpu.gfx = gpu->part->gfx;
-			i->gpu.apu = gpu->part->apu;
-		} else if (str_eq(gpu->device, i->gpu.device) && !i->gpu.gfx.n) {
-			i->gpu.name = arena_str(&i->arena, gpu->name);
-			i->gpu.gfx = arena_str(&i->arena, gpu->gfx);
-		}
-	}
+	attribute_name_part(i, &i->gpu, m);
+	for (size_t n = 0; n < i->other_gpus.len; n++)
+		attribute_name_part(i, &i->other_gpus.data[n], m);
 	take_spoken(i, m);
 	take_told(i, m);
 }

@@ -226,7 +226,7 @@ void incident_weigh(struct incident *i, const struct know *k)
 		text_add(&why, i->log_has_boot ? S("it is the first error of this boot; ") :
 						 S("it is the first error in this log; "));
 	} else {
-		text_add(&why, S("the earlier messages are no cause of it; "));
+		text_add(&why, S("nothing before it in this log can have caused it; "));
 	}
 	bool lacks = false; // what could change the answer
 	if (incident_proof(i)) {

@@ -459,6 +459,9 @@ bool incident_conclude(struct incident *i, const struct know *k)
 		return false;
 	}
 	i->cause = i->root->cause;
+	if (i->root->numbered && i->root->device.n) // the GPUs of a hive tell of one error
+		incident_lead_gpu(i, i->root->device);
+	incident_weigh_error(i, k);
 	judge_reset(i);
 	judge_rings(i);
 	conclude_assign_roles(i);

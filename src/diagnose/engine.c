@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "diagnose/join_merge.h"
 #include "diagnose/machine.h"
 #include "diagnose/open.h"
 #include "diagnose/take.h"
@@ -11,6 +12,7 @@ enum {
 	TOP_FRAMES = 5,   // below so many others the driver only asked for what failed
 	SLEEP_SECONDS = 60,
 	HIVE_SECONDS = 20, // between what is told of the GPUs of a hive that are reset together
+	ANNOUNCED_SECONDS = 2, // up to the banks of an error that a driver announced without a number
 	NEAR_LINES = 8,    // an oops so close behind an error of the driver is its own
 };
 
@@ -281,26 +283,52 @@ static bool is_of_hive(struct engine *g, const struct event *e)
 		return false;
 	for (size_t n = 0; n < g->nopen; n++) {
 		struct incident *i = g->open[n];
-		if (str_eq(i->gpu.device, e->device))
+		if (open_is_on(i, e->device))
 			return false;
 		if (i->gpu.device.n && i->reset_began && !later_than(e->time, i->end, HIVE_SECONDS))
 			of = i;
 	}
-	for (size_t n = 0; of && n < of->other_gpus.len; n++)
-		if (str_eq(of->other_gpus.data[n].device, e->device))
-			return true;
 	if (of)
-		vec_push(&of->other_gpus, (struct diag_gpu){ .device = arena_str(&of->arena, e->device) });
+		incident_add_gpu(of, &(struct diag_gpu){ .device = e->device });
 	return of;
+}
+
+/** Whether @d and @e tell of one hardware error: by the driver's number of it; without one a bank follows what announces it at once. */
+static bool is_same_error(const struct diag_event *d, const struct event *e)
+{
+	if (e->numbered || d->numbered)
+		return e->numbered == d->numbered;
+	return e->signature->bank && d->kind->announces && !later_than(e->time, d->last, ANNOUNCED_SECONDS);
+}
+
+/** The incident of the hardware error that @e tells of, on whatever GPU of the hive it was announced; NULL: there is none. Who tells of the
+ * error itself is the GPU that it is about. */
+static struct incident *incident_of_error(struct engine *g, const struct event *e)
+{
+	for (size_t n = 0; n < g->nopen && event_names_gpu(e); n++) {
+		struct incident *i = g->open[n];
+		bool same = false, announced = true;
+		for (size_t k = 0; k < i->events.len; k++) {
+			same |= is_same_error(i->events.data[k], e);
+			announced &= i->events.data[k]->kind->announces;
+		}
+		if (!same || later_than(e->time, i->end, HIVE_SECONDS))
+			continue;
+		if (announced)
+			incident_lead_gpu(i, e->device);
+		incident_add_gpu(i, &(struct diag_gpu){ .device = e->device });
+		return i;
+	}
+	return NULL;
 }
 
 /** The open incident that @e belongs to; a new one where it begins one; NULL where it does neither. */
 static struct incident *incident_for(struct engine *g, const struct event *e)
 {
-	struct incident *i = open_find(g, e);
+	struct incident *of_error = incident_of_error(g, e), *i = of_error ? of_error : open_find(g, e);
 	if (i && incident_is_others(i, e) && e->signature->event)
 		i = NULL;
-	if (i)
+	if (i && !of_error)
 		i = open_join(g, i, e);
 	if (i && begins_anew(g, i, e)) {
 		for (size_t n = 0; n < g->nopen; n++)
@@ -330,7 +358,7 @@ static struct incident *incident_for(struct engine *g, const struct event *e)
 /** It stands beside what else happened, but neither begins an incident nor prolongs one. */
 static void engine_note(struct engine *g, const struct know_event *kind, const struct event *e)
 {
-	const struct diag_seen seen = { kind, { event_get, e }, e->text, e->at };
+	const struct diag_seen seen = { kind, { event_get, e }, e->text, e->device, e->at };
 	if (kind && g->sink.note)
 		g->sink.note(g->sink.ctx, &seen);
 }
@@ -364,7 +392,8 @@ void engine_event(struct engine *g, const struct event *e)
 		take_message(g, e);
 		return;
 	}
-	if (s->event && !s->event->needs_frame && (s->event->note || s->event->aside.n))
+	// What opens an incident is told when all of it was read, if that is none.
+	if (s->event && !s->event->needs_frame && (s->event->note || (s->event->aside.n && s->event->opens != OPENS_YES)))
 		engine_note(g, s->event, e);
 	if (s->event && s->event->opens == OPENS_CONTEXT) {
 		take_context(g, e);

@@ -6,7 +6,8 @@
 struct diag_seen {
 	const struct know_event *kind;
 	struct fact_view facts;
-	struct str text; // the line
+	struct str text;   // the line
+	struct str device; // that it names; empty: none
 	struct place at;
 };
 

@@ -52,8 +52,9 @@ static enum first_event identity_first_of(const struct diag_event *e)
 /** The name that it has by this event. */
 static struct identity identity_by(const struct incident *i, const struct diag_event *e)
 {
+	// An error of a hive is announced by any of its GPUs, and known by that one before others tell of it.
 	struct identity own = { .boot = i->boot_id.n ? i->boot_id : i->machine_boot,
-				.gpu = i->gpu.device,
+				.gpu = e->numbered && e->device.n ? e->device : i->gpu.device,
 				.began = e->began,
 				.first = identity_first_of(e),
 				.us = (int64_t)(e->time.seconds * 1e6 + 0.5),

@@ -49,14 +49,6 @@ void incident_add_machine(struct incident *i, struct fact fact)
 	vec_push(&i->machine, fact);
 }
 
-bool incident_has_kind(const struct incident *i, const struct know_event *kind)
-{
-	for (size_t n = 0; n < i->events.len; n++)
-		if (i->events.data[n]->kind == kind)
-			return true;
-	return false;
-}
-
 void diag_conclude(struct incident *i, struct diag_event *e, const char *name, struct str value)
 {
 	if (value.n && !diag_fact(e, name))
@@ -145,6 +137,7 @@ static const struct incident_name {
 	{ "unattested", offsetof(struct incident, unattested), NAMES_FLAG },
 	{ "saved", offsetof(struct incident, saved), NAMES_FLAG },
 	{ "ended", offsetof(struct incident, ended), NAMES_FLAG },
+	{ "fault_space", offsetof(struct incident, fault_space), NAMES_FLAG },
 	{ "long_past", offsetof(struct incident, long_past), NAMES_FLAG },
 	{ "log_has_boot", offsetof(struct incident, log_has_boot), NAMES_FLAG },
 	{ "event_reset", offsetof(struct incident, reset_began), NAMES_FLAG },

@@ -29,6 +29,7 @@ struct diag_event {
 	bool framed;     // some of its stack was read
 	uint64_t began;  // as in struct event
 	uint32_t hold;   // as in struct event
+	uint64_t numbered; // as in struct event
 	size_t nfacts, facts_cap;
 	struct fact *facts;
 	struct dump dump;
@@ -154,6 +155,7 @@ struct incident {
 	bool this_boot;             // it happened on this machine, since it was started
 	bool saved;                 // its evidence lies in a bundle
 	bool ended;                 // its program does not run any more
+	bool fault_space;           // of the newest page fault on this machine: its process still runs, so that its page tables can be read
 	bool long_past;             // the driver no longer keeps what it kept of it
 	bool history;               // it happened on this machine, and its GPU is well now
 	struct str record_age;      // of which time its records of hardware errors are; empty: it has none
@@ -240,11 +242,14 @@ struct host;
 /** Adds action, remedies and next steps to a concluded incident. @host: the machine as it is now, for incidents of this boot; may be
  * NULL. */
 void incident_advise(struct incident *i, const struct know *k, const struct host *host);
+/** Of a hardware error: how bad it was, and what failed. */
+void incident_weigh_error(struct incident *i, const struct know *k);
+/** What the event says that is the cause, else another that may be evidence of it: banks of other errors may stand beside them. */
+struct str incident_error(const struct incident *i, const char *fact);
 struct evidence_reader;
-/** Finds out of which time its records of hardware errors are: before it is advised. */
-/** Whether it has an event of this kind. */
-bool incident_has_kind(const struct incident *i, const struct know_event *kind);
-void incident_weigh_records(struct incident *i, const struct evidence_reader *r);
+/** Finds out of which time its records of hardware errors are: before it is advised. @booted: when the newest boot that a log shows began; of no
+ * clock: none does. */
+void incident_weigh_records(struct incident *i, const struct evidence_reader *r, struct stamp booted);
 /** A copy to be advised with another reply. It shares what a reply does not change, and its texts stay in the original when it ends. */
 void incident_trial_begin(struct incident *trial, const struct incident *of);
 void incident_trial_end(struct incident *trial, struct incident *of);

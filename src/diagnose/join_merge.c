@@ -171,7 +171,7 @@ static struct diag_gpu copy_gpu(struct incident *to, const struct diag_gpu *gpu)
 				  .apu = gpu->apu };
 }
 
-static void add_gpu(struct incident *to, const struct diag_gpu *gpu)
+void incident_add_gpu(struct incident *to, const struct diag_gpu *gpu)
 {
 	// A device core names the part, the log the address.
 	if (!to->gpu.name.n && (!gpu->device.n || str_eq(gpu->device, to->gpu.device))) {
@@ -192,6 +192,19 @@ static void add_gpu(struct incident *to, const struct diag_gpu *gpu)
 	vec_push(&to->other_gpus, copy);
 }
 
+void incident_lead_gpu(struct incident *i, struct str device)
+{
+	const struct diag_gpu before = i->gpu;
+	struct diag_gpu *other = list_find(i->other_gpus.data, i->other_gpus.len, it, str_eq(it->device, device));
+	if (str_eq(before.device, device))
+		return;
+	i->gpu = other ? *other : (struct diag_gpu){ .device = arena_str(&i->arena, device) };
+	if (other)
+		*other = before;
+	else if (before.device.n)
+		vec_push(&i->other_gpus, before);
+}
+
 static void add_machine(struct incident *to, const struct incident *from)
 {
 	for (size_t n = 0; n < from->machine.len; n++) {
@@ -208,7 +221,7 @@ void incident_merge(struct incident *to, struct incident *from, struct clock_bri
 	align(to, from, bridge);
 	for (size_t n = 0; n < from->events.len; n++)
 		insert(to, from->events.data[n]);
-	add_gpu(to, &from->gpu);
+	incident_add_gpu(to, &from->gpu);
 	add_machine(to, from);
 	to->dropped += from->dropped;
 	to->reset_began |= from->reset_began;

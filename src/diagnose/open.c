@@ -100,6 +100,7 @@ struct diag_event *incident_add_event(struct incident *i, const struct event *e,
 	d->recorded = str_is(e->signature->reader, "recording");
 	d->began = e->began;
 	d->hold = e->hold;
+	d->numbered = e->numbered;
 	d->named = arena_str(&i->arena, e->named);
 	d->now = e->now;
 	d->unattested = e->unattested;
@@ -236,7 +237,7 @@ static void note_unplaced(const struct engine *g, const struct incident *i)
 {
 	for (size_t n = 0; n < i->events.len && g->sink.note; n++) {
 		const struct diag_event *e = i->events.data[n];
-		const struct diag_seen seen = { e->kind, { diag_event_get, e }, e->text, e->at };
+		const struct diag_seen seen = { e->kind, { diag_event_get, e }, e->text, e->device, e->at };
 		if (e->kind->needs_frame && e->kind->aside.n && !e->framed)
 			g->sink.note(g->sink.ctx, &seen);
 	}
@@ -312,13 +313,23 @@ bool open_is_process_of(const struct incident *i, const struct event *e)
 	return false;
 }
 
+bool open_is_on(const struct incident *i, struct str device)
+{
+	bool on = str_eq(i->gpu.device, device);
+	for (size_t n = 0; n < i->events.len && !on; n++) {
+		const struct diag_event *d = i->events.data[n];
+		on = (d->numbered || d->kind->announces) && str_eq(d->device, device);
+	}
+	return on;
+}
+
 struct incident *open_find_on_gpu(const struct engine *g, const struct event *e, bool by_process)
 {
 	struct incident *found = NULL;
 	bool own = false;
 	for (size_t n = 0; n < g->nopen; n++) {
 		struct incident *i = g->open[n];
-		if (!str_eq(i->gpu.device, e->device))
+		if (!open_is_on(i, e->device))
 			continue;
 		const bool its = by_process && open_is_process_of(i, e);
 		if (!found || its > own || (its == own && i->touched > found->touched)) {

@@ -34,6 +34,8 @@ void open_close_old(struct engine *g, struct stamp now);
 struct incident *open_new(struct engine *g, const struct event *e, const struct incident *keep);
 /** Whether the process of @e is that of @i: by its number, or else by that of its address space. */
 bool open_is_process_of(const struct incident *i, const struct event *e);
+/** Whether it is on this GPU: it is about it, or that one told of the same hardware error. */
+bool open_is_on(const struct incident *i, struct str device);
 /** Of those that are open on its GPU, the one of its process (@by_process); else the newest, as for lines that add to a fault. */
 struct incident *open_find_on_gpu(const struct engine *g, const struct event *e, bool by_process);
 /** The one that @e may belong to; NULL: none. */

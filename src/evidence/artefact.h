@@ -40,7 +40,7 @@ void *artefact_open(const struct artefact_reader *r, const struct artefact_outpu
 void artefact_close(const struct artefact_reader *r, void *self);
 
 /** All of them. */
-extern const struct artefact_reader debug_agent_reader, devcoredump_reader, fence_info_reader, firmware_info_reader,
+extern const struct artefact_reader apei_reader, debug_agent_reader, devcoredump_reader, error_list_reader, fence_info_reader, firmware_info_reader,
 	inventory_reader, kernel_api_reader, rocgdb_reader, stacks_reader, udev_monitor_reader, umr_reader;
 
 /** The reader of the artefact that begins with this line, or NULL. */
@@ -67,7 +67,7 @@ struct document_reader {
 
 /** All of them. */
 extern const struct document_reader bisect_document, container_document, flight_recorder_document, kernel_api_document,
-	py_spy_document, try_document, watch_event_document;
+	py_spy_document, repro_document, smi_document, try_document, watch_event_document;
 
 /** Whether a file that begins with @head may be a document and is worth reading as a whole. */
 bool document_begins(struct str head);

@@ -2,6 +2,12 @@
 // it has handed the event on.
 #include "evidence/event.h"
 
+void event_begin(struct event *e, struct place at)
+{
+	memset(e, 0, offsetof(struct event, facts));
+	e->at = at;
+}
+
 const struct fact *event_fact(const struct event *e, const char *name)
 {
 	for (size_t i = 0; i < e->nfacts; i++)

@@ -112,14 +112,17 @@ struct event {
 	struct str named;   // how who saw it named the incident that it belongs to; empty: nobody did
 	uint64_t
 		began; // when its process was started, in ticks since the boot; of a recording: when that began, in nanoseconds. 0: not known
+	uint64_t numbered; // the number, and 1, that the driver gave to the hardware error that it tells of; 0: none
 	uint32_t hold;   // of a recording: number of the hold in which its process stood still, from 1; 0: it stood in none
 	bool now;        // it is so at this moment
 	bool unattested; // its record in a live log does not carry the device, as what users forge does not
 	struct dump dump;
 	size_t nfacts;
-	struct fact facts[EVENT_FACTS];
+	struct fact facts[EVENT_FACTS]; // the last: all before it are cleared
 };
 
+/** An event of which nothing is known but its place. */
+void event_begin(struct event *e, struct place at);
 /** The first fact of this name, or NULL. */
 const struct fact *event_fact(const struct event *e, const char *name);
 /** As fact_view.get(). */

@@ -1,33 +1,28 @@
 // What machines print about their GPUs: rocminfo, rocm-smi, amd-smi. It says which node number is which PCI address and which
 // part, what ROCm and driver are installed, and how many errors were counted.
-#include "evidence/artefact.h"
+#include "evidence/hardware/counts.h"
 
 struct inventory_gpu {
 	int64_t node, index;
 	uint64_t chip, bdf;
 	bool gpu, has_bdf;
 	char pci[16], gfx[16];
-	int64_t uncorrectable;
+	struct error_counts counts;
 };
 
 /** What a line of `KEY: value` says of the GPU that is being read. */
-enum inventory_field { OF_NAME, OF_GFX, OF_NODE, OF_TYPE, OF_CHIP, OF_BDF, OF_PCI, OF_ERRORS };
+enum inventory_field { OF_NAME, OF_GFX, OF_NODE, OF_TYPE, OF_CHIP, OF_BDF, OF_PCI };
 struct inventory_key {
 	const char *key;
 	enum inventory_field field;
 };
 
 /** rocminfo; amd-smi, which has them below `GPU: 0`; rocm-smi, which has them behind `GPU[0]   :`. */
-static const struct inventory_key keys[] = { { "Name: ", OF_NAME },
-					     { "Node: ", OF_NODE },
-					     { "Device Type: ", OF_TYPE },
-					     { "Chip ID: ", OF_CHIP },
-					     { "BDFID: ", OF_BDF },
-					     { "BDF: ", OF_PCI },
-					     { "NODE_ID: ", OF_NODE },
-					     { "DEVICE_ID: ", OF_CHIP },
-					     { "TARGET_GRAPHICS_VERSION: ", OF_GFX },
-					     { "TOTAL_UNCORRECTABLE_COUNT: ", OF_ERRORS } };
+static const struct inventory_key keys[] = {
+	{ "Name: ", OF_NAME },    { "Node: ", OF_NODE },      { "Device Type: ", OF_TYPE },
+	{ "Chip ID: ", OF_CHIP }, { "BDFID: ", OF_BDF },      { "BDF: ", OF_PCI },
+	{ "NODE_ID: ", OF_NODE }, { "DEVICE_ID: ", OF_CHIP }, { "TARGET_GRAPHICS_VERSION: ", OF_GFX }
+};
 static const struct inventory_key old_smi_keys[] = {
 	{ "Node ID:", OF_NODE }, { "PCI Bus:", OF_PCI }, { "GFX Version:", OF_GFX }, { "Card Model:", OF_CHIP }
 };
@@ -44,6 +39,13 @@ struct inventory {
 static bool is_gpu_line(struct str text)
 {
 	return str_starts(text, S("GPU: ")) && text.n < 10 && text.n > 5 && char_digit(text.p[5]);
+}
+
+/** Its number; -1: the line is another. */
+static int64_t gpu_line_number(struct str text)
+{
+	int64_t n;
+	return is_gpu_line(text) && str_number(str_trim(str_from(text, 5)), &n) ? n : -1;
 }
 
 static bool inventory_begins(struct str line)
@@ -80,11 +82,8 @@ static void inventory_tell_gpu(struct inventory *v)
 		event_add_text(&e, &a, "gfx", str_z(g->gfx));
 		artefact_tell(&v->out, &e);
 	}
-	if (v->open && g->uncorrectable > 0 && artefact_event(&v->out, "inventory-ecc", v->at, &e)) {
-		event_add_number(&e, &a, "ras_count", g->uncorrectable);
-		event_add_text(&e, &a, "pci", str_z(g->pci));
-		artefact_tell(&v->out, &e);
-	}
+	if (v->open)
+		counts_tell(&g->counts, &v->out, v->at, str_z(g->pci), g->index);
 }
 
 static void begin_gpu(struct inventory *v, struct place at)
@@ -133,9 +132,6 @@ static bool field_take(struct inventory_gpu *g, enum inventory_field field, stru
 		if (pci_length(value))
 			str_copy(g->pci, sizeof(g->pci), str_cut(value, pci_length(value)));
 		return pci_length(value);
-	case OF_ERRORS:
-		g->uncorrectable = number ? n : g->uncorrectable;
-		return number;
 	}
 	return false;
 }
@@ -190,11 +186,12 @@ static enum taken inventory_line(void *self, const struct logline *line, struct 
 	if (gpu || (str_starts(text, S("Agent ")) && text.n < 12)) {
 		begin_gpu(v, at);
 		v->now.gpu = gpu;
+		v->now.index = gpu_line_number(text);
 		if (row)
 			str_copy(v->now.pci, sizeof(v->now.pci), str_cut(str_from(text, 2), 12));
 		return true;
 	}
-	if (fields_line(v, keys, ARRAY_SIZE(keys), text) || old_smi_line(v, text, at))
+	if (fields_line(v, keys, ARRAY_SIZE(keys), text) || counts_line(&v->now.counts, text) || old_smi_line(v, text, at))
 		return true;
 	// Tables and fields that say nothing that is kept, but are of it: `KEY: value`, rules, rows.
 	bool looks = !text.n || char_among(text.p[0], "=*|+-") || str_find(text, S(":")) > 0 || str_starts(text, S("HSA ")) ||

@@ -44,6 +44,7 @@ const char *recognise_binary(struct str head)
 static const struct artefact_reader *const artefacts[] = {
 	&debug_agent_reader, &rocgdb_reader,        &devcoredump_reader, &kernel_api_reader, &stacks_reader,
 	&fence_info_reader,  &firmware_info_reader, &inventory_reader,   &umr_reader,        &udev_monitor_reader,
+	&error_list_reader,  &apei_reader,
 };
 
 const struct artefact_reader *recognise_artefact(struct str line)
@@ -70,14 +71,8 @@ void artefact_close(const struct artefact_reader *r, void *self)
 
 bool artefact_event(const struct artefact_output *out, const char *id, struct place at, struct event *ret)
 {
+	event_begin(ret, at);
 	ret->signature = know_signature(out->know, str_z(id));
-	ret->time = (struct stamp){ 0 };
-	ret->at = at;
-	ret->device = ret->driver = ret->text = ret->boot_id = ret->host = ret->named = (struct str){ 0 };
-	ret->began = ret->hold = 0;
-	ret->now = ret->unattested = false;
-	ret->dump = (struct dump){ 0 };
-	ret->nfacts = 0;
 	for (const struct know_pair *p = ret->signature ? ret->signature->sets : NULL; p; p = p->next)
 		event_add(ret, p->name, p->value, FACT_TEXT);
 	return ret->signature;

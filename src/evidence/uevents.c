@@ -115,6 +115,8 @@ bool kfd_told_event(const struct know *k, const struct kfd_told *t, struct arena
 		event_add_number(ret, a, "pid", t->pid);
 		event_add_text(ret, a, "thread", t->event.text);
 		event_add_number(ret, a, "tid", (int64_t)t->event.number);
+	} else {
+		event_add_text(ret, a, "reset_source", t->event.text);
 	}
 	ret->text =
 		arena_printf(a, fault ? "KFD: page fault of thread %llu (" STR_FMT ")" : "KFD: reset %llu begins (" STR_FMT ")",

@@ -310,37 +310,25 @@ static void note_cores(struct host *h, const struct platform_settings *s, const 
 		note_space(h, platform_directory_of(gpu));
 }
 
-void host_read_platform(struct host *h)
+/** Whether the kernel's messages are kept, and where. */
+static void read_logs(struct host *h)
 {
 	struct probe p[] = {
 		{ .path = "/usr/lib/systemd/journald.conf", .size = TEXT_MOST },
 		{ .path = "/etc/systemd/journald.conf", .size = TEXT_MOST },
 		{ .kind = PROBE_LIST, .path = "/usr/lib/systemd/journald.conf.d" },
 		{ .kind = PROBE_LIST, .path = "/etc/systemd/journald.conf.d" },
-		{ .path = "/usr/lib/systemd/coredump.conf", .size = TEXT_MOST },
-		{ .path = "/etc/systemd/coredump.conf", .size = TEXT_MOST },
-		{ .kind = PROBE_LIST, .path = "/usr/lib/systemd/coredump.conf.d" },
-		{ .kind = PROBE_LIST, .path = "/etc/systemd/coredump.conf.d" },
 		{ .kind = PROBE_LIST, .path = "/var/log", .size = NAMES_MOST },
-		{ .kind = PROBE_LIST, .path = "/sys/fs/pstore" },
-		{ .path = "/sys/kernel/kexec_crash_loaded" },
-		{ .path = "/proc/sys/kernel/core_pattern" },
-		{ .path = "/proc/self/limits" },
-		{ .path = "/etc/security/limits.conf", .size = TEXT_MOST },
-		{ .kind = PROBE_LIST, .path = "/etc/security/limits.d" },
 	};
-	struct platform_settings journal, cores, login;
+	struct platform_settings journal;
 	host_probe(h, p, ARRAY_SIZE(p));
 	read_settings(h, &p[0], 4, &journal);
-	read_settings(h, &p[4], 4, &cores);
-	read_settings(h, &p[13], 2, &login);
 	// What journald.conf says outright counts; else whether /var/log, where it was recorded, has a journal.
-	const struct probe *files = &p[0];
-	const struct probe *log = &p[8];
+	const struct probe *log = &p[4];
 	static const char *const texts[] = { "kern.log", "messages", "syslog", "everything.log" };
 	struct str where = S("/var/log"), storage = setting(&journal, S("Storage"), &where);
 	// That a tree has no journal says something only where it has the rest of systemd's.
-	bool systemd = !h->root || files[0].end == PROBE_GOOD || files[1].end == PROBE_GOOD;
+	bool systemd = !h->root || p[0].end == PROBE_GOOD || p[1].end == PROBE_GOOD;
 	if (!storage.n || str_is(storage, "auto"))
 		storage = lists(log, S("journal"))          ? S("persistent") :
 			  log->end == PROBE_GOOD && systemd ? S("volatile") :
@@ -351,15 +339,40 @@ void host_read_platform(struct host *h)
 	host_note(h, host_machine(h), "journal", storage, where);
 	if (log->end == PROBE_GOOD)
 		host_note(h, host_machine(h), "kern_log", kept ? S("yes") : S("no"), S("/var/log"));
-	// Whether a crash of the kernel leaves something behind.
-	const struct probe *pstore = &p[9];
-	const struct probe *kexec = &p[10];
+}
+
+/** Whether a crash of the kernel or of a program leaves something behind. */
+static void read_crashes(struct host *h)
+{
+	struct probe p[] = {
+		{ .path = "/usr/lib/systemd/coredump.conf", .size = TEXT_MOST },
+		{ .path = "/etc/systemd/coredump.conf", .size = TEXT_MOST },
+		{ .kind = PROBE_LIST, .path = "/usr/lib/systemd/coredump.conf.d" },
+		{ .kind = PROBE_LIST, .path = "/etc/systemd/coredump.conf.d" },
+		{ .path = "/etc/security/limits.conf", .size = TEXT_MOST },
+		{ .kind = PROBE_LIST, .path = "/etc/security/limits.d" },
+		{ .kind = PROBE_LIST, .path = "/sys/fs/pstore" },
+		{ .path = "/sys/kernel/kexec_crash_loaded" },
+		{ .path = "/proc/sys/kernel/core_pattern" },
+		{ .path = "/proc/self/limits" },
+	};
+	struct platform_settings cores, login;
+	host_probe(h, p, ARRAY_SIZE(p));
+	read_settings(h, &p[0], 4, &cores);
+	read_settings(h, &p[4], 2, &login);
+	const struct probe *pstore = &p[6], *kexec = &p[7];
 	struct str loaded = probe_text(kexec);
 	if (pstore->end == PROBE_GOOD)
 		host_note(h, host_machine(h), "pstore", pstore->n ? S("full") : S("empty"), str_z(pstore->path));
 	if (loaded.n)
 		host_note(h, host_machine(h), "kdump", str_is(loaded, "1") ? S("yes") : S("no"), str_z(kexec->path));
-	note_cores(h, &cores, &p[11], &p[12], &login);
+	note_cores(h, &cores, &p[8], &p[9], &login);
+}
+
+void host_read_platform(struct host *h)
+{
+	read_logs(h);
+	read_crashes(h);
 	host_read_security(h);
 	host_read_container(h);
 }

@@ -13,17 +13,22 @@ void image_bases(uintptr_t ret[IMAGE_BASES])
 	ret[IMAGE_KINDS] = (uintptr_t)know_kinds;
 }
 
+/** For the image at a multiple of HUGE. */
+static size_t image_room(void) { return ((know_image.size + HUGE - 1) & -(size_t)HUGE) + HUGE; }
+
 struct know *image_load(void)
 {
 	const struct know_image *image = &know_image;
 	uintptr_t bases[IMAGE_BASES];
 	if (!image->size)
 		return NULL;
-	// Two large pages instead of some nine hundred small ones, each of which would cost a page fault.
-	const size_t whole = (image->size + HUGE - 1) & -(size_t)HUGE;
-	char *room = mem_large(whole + HUGE), *bytes = room + (-(uintptr_t)room & (HUGE - 1));
+	// Two large pages instead of some nine hundred small ones, each of which would cost a page fault. Not malloc(), which may write to them before.
+	char *room = mmap(NULL, image_room(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (room == MAP_FAILED)
+		return NULL;
+	char *bytes = room + (-(uintptr_t)room & (HUGE - 1));
 	uintptr_t *words = (uintptr_t *)bytes;
-	madvise(bytes, whole, MADV_HUGEPAGE);
+	madvise(bytes, image_room() - HUGE, MADV_HUGEPAGE);
 	memcpy(bytes, image->bytes, image->size);
 	image_bases(bases);
 	bases[IMAGE_ITSELF] = (uintptr_t)bytes;
@@ -36,3 +41,5 @@ struct know *image_load(void)
 	k->image = room;
 	return k;
 }
+
+void image_free(struct know *k) { munmap(k->image, image_room()); }

@@ -21,5 +21,6 @@ extern const struct know_image know_image;
 
 /** Where each image_base is in this process, but for the image itself. */
 void image_bases(uintptr_t ret[IMAGE_BASES]);
-/** Knowledge for know_free(); NULL: there is no image. */
+/** Knowledge for know_free(); NULL: there is no image, or no memory for it. */
 struct know *image_load(void);
+void image_free(struct know *k);

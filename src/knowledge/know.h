@@ -73,6 +73,8 @@ struct know_event {
 	bool told_hang;      // how a program learns of a hang that the kernel's log explains
 	bool note;           // said by itself, also where there is no incident
 	bool quiet;          // only shown when every event is asked for
+	bool whole;          // the first screen has it, and has all of it
+	bool announces;      // it tells that there is an error, and another message which, perhaps of another GPU of the hive
 	int gap;             // seconds without news after which its incident is over
 	enum know_tells tells;
 	enum know_bus bus;
@@ -351,6 +353,7 @@ struct know {
 	VEC(struct know_watch *) watches;
 	VEC(struct know_unit *) units;
 	VEC(struct know_verdict *) verdicts; // in the order in which they are tried
+	VEC(struct know_queue_state *) states;     // in the order in which they are tried
 	VEC(struct know_vote *) votes;
 	VEC(struct know_work *) works; // in the order in which they are tried
 	VEC(struct know_wave_words *) wave_words;
@@ -358,7 +361,9 @@ struct know {
 	/** The first of each opcode, or type. */
 	const struct know_packet *packets_of[PACKETS_UNKNOWN][KNOW_OPCODES];
 	VEC(struct know_row *) rings; // pattern of names -> language of its packets
+	VEC(struct know_row *) shaders; // register that says where a shader begins -> what kind of shader it is
 	VEC(struct know_mqd *) mqds;
+	VEC(struct know_mqd_words *) mqd_words;
 	VEC(struct know_page_table *) page_tables;
 	VEC(struct know_opening *) openings;
 	VEC(struct know_row *) frames;  // what a stack frame says -> a part of its name
@@ -371,6 +376,7 @@ struct know {
 	VEC(struct know_lead *) leads; // in the order in which they are tried
 	VEC(struct know_race *) races;
 	VEC(struct know_row *) togethers;   // patterns of names of kernels that wait for others
+	VEC(struct know_row *) matters;     // patterns of names of variables that change what a job does
 	VEC(struct know_row *) desktop;     // roles of programs that draw the desktop
 	VEC(struct know_row *) foreign;     // platform -> a part of steps that cannot be done there
 	VEC(struct know_row *) switches;    // name of a program -> how it is told not to draw with the GPU

@@ -96,7 +96,7 @@ struct know_register {
 /** An error bank of the hardware; the head of knowledge/error-banks.know says what its keys are. */
 struct know_bank {
 	struct know_head head;
-	struct str title, kind, fields;
+	struct str title, kind, block, fields;
 	struct know_list *ip, *instances;
 	struct know_pair *errors, *units;
 	uint64_t hardware, type; // of ip
@@ -113,6 +113,7 @@ struct know_error_severity {
 struct know_afid {
 	struct know_head head;
 	struct str title;
+	struct str block; // as the driver calls it; empty: more than one may have it
 	struct condition *when;
 };
 
@@ -143,6 +144,7 @@ struct know_save_area {
 struct know_watch {
 	struct know_head head;
 	struct know_list *render, *deep;
+	struct know_list *rest; // patterns of REGISTER.FIELD: what is set while nothing happens
 };
 
 /** A block of the hardware, and how its registers tell what it does. */
@@ -160,8 +162,15 @@ struct know_verdict {
 	struct know_head head;
 	struct condition *when;
 	struct str event, health, unit, hint;
-	bool each_xcc, go_on, well;
+	bool each_xcc, go_on, well, stands;
 	bool aside; // it is told beside the answer, and is of the whole GPU
+};
+
+/** What a queue, a ring or waves do. */
+struct know_queue_state {
+	struct know_head head;
+	struct condition *when;
+	struct str is, say;
 };
 
 /** What a sign of progress says. */
@@ -231,9 +240,10 @@ struct know_packet_field {
 	unsigned word, high, low;
 	enum know_packet_print print; // an address keeps its low bits as zeros, where the others are shifted down
 	uint32_t plus;
-	bool each;    // again and again until the packet's end
-	bool nonzero; // where it is 0 the packet does not have it
-	bool hidden;  // only other lines need it
+	bool each;     // again and again until the packet's end
+	unsigned step; // words from one to the next; 0: they stand side by side
+	bool nonzero;  // where it is 0 the packet does not have it
+	bool hidden;   // only other lines need it
 	struct know_packet_when when;
 	struct know_packet_field *next;
 };
@@ -251,6 +261,28 @@ struct know_packet_waits {
 	struct know_packet_waits *next;
 };
 
+enum packet_access {
+	PACKET_WRITES,
+	PACKET_READS,
+	PACKET_POLLS,   // until it has the value
+	PACKET_CHANGES, // some of its bits
+	PACKET_LOADS,   // from memory
+};
+
+/** What a packet does with registers. Where it has several fields of one name, the first that there is counts. */
+struct know_packet_access {
+	enum packet_access access;
+	const struct know_packet_field *reg; // NULL: it is always the register of the graphics core that is called @name
+	struct str name;
+	const struct know_packet_field *value;
+	const struct know_packet_field *mask, *keep; // bits that count, and bits that stay; NULL: all count
+	const struct know_packet_field *count;       // how many registers in a row
+	const struct know_packet_field *still;       // where it is not 0, all values go to one register
+	const struct know_packet_field *two;         // where it is not 0, the upper half of the value goes to the next register
+	struct know_packet_when when;
+	struct know_packet_access *next;
+};
+
 /** A packet of a ring or an indirect buffer. */
 struct know_packet {
 	struct know_head head;
@@ -262,7 +294,9 @@ struct know_packet {
 	struct know_packet_field *fields;
 	struct know_packet_words *words; // none: as the header says
 	struct know_packet_waits *waits;
+	struct know_packet_access *accesses;
 	const struct know_packet_field *ib_address, *ib_words, *ib_vmid, *ib_chain;
+	const struct know_packet_field *fence; // the value of a fence that it writes to memory; NULL
 	const struct know_packet *same; // the next one of its opcode, or type
 };
 
@@ -274,6 +308,15 @@ struct know_mqd {
 	int first;                          // word of the MQD in which the first of them lies
 	struct know_list *sdma;             // those of a copy queue, from word 0
 	struct know_pair *bits, *sdma_bits; // where a value is found
+	struct know_pair *sdma_table;       // pattern of gfx names -> the table of registers, and what their names begin with
+};
+
+/** The names of the words of a descriptor in memory. */
+struct know_mqd_words {
+	struct know_head head;
+	struct str of;           // compute, graphics
+	struct know_list *parts; // patterns of gfx names
+	struct know_list *words; // a number, and the names of the words from there on
 };
 
 /** A GPU kernel by a fragment of its name, and what it does. */

@@ -39,6 +39,7 @@ struct know_experiment {
 struct know_suspect {
 	struct know_head head;
 	struct str title, explain, fault, next;
+	struct str brief; // what a list calls it, where its id does not say it; else empty
 	int always;               // percent of its jobs that fail in every run
 	struct know_pair *prior;  // class -> weight
 	struct know_pair *likely; // experiment -> `gone 90 finds 5`

@@ -31,6 +31,7 @@ struct know_question {
 	struct know_list *work;    // the kinds of work that it is asked of; NULL: any
 	struct condition *when, *unless;
 	bool readable; // a machine can tell by itself, so that it is only asked about another one
+	bool decides;  // what to do with the machine depends on it, whatever else is known
 };
 
 /** What may be behind an incident. */

@@ -312,7 +312,7 @@ void know_free(struct know *k)
 	if (!k)
 		return;
 	if (k->image) {
-		free(k->image);
+		image_free(k);
 		return;
 	}
 	matcher_free(k->matcher);

@@ -51,50 +51,43 @@ static void write_ranks(struct sheet *s, const struct incident *i)
 	}
 }
 
-/** The module, what failed in it, and what to do with it; null where no hardware error is told. */
+/** The module, what failed in it, and what to do with it. */
+struct told_error {
+	const struct diag_gpu *gpu;
+	struct str host, age, before, before_id, service, source;
+};
+
+static void write_error(struct sheet *s, const struct module_error *e, const struct told_error *t)
+{
+	const struct diag_gpu *g = t->gpu;
+	int64_t number;
+	sheet_open(s, "hardware", '{');
+	sheet_fields(s, { "gpu", v_known(g->device.n ? g->device : e->gpu) }, { "serial", v_known(g->serial.n ? g->serial : e->serial) },
+		     { "unique_id", v_known(g->unique_id) }, { "slot", v_known(g->slot) },
+		     { "xgmi_position", v_count(g->oam - 1) }, { "host", v_known(t->host) });
+	for (size_t n = 0; n < ERROR_FIELDS; n++)
+		sheet_put(s, error_fields[n].key,
+			  !error_fields[n].number           ? v_known(e->values[n]) :
+			  str_number(e->values[n], &number) ? v_int(number) :
+							      v_null());
+	sheet_fields(s, { "record_age", v_known(t->age) }, { "earlier", str_number(t->before, &number) ? v_int(number) : v_null() },
+		     { "earlier_incident", v_known(t->before_id) }, { "service", v_text(t->service) },
+		     { "source", v_known(t->source) });
+	sheet_close(s, '}');
+}
+
+/** Null where no hardware error is told. */
 static void write_hardware(struct sheet *s, const struct incident *i)
 {
-	static const struct {
-		const char *key, *fact;
-		bool number;
-	} fields[] = {
-		{ "oam", "bank_oam" },
-		{ "socket", "bank_socket", true },
-		{ "die", "bank_die", true },
-		{ "bank", "bank" },
-		{ "block", "ras_block" },
-		{ "instance", "bank_instance" },
-		{ "unit", "bank_unit" },
-		{ "umc", "bank_umc", true },
-		{ "channel", "bank_channel", true },
-		{ "error", "bank_error" },
-		{ "severity", "bank_severity" },
-		{ "afid", "bank_afid", true },
-		{ "meaning", "bank_afid_title" },
-		{ "record", "cper_id" },
-		{ "record_time", "cper_time" },
-		{ "record_age", "record_age" },
-		{ "earlier", "module_before", true },
-		{ "earlier_incident", "module_before_id" },
-	};
-	if (!i->action->service.n) {
+	struct told_error t = { &i->gpu, i->host, i->record_age, .service = i->action->service, .source = i->action->source };
+	if (!t.service.n) {
 		sheet_put(s, "hardware", v_null());
 		return;
 	}
-	sheet_open(s, "hardware", '{');
-	sheet_fields(s, { "serial", v_known(i->gpu.serial) }, { "unique_id", v_known(i->gpu.unique_id) },
-		     { "slot", v_known(i->gpu.slot) }, { "xgmi_position", v_count(i->gpu.oam - 1) }, { "host", v_known(i->host) });
-	for (size_t n = 0; n < ARRAY_SIZE(fields); n++) {
-		struct str value = { 0 };
-		int64_t number;
-		incident_get(i, str_z(fields[n].fact), 0, &value);
-		sheet_put(s, fields[n].key,
-			  !fields[n].number          ? v_known(value) :
-			  str_number(value, &number) ? v_int(number) :
-						       v_null());
-	}
-	sheet_fields(s, { "service", v_text(i->action->service) }, { "source", v_known(i->action->source) });
-	sheet_close(s, '}');
+	const struct module_error e = incident_module_error(i);
+	incident_get(i, S("module_before"), 0, &t.before);
+	incident_get(i, S("module_before_id"), 0, &t.before_id);
+	write_error(s, &e, &t);
 }
 
 /** Registers, rings and memory, as the evidence holds them. */
@@ -405,6 +398,10 @@ static void json_on_note(void *ctx, const struct note *n)
 	sheet_open(s, NULL, '{');
 	sheet_fields(s, { "event", v_text(n->event) }, { "text", v_text(n->text) });
 	write_place(s, n->at);
+	if (n->error) // what is no incident is watched, and no more
+		write_error(s, n->error, &(struct told_error){ &n->gpu, n->host, .service = S("watch") });
+	else
+		sheet_put(s, "hardware", v_null());
 	sheet_close(s, '}');
 }
 

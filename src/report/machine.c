@@ -145,6 +145,41 @@ static void report_machine_walk_gpu(struct sheet *s, const struct gpu_observatio
 			     { "vram", v_count(d->holders[i].vram) });
 	}
 	sheet_put(s, "devcoredump", v_known(d->devcoredump));
+	sheet_each (i, s, "queues", g->nqueues) {
+		const struct observed_queue *q = &g->queues[i];
+		sheet_fields(s, { "ring", v_known(q->ring) }, { "process", v_known(q->process) }, { "pid", v_if(q->pid, v_int(q->pid)) },
+			     { "id", v_if(!q->ring.n, v_number(q->id)) }, { "client", v_bool(q->client) },
+			     { "vmid", v_if(q->placed, v_number(q->vmid)) }, { "xccs", v_if(q->xccs, v_hex(q->xccs)) },
+			     { "kernel_name", v_known(q->kernel) }, { "state", v_text(q->is) }, { "reason", v_known(q->why) },
+			     { "seconds", v_if(q->seconds > 0, v_decimal(q->seconds, 1)) });
+	}
+}
+
+/** Which of several queues is stuck and which works: `train (4242): queue 1 stuck; infer (4243): queue 1 works`. Those that are stuck come first. */
+static void put_queues(const struct gpu_observation *g, const struct uh_report_options *o, FILE *out)
+{
+	enum { QUEUES_SHOWN = 4 };
+	_cleanup_text_ struct text line = { 0 };
+	const struct observed_queue *last = NULL;
+	size_t shown = 0;
+	for (size_t i = 0; i < 2 * g->nqueues; i++) {
+		const struct observed_queue *q = &g->queues[i % g->nqueues];
+		if (str_is(q->is, "stuck") != (i < g->nqueues) || (shown++ >= QUEUES_SHOWN && !o->verbose))
+			continue;
+		if (q->ring.n)
+			text_printf(&line, "%sring " STR_FMT, line.n ? "; " : "", STR_ARG(q->ring));
+		else if (last && last->pid == q->pid)
+			text_printf(&line, ", queue %u", q->id);
+		else
+			text_printf(&line, "%s" STR_FMT " (%lld): queue %u", line.n ? "; " : "", STR_ARG(q->process), (long long)q->pid, q->id);
+		text_printf(&line, " " STR_FMT, STR_ARG(q->is));
+		if (o->verbose && q->why.n)
+			text_printf(&line, " (" STR_FMT ")", STR_ARG(q->why));
+		last = q;
+	}
+	if (g->nqueues > QUEUES_SHOWN && !o->verbose)
+		text_printf(&line, "; and %zu more", g->nqueues - QUEUES_SHOWN);
+	put_line(o, out, text_str(&line));
 }
 
 // --- the machine ---
@@ -156,36 +191,74 @@ static void walk_unread(struct sheet *s, const struct unread *u)
 		jw_str(&s->json, str_split(&paths, '\n'));
 }
 
-/** Whether it needs no line of its own: of many GPUs those matter that are not well. */
+/** Whether it needs no line of its own: of many GPUs those matter that are not well, and the first of those of which there is a hint. */
 static bool shares_line(const struct machine_observation *m, const struct gpu_observation *g, const struct uh_report_options *o)
 {
-	return o && m->n > 2 && !o->verbose && gpu_verdict(g) == UH_HEALTHY && !g->device->devcoredump.n && !g->hardware.n;
+	enum { HINTED_SHOWN = 2 };
+	size_t hinted = 0;
+	for (const struct gpu_observation *b = m->gpus; b <= g; b++)
+		hinted += b->hint.n && gpu_verdict(b) == UH_HEALTHY;
+	return o && m->n > 2 && !o->verbose && gpu_verdict(g) == UH_HEALTHY && !g->device->devcoredump.n && !g->hardware.n &&
+	       (!g->hint.n || hinted > HINTED_SHOWN);
 }
 
 static bool report_machine_same_kind(const struct gpu_observation *a, const struct gpu_observation *b)
 {
-	return str_eq(a->device->name, b->device->name) && str_eq(a->device->gfx, b->device->gfx);
+	return str_eq(a->device->name, b->device->name) && str_eq(a->device->gfx, b->device->gfx) && !a->hint.n == !b->hint.n;
 }
 
-/** `7 GPUs are well: Instinct MI210 (gfx90a) at 0000:03:00.0, ...`, a line for each kind of GPU. */
+/** `, in use by train (4242)` */
+static void add_users(struct text *to, const struct device *d, size_t *shown)
+{
+	enum { USERS_SHOWN = 4 };
+	char one[64];
+	for (size_t i = 0; i < d->nholders && *shown < USERS_SHOWN; i++) {
+		snprintf(one, sizeof(one), STR_FMT " (%lld)", STR_ARG(d->holders[i].name), (long long)d->holders[i].pid);
+		if (!d->holders[i].name.n || str_find(text_str(to), str_z(one)) >= 0)
+			continue;
+		text_printf(to, "%s%s", (*shown)++ ? ", " : "; in use by ", one);
+	}
+}
+
+/** `7 GPUs are well: Instinct MI210 (gfx90a) at 0000:03:00.0, ...; in use by train (4242)`, a line for each kind of GPU. */
 static void put_healthy(const struct machine_observation *m, const struct uh_report_options *o, FILE *out)
 {
 	for (size_t i = 0; i < m->n; i++) {
 		const struct gpu_observation *g = &m->gpus[i];
-		_cleanup_text_ struct text where = { 0 }, line = { 0 };
-		size_t count = 0;
+		_cleanup_text_ struct text where = { 0 }, users = { 0 }, line = { 0 };
+		size_t count = 0, shown = 0;
 		bool first = shares_line(m, g, o);
 		for (size_t k = 0; k < i && first; k++)
 			first = !shares_line(m, &m->gpus[k], o) || !report_machine_same_kind(&m->gpus[k], g);
 		for (size_t k = i; k < m->n && first; k++)
-			if (shares_line(m, &m->gpus[k], o) && report_machine_same_kind(&m->gpus[k], g))
+			if (shares_line(m, &m->gpus[k], o) && report_machine_same_kind(&m->gpus[k], g)) {
 				text_printf(&where, "%s" STR_FMT, count++ ? ", " : "", STR_ARG(m->gpus[k].device->pci));
-		text_printf(&line, "%zu GPU%s well: " STR_FMT "%s" STR_FMT "%s at " STR_FMT, count,
-			    count == 1 ? " is" : "s are", STR_ARG(g->device->name.n ? g->device->name : S("AMD GPU")),
+				add_users(&users, m->gpus[k].device, &shown);
+			}
+		text_printf(&line, "%zu %sGPU%s %s: " STR_FMT "%s" STR_FMT "%s at " STR_FMT STR_FMT, count, g->hint.n ? "more " : "",
+			    count == 1 ? "" : "s", g->hint.n ? "with a hint (unhang -v)" : count == 1 ? "is well" : "are well", STR_ARG(g->device->name.n ? g->device->name : S("AMD GPU")),
 			    g->device->gfx.n ? " (" : "", STR_ARG(g->device->gfx), g->device->gfx.n ? ")" : "",
-			    STR_ARG(text_str(&where)));
+			    STR_ARG(text_str(&where)), STR_ARG(text_str(&users)));
 		if (count)
 			print_wrapped(out, text_str(&line), INDENT_NARROW, 0, report_width(o));
+	}
+}
+
+/** What is counted for several GPUs together is of none of them. */
+static void walk_hives(struct sheet *s, const struct machine_observation *m, const struct uh_report_options *o)
+{
+	sheet_each (i, s, "hives", m->nhives) {
+		const struct hive_observation *h = &m->hives[i];
+		const struct ras_events *r = &h->first->ras;
+		sheet_fields(s, { "id", v_text(h->first->hive) }, { "gpus", v_int((int64_t)r->gpus) }, { "fatal", v_count(r->fatal) },
+			     { "poison_created", v_count(r->poison_created) }, { "poison_used", v_count(r->poison_consumed) },
+			     { "hint", v_known(h->hint) });
+		for (struct str hints = h->hint; hints.n && !s->as_json;) {
+			const struct str hint = str_split(&hints, '\n');
+			_cleanup_text_ struct text line = { 0 };
+			text_printf(&line, "XGMI hive of %zu GPUs: " STR_FMT, r->gpus, STR_ARG(hint));
+			print_wrapped(s->json.out, text_str(&line), INDENT_NARROW, 0, report_width(o));
+		}
 	}
 }
 
@@ -230,6 +303,8 @@ static void walk_gpus(struct sheet *s, const struct machine_observation *m, cons
 			put_devcoredump(g->device, o, s->json.out);
 		for (struct str hints = g->hint; alone && hints.n;)
 			put_line(o, s->json.out, str_split(&hints, '\n'));
+		if (alone && (o->verbose || (g->unwell && g->nqueues > 1)))
+			put_queues(g, o, s->json.out);
 		if (details)
 			put_line(o, s->json.out, g->unseen);
 		sheet_close(s, '}');
@@ -256,6 +331,7 @@ void report_machine(const struct machine_observation *m, struct sheet *s, const 
 	if (!m->n && m->devices.pci_known && !m->devices.unread.n)
 		sheet_say(s, "This machine has no AMD GPU.\n");
 	walk_gpus(s, m, o);
+	walk_hives(s, m, o);
 	if (m->n && (!m->devices.root || refused))
 		sheet_say(s, "To see registers, waves, rings and queues too: sudo unhang\n");
 	else if (m->n && !m->devices.debugfs)

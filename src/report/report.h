@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "diagnose/ledger.h"
+#include "diagnose/explain/module_error.h"
 #include "base/json.h"
 #include "evidence/lines.h"
 #include "evidence/reader.h"
@@ -17,6 +18,10 @@ struct note {
 	bool seen;    // an event that is no incident
 	bool trouble; // but it may be one that is not known
 	bool quiet;   // on the first screen it is left out
+	// Of a hardware error:
+	struct diag_gpu gpu;
+	struct str host;
+	const struct module_error *error; // NULL: it is none
 };
 
 struct diagnosis {

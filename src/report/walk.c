@@ -81,9 +81,37 @@ static void walk_incident(const struct incident *i, const struct report_writer *
 	TELL(incident_end, i);
 }
 
+/** Whether an event before it said the same beside it. */
+static bool said_before(const struct incident *i, size_t at)
+{
+	for (size_t n = 0; n < at; n++)
+		if (str_eq(i->events.data[n]->kind->aside, i->events.data[at]->kind->aside))
+			return true;
+	return false;
+}
+
+/** What was seen and is no incident, with the GPU that it is of where it is a hardware error. */
+static struct note walk_note(const struct incident *i, size_t at, bool alone, struct arena *a)
+{
+	const struct diag_event *e = i->events.data[at];
+	struct note note = { e->kind->head.id, e->sentence, e->at, true };
+	struct module_error *error = arena_alloc(a, sizeof(*error));
+	module_error_add(error, &(struct fact_view){ diag_event_get, e }, NULL);
+	if (module_error_known(error)) {
+		note.error = error;
+		note.gpu = i->gpu;
+		note.host = i->host;
+		note.text = module_error_says(error, &i->gpu, note.text, a);
+	}
+	if (e->kind->aside.n && alone && !said_before(i, at))
+		note.text = arena_printf(a, STR_FMT ". " STR_FMT, STR_ARG(note.text), STR_ARG(e->kind->aside));
+	return note;
+}
+
 void report_walk(const struct diagnosis *d, const struct report_writer *w, void *ctx)
 {
 	enum { SEEN = 24 };
+	_cleanup_arena_ struct arena said = { 0 }; // writers keep notes until their list ends
 	size_t told = 0;
 	TELL(begin, d);
 	if (d->observed)
@@ -102,11 +130,11 @@ void report_walk(const struct diagnosis *d, const struct report_writer *w, void 
 		const struct incident *i = d->ledger->seen.data[n];
 		for (size_t k = 0; k < i->events.len && told < SEEN; k++) {
 			const struct diag_event *e = i->events.data[k];
-			const struct note note = { e->kind->head.id, e->sentence, e->at, true };
-			if (!e->kind->quiet && e->sentence.n) {
-				TELL(note, &note);
-				told++;
-			}
+			if (e->kind->quiet || !e->sentence.n)
+				continue;
+			const struct note note = walk_note(i, k, !d->ledger->incidents.len, &said);
+			TELL(note, &note);
+			told++;
 		}
 	}
 	TELL(close, LIST_NOTES, NULL);

@@ -3,30 +3,49 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "evidence/hardware/cper.h"
 #include "session/session.h"
+#include "watch/watch.h"
 
-enum { DAY = 24 * 3600, WEEK_DAYS = 7, DAYS_MOST = 1024 };
+enum { DAY = 24 * 3600, DATE = 10 };
 
-static struct corrected *module_of(struct corrected_all *c, const struct event *e)
+/** NULL: there are too many. */
+static struct corrected *corrected_of(struct corrected_all *c, struct str name, struct str block, struct place at)
 {
-	const struct fact *oam = event_fact(e, "bank_oam");
-	const struct str name = e->device.n ? e->device : oam ? oam->value : S("");
-	struct corrected *known = list_find(c->list, c->n, it, str_is(name, it->module));
-	if (known || c->n == CORRECTED_MODULES || name.n >= sizeof(known->module))
+	struct corrected *known = list_find(
+		c->list, c->n, it, str_eq(name, it->gpu.device) && str_eq(block, module_error_value(&it->error, "ras_block")));
+	if (known || c->n == CORRECTED_MODULES)
 		return known;
 	struct corrected *one = &c->list[c->n++];
-	*one = (struct corrected){ .at = e->at };
-	str_copy(one->module, sizeof(one->module), name);
+	*one = (struct corrected){ .at = at, .gpu.device = arena_str(&c->arena, name) };
 	return one;
 }
 
-static void corrected_add_day(struct corrected_all *c, size_t module, int64_t day, uint64_t n)
+/** The driver prints the registers of an error before it counts it. */
+static void corrected_follow_bank(struct corrected_all *c, const struct event *e)
 {
-	struct corrected_day *known = list_find(c->days.data, c->days.len, it, it->module == module && it->day == day);
-	if (known)
-		known->n += n;
-	else if (c->days.len < DAYS_MOST)
-		vec_push(&c->days, ((struct corrected_day){ module, day, n }));
+	const struct fact *severity = event_fact(e, "bank_severity");
+	if (severity && e->signature->bank) {
+		arena_free(&c->bank_arena);
+		c->bank = (struct module_error){ 0 };
+		c->bank_corrected = str_is(severity->value, "corrected");
+		str_copy(c->bank_device, sizeof(c->bank_device), e->device);
+	}
+	if (c->bank_corrected && e->signature->bank && str_is(e->device, c->bank_device))
+		module_error_add(&c->bank, &(struct fact_view){ event_get, e }, &c->bank_arena);
+}
+
+/** What the event says of it, and what the bank of the same block does. */
+static void corrected_describe(struct corrected_all *c, struct corrected *m, const struct event *e)
+{
+	module_error_add(&m->error, &(struct fact_view){ event_get, e }, &c->arena);
+	if (!c->bank_corrected || !str_is(m->gpu.device, c->bank_device) ||
+	    !str_eq(module_error_value(&c->bank, "ras_block"), module_error_value(&m->error, "ras_block")))
+		return;
+	const struct module_error *bank = module_error_copy(&c->bank, &c->arena);
+	for (size_t n = 0; n < ERROR_FIELDS; n++)
+		if (!m->error.values[n].n)
+			m->error.values[n] = bank->values[n];
 }
 
 void corrected_take(struct corrected_all *c, const struct event *e, struct stamp when)
@@ -34,51 +53,84 @@ void corrected_take(struct corrected_all *c, const struct event *e, struct stamp
 	const bool dated = when.clock == TIME_WALL || when.clock == TIME_LOCAL;
 	if (dated && when.seconds > c->newest)
 		c->newest = when.seconds;
-	if (!e->signature || !e->signature->event || e->signature->event->tells != TELLS_CORRECTED)
+	if (!e->signature)
 		return;
-	const struct fact *count = event_fact(e, "ras_count");
-	struct corrected *m = module_of(c, e);
+	corrected_follow_bank(c, e);
+	if (!e->signature->event || e->signature->event->tells != TELLS_CORRECTED)
+		return;
+	const struct fact *count = event_fact(e, "ras_count"), *oam = event_fact(e, "bank_oam"), *block = event_fact(e, "ras_block");
+	const struct str name = e->device.n ? e->device : oam ? oam->value : S(""), in = block ? block->value : S("");
+	struct corrected *m = corrected_of(c, name, in, e->at);
 	int64_t n = 1;
 	if (!m || (count && (!str_number(count->value, &n) || n <= 0)))
 		return;
+	if (!m->all)
+		corrected_describe(c, m, e);
 	m->all += (uint64_t)n;
-	if (!dated)
+	if (dated)
+		trend_add(&c->days, &(struct trend_day){ name, in, trend_day_of(when.seconds), n });
+}
+
+/** What the watch has counted of the GPUs of this machine. */
+static void corrected_take_stored(struct uh_session *s)
+{
+	_cleanup_(trend_free) struct trend kept = { 0 };
+	struct corrected_all *c = &s->corrected;
+	if (!s->seen || s->asked)
 		return;
-	m->first = !m->timed || when.seconds < m->first ? when.seconds : m->first;
-	m->timed += (uint64_t)n;
-	corrected_add_day(c, (size_t)(m - c->list), (int64_t)when.seconds / DAY, (uint64_t)n);
+	trend_load(STATE_DIR, &kept);
+	for (size_t n = 0; n < kept.days.len; n++)
+		for (size_t g = 0; g < s->seen->n; g++) {
+			const struct device *d = s->seen->gpus[g].device;
+			struct trend_day one = kept.days.data[n];
+			if (!str_eq(one.module, d->serial) && !str_eq(one.module, d->unique_id) && !str_eq(one.module, d->pci))
+				continue;
+			one.module = d->pci;
+			trend_add(&c->stored, &one);
+			struct corrected *m = corrected_of(c, d->pci, one.block, (struct place){ 0 });
+			if (!m || m->all)
+				continue;
+			module_error_set(&m->error, "ras_block", arena_str(&c->arena, one.block));
+			module_error_set(&m->error, "error_severity", S("corrected"));
+		}
 }
 
-/** How many came in the @days before and up to @last. */
-static uint64_t corrected_came(const struct corrected_all *c, size_t module, int64_t last, int64_t days)
+/** How many came in each of two weeks, for people and for programs. @last: the day on which the second one ends. */
+static void corrected_add_rate(struct uh_session *s, const struct trend *t, const struct corrected *m, int64_t last,
+			       struct module_error *error, struct text *to)
 {
-	uint64_t n = 0;
-	for (size_t i = 0; i < c->days.len; i++) {
-		const struct corrected_day *d = &c->days.data[i];
-		if (d->module == module && d->day <= last && d->day > last - days)
-			n += d->n;
+	const struct str name = m->gpu.device, block = module_error_value(&m->error, "ras_block");
+	const int64_t now = trend_came(t, name, block, last, TREND_WEEK),
+		      before = trend_came(t, name, block, last - TREND_WEEK, TREND_WEEK);
+	text_printf(to, "%lld of them in the last 7 days%s and %lld in the 7 days before; the first on " STR_FMT, (long long)now,
+		    t == &s->corrected.days ? " of this evidence" : "", (long long)before,
+		    STR_ARG(str_cut(utc_text(&s->arena, (double)trend_first(t, name, block) * DAY), DATE)));
+	module_error_set(error, "ras_week", arena_printf(&s->arena, "%lld", (long long)now));
+	module_error_set(error, "ras_week_before", arena_printf(&s->arena, "%lld", (long long)before));
+}
+
+static void corrected_add_counts(struct uh_session *s, const struct corrected *m, struct module_error *error, struct text *to)
+{
+	const struct corrected_all *c = &s->corrected;
+	const struct str name = m->gpu.device, block = module_error_value(&m->error, "ras_block");
+	const int64_t stored = trend_came(&c->stored, name, block, TREND_EVER, TREND_EVER);
+	if (m->all)
+		text_printf(to, ": %llu", (unsigned long long)m->all);
+	if (m->all && trend_first(&c->days, name, block) >= 0) {
+		text_add(to, S(", "));
+		corrected_add_rate(s, &c->days, m, trend_day_of(c->newest), error, to);
 	}
-	return n;
-}
-
-static void corrected_add_rate(const struct corrected_all *c, const struct corrected *m, struct text *to)
-{
-	const int64_t last = (int64_t)c->newest / DAY;
-	const uint64_t now = corrected_came(c, (size_t)(m - c->list), last, WEEK_DAYS),
-		       before = corrected_came(c, (size_t)(m - c->list), last - WEEK_DAYS, WEEK_DAYS);
-	const time_t first = (time_t)m->first;
-	struct tm tm;
-	char day[16] = "";
-	if (gmtime_r(&first, &tm))
-		strftime(day, sizeof(day), "%Y-%m-%d", &tm);
-	text_printf(to, ", %llu of them in the last 7 days of this evidence and %llu in the 7 days before; the first on %s",
-		    (unsigned long long)now, (unsigned long long)before, day);
+	if (stored) {
+		text_printf(to, m->all ? ". The watch has counted %lld, " : ", as the watch has counted them: %lld, ", (long long)stored);
+		corrected_add_rate(s, &c->stored, m, trend_day_of((double)time(NULL)), error, to);
+	}
+	module_error_set(error, "ras_count", arena_printf(&s->arena, "%lld", m->all ? (long long)m->all : (long long)stored));
 }
 
 static struct str serial_of(const struct uh_session *s, const struct corrected *m)
 {
 	for (size_t n = 0; s->seen && n < s->seen->n; n++)
-		if (str_is(s->seen->gpus[n].device->pci, m->module))
+		if (str_eq(s->seen->gpus[n].device->pci, m->gpu.device))
 			return s->seen->gpus[n].device->serial;
 	return (struct str){ 0 };
 }
@@ -86,22 +138,35 @@ static struct str serial_of(const struct uh_session *s, const struct corrected *
 void corrected_tell(struct uh_session *s)
 {
 	const struct corrected_all *c = &s->corrected;
+	corrected_take_stored(s);
 	for (size_t n = 0; n < c->n; n++) {
 		const struct corrected *m = &c->list[n];
-		const struct str serial = serial_of(s, m);
+		struct module_error error = m->error;
+		struct note note = { S("corrected-errors"), .at = m->at, .seen = true, .gpu = m->gpu, .error = &error };
+		const struct str serial = note.gpu.serial = serial_of(s, m), block = module_error_value(&m->error, "ras_block"),
+				 afid = module_error_value(&m->error, "bank_afid");
 		_cleanup_text_ struct text text = { 0 };
 		text_printf(&text, "Corrected hardware errors");
-		if (m->module[0])
-			text_printf(&text, " of %s", m->module);
+		if (m->gpu.device.n)
+			text_printf(&text, " of " STR_FMT, STR_ARG(m->gpu.device));
 		if (serial.n)
 			text_printf(&text, " (serial " STR_FMT ")", STR_ARG(serial));
-		text_printf(&text, ": %llu", (unsigned long long)m->all);
-		if (m->timed)
-			corrected_add_rate(c, m, &text);
+		if (block.n)
+			text_printf(&text, " in " STR_FMT, STR_ARG(block));
+		if (afid.n)
+			text_printf(&text, " (AFID " STR_FMT ")", STR_ARG(afid));
+		corrected_add_counts(s, m, &error, &text);
 		text_printf(&text, ". They harm nothing. There is no public threshold for them; ask the vendor only if "
 				   "the rate keeps growing");
-		session_add_note(s, (struct note){ S("corrected-errors"), text_str(&text), m->at, .seen = true });
+		note.text = text_str(&text);
+		session_add_note(s, note);
 	}
 }
 
-void corrected_free(struct corrected_all *c) { vec_free(&c->days); }
+void corrected_free(struct corrected_all *c)
+{
+	trend_free(&c->days);
+	trend_free(&c->stored);
+	arena_free(&c->arena);
+	arena_free(&c->bank_arena);
+}

@@ -1,37 +1,37 @@
 // Hardware errors that were corrected: they harm nothing, so they are no incident; how their rate changes is told.
 #pragma once
 
-#include "evidence/event.h"
+#include "diagnose/explain/module_error.h"
+#include "store/trend.h"
 
 struct uh_session;
 
 enum { CORRECTED_MODULES = 64 };
 
-/** Of one module. */
+/** Of one block of a module. */
 struct corrected {
-	char module[64]; // its PCI address, or its place as its records name it
-	uint64_t all;    // that were told
-	uint64_t timed;  // those of a day that is known
-	double first;    // seconds since 1970
-	struct place at; // of the first
-};
-
-/** What one day had, of one module: a rate needs days, not times. */
-struct corrected_day {
-	size_t module;
-	int64_t day; // since 1970
-	uint64_t n;
+	struct diag_gpu gpu;       // by its PCI address, or its place as its records name it; empty: nobody says
+	struct module_error error; // the first of them
+	uint64_t all;              // that were told
+	struct place at;           // of the first
 };
 
 struct corrected_all {
 	size_t n;
 	struct corrected list[CORRECTED_MODULES];
-	VEC(struct corrected_day) days;
+	struct trend days;   // of the evidence, by the names of the modules
+	struct trend stored; // the same of the watch, by PCI addresses
 	double newest; // of all events that have a day
+	struct arena arena;
+	// The error bank that the driver prints before it counts:
+	bool bank_corrected;
+	char bank_device[32];
+	struct module_error bank;
+	struct arena bank_arena;
 };
 
 /** Takes each event; @when: its time, by the calendar where that is known. */
 void corrected_take(struct corrected_all *c, const struct event *e, struct stamp when);
-/** A note for each module. */
+/** A note for each. */
 void corrected_tell(struct uh_session *s);
 void corrected_free(struct corrected_all *c);

@@ -110,30 +110,13 @@ struct uh_error *uh_doctor(const struct uh_doctor_options *o, FILE *out, uh_prob
 
 // --- unhang remedy ---
 
-/** With what somebody may have meant by @id: ids that have it in them, else the nearest by typing errors. */
-static struct uh_error *no_such_remedy(const struct know *k, const char *id)
-{
-	enum { SHOWN = 4, TYPOS = 4 };
-	_cleanup_text_ struct text meant = { 0 };
-	const struct str name = str_z(id);
-	size_t shown = 0;
-	for (size_t most = 0; most <= TYPOS && !shown; most++) // none: the id is part of it
-		for (size_t n = 0; n < k->remedies.len && shown < SHOWN; n++) {
-			const struct str one = k->remedies.data[n]->head.id;
-			if (most ? str_typos(one, name, most) <= most : name.n > 2 && str_find(one, name) >= 0)
-				text_printf(&meant, "%s" STR_FMT, shown++ ? ", " : "", STR_ARG(one));
-		}
-	return meant.n ? uh_error_new("there is no remedy '%s'; did you mean " STR_FMT "?", id, STR_ARG(text_str(&meant))) :
-			 uh_error_new("there is no remedy '%s'; unhang knowledge list remedy lists them", id);
-}
-
 struct uh_error *uh_remedy(const struct uh_remedy_options *o, const char *id, FILE *out, uh_problem_fn *problem, void *ctx)
 {
 	struct teller teller = { problem, ctx };
 	_cleanup_know_ struct know *k = look_knowledge(teller);
 	const struct know_remedy *r = know_remedy(k, str_z(id));
 	if (!r)
-		return no_such_remedy(k, id);
+		return look_no_such(k, "remedy", "unhang knowledge list remedy", id);
 	_cleanup_(host_free) struct host host;
 	_cleanup_arena_ struct arena room = { 0 };
 	host_look_beside(k, NULL, &host);

@@ -24,27 +24,41 @@ static void take_stack(struct incident *i, const struct device *d)
 		incident_add_machine(i, (struct fact){ S("stack"), S("rocm"), FACT_TEXT, i->events.data[0]->at });
 }
 
-/** Which module it was, and whether its GPU is well again. A fault of the hardware does not pass. */
+/** How many GPUs are reset together with it. */
+static void take_hive(const struct uh_session *s, struct incident *i, const struct device *d)
+{
+	size_t gpus = 0;
+	for (size_t n = 0; n < s->seen->n && d->hive.n; n++)
+		gpus += str_eq(s->seen->gpus[n].device->hive, d->hive);
+	if (gpus > 1)
+		incident_add_machine(i, (struct fact){ S("hive_gpus"), arena_printf(&i->arena, "%zu", gpus), FACT_NUMBER, i->events.data[0]->at });
+}
+
+/** Which module it was, and whether its GPU is well again, or may be: where it cannot be looked at, that its reset succeeded counts. A fault of the
+ * hardware does not pass. */
 static void take_state(const struct uh_session *s, struct incident *i)
 {
-	bool named = false, well = s->seen->n;
+	bool named = false, well = s->seen->n, over = false;
+	struct str undone;
 	for (size_t n = 0; n < s->seen->n; n++) {
 		const struct gpu_observation *g = &s->seen->gpus[n];
 		if (!str_eq(g->device->pci, i->gpu.device))
 			continue;
 		named = true;
 		well = gpu_verdict(g) == UH_HEALTHY;
+		over = gpu_verdict(g) == UH_UNKNOWN && i->reset_ended && !incident_get(i, S("reset_undone"), 0, &undone);
 		i->gpu.serial = g->device->serial;
 		i->gpu.slot = g->device->slot;
 		i->gpu.oam = g->device->oam + 1;
 		i->gpu.unique_id = g->device->unique_id;
 		take_stack(i, g->device);
+		take_hive(s, i, g->device);
 	}
 	for (size_t n = 0; n < s->seen->n && !named; n++)
 		well &= gpu_verdict(&s->seen->gpus[n]) == UH_HEALTHY;
 	i->host = i->host.n ? i->host : s->host;
-	i->history = well && !i->now && !str_is(i->fault, "node");
-	if (i->history)
+	i->history = (well || over) && !i->now && !str_is(i->fault, "node");
+	if (i->history && well)
 		incident_add_machine(i, (struct fact){ S("gpu_now"), S("healthy"), FACT_TEXT, i->events.data[0]->at });
 }
 
@@ -71,6 +85,13 @@ static void take_module(const struct uh_session *s, struct incident *i)
 		incident_add_machine(i, (struct fact){ S("module_returned"), S("yes"), FACT_TEXT, at });
 }
 
+static bool process_runs(int64_t pid)
+{
+	char path[32];
+	snprintf(path, sizeof(path), "/proc/%lld", (long long)pid);
+	return !access(path, F_OK);
+}
+
 /** Whether every process that it names ran on this machine since it was started, and is gone. */
 static bool processes_gone(const struct uh_session *s, const struct incident *i)
 {
@@ -78,14 +99,48 @@ static bool processes_gone(const struct uh_session *s, const struct incident *i)
 		return false;
 	for (size_t n = 0; n < i->processes.len; n++) {
 		int64_t pid;
-		char path[32];
-		if (!str_number(i->processes.data[n].pid, &pid))
-			return false;
-		snprintf(path, sizeof(path), "/proc/%lld", (long long)pid);
-		if (!access(path, F_OK))
+		if (!str_number(i->processes.data[n].pid, &pid) || process_runs(pid))
 			return false;
 	}
 	return true;
+}
+
+static bool may_walk(const struct devices *all, struct str pci, int64_t pid)
+{
+	const struct device *d = list_find(all->list, all->n, it, str_eq(it->pci, pci));
+	return d && !d->guest && device_awake(d) && list_find(d->holders, d->nholders, h, h->pid == pid);
+}
+
+/** Whether `unhang memory --fault` can say more than the log: the process whose access faulted still runs and has its GPU open, which is awake and
+ * no virtual function. */
+static bool fault_space(const struct uh_session *s, const struct incident *i, const struct diag_event *e)
+{
+	const struct fact *pid = diag_fact(e, "pid");
+	int64_t number;
+	if (!i->this_boot || s->asked || source_in_container() || !pid || !str_number(pid->value, &number) || !process_runs(number))
+		return false;
+	if (s->seen)
+		return may_walk(&s->seen->devices, e->device, number);
+	_cleanup_devices_ struct devices here;
+	devices_find(s->know, &here);
+	return may_walk(&here, e->device, number);
+}
+
+/** Of all incidents only the one whose fault that command would take. */
+static void find_fault_space(struct uh_session *s)
+{
+	struct incident *newest = NULL;
+	const struct diag_event *at = NULL;
+	for (size_t n = 0; n < s->ledger.incidents.len; n++) {
+		struct incident *i = s->ledger.incidents.data[n];
+		const struct diag_event *e = incident_fault(i);
+		if (e && i->this_boot && (!at || incident_fault_later(e, at))) {
+			newest = i;
+			at = e;
+		}
+	}
+	if (newest)
+		newest->fault_space = fault_space(s, newest, at);
 }
 
 /** An incident of this boot is held against the machine as it is; an earlier one only against what its log says. */
@@ -97,6 +152,7 @@ void session_advise(struct uh_session *s)
 	bool look = false;
 	for (size_t n = 0; n < s->ledger.incidents.len; n++)
 		look |= s->ledger.incidents.data[n]->this_boot;
+	find_fault_space(s);
 	if (look)
 		host_look_beside(s->know, s->asked ? s->asked->tape : NULL, &host);
 	for (size_t n = 0; n < s->ledger.incidents.len; n++) {
@@ -113,7 +169,7 @@ void session_advise(struct uh_session *s)
 		i->evidence = s->kinds.data;
 		i->nevidence = s->kinds.len;
 		i->cases = &s->cases;
-		incident_weigh_records(i, s->evidence);
+		incident_weigh_records(i, s->evidence, s->booted);
 		if (s->log_wanted)
 			incident_weigh_log(i, s->log_read);
 		const struct asking asking = { s->know, look ? &host : NULL, s->of_machine || s->asked || s->seen };

@@ -1,8 +1,6 @@
 // Opens a target and hands it to whoever writes about it.
 #include "session/look.h"
 
-#include "gpu/find/clients.h"
-#include "gpu/process/target.h"
 #include "source/file.h"
 
 static void tell_problem(const struct teller *t, const char *message)
@@ -49,6 +47,38 @@ void look_knowledge_free(const struct uh_machine *m, struct know *k)
 {
 	if (!m || m->know != k)
 		know_free(k);
+}
+
+/** Ids that are like one that does not exist. */
+struct like_ids {
+	const char *kind;
+	struct str name;
+	size_t typos; // 0: the name is a part of the id
+	size_t shown;
+	struct text meant;
+};
+
+static void like_add(void *ctx, const struct know_listed *one)
+{
+	enum { SHOWN = 4, PART_LEAST = 3 };
+	struct like_ids *l = ctx;
+	const bool like = l->typos ? str_typos(one->id, l->name, l->typos) <= l->typos :
+				     l->name.n >= PART_LEAST && str_find(one->id, l->name) >= 0;
+	if (!strcmp(one->kind, l->kind) && l->shown < SHOWN && like)
+		text_printf(&l->meant, "%s" STR_FMT, l->shown++ ? ", " : "", STR_ARG(one->id));
+}
+
+struct uh_error *look_no_such(const struct know *k, const char *kind, const char *lists, const char *id)
+{
+	enum { TYPOS = 4 };
+	struct like_ids l = { .kind = kind, .name = str_z(id) };
+	for (; l.typos <= TYPOS && !l.shown; l.typos++)
+		know_each_block(k, like_add, &l);
+	struct uh_error *err = l.shown ? uh_error_new("there is no %s '%s'; did you mean " STR_FMT "?", kind, id,
+						      STR_ARG(text_str(&l.meant))) :
+					 uh_error_new("there is no %s '%s'; %s lists them", kind, id, lists);
+	text_free(&l.meant);
+	return err;
 }
 
 struct uh_error *looking_begin(struct looking *l, const struct uh_look_options *o, FILE *out, struct teller teller)
@@ -126,18 +156,25 @@ void look_tell_target(struct look *l, const struct teller *t)
 		if (queues.queues[i].problem.n && strcmp(l->target->kind, "process"))
 			look_tell(t, queues.queues[i].problem);
 	look_tell(t, l->target->problems(l->target));
-	look_tell(t, text_str(&l->code.set.problems));
-	for (size_t i = 0; i < l->code.differences.len; i++) {
+	if (l->code)
+		look_tell_code(l->code, t);
+}
+
+void look_tell_code(const struct target_code *c, const struct teller *t)
+{
+	look_tell(t, text_str(&c->set.problems));
+	for (size_t i = 0; i < c->differences.len; i++) {
 		_cleanup_text_ struct text line = { 0 };
-		code_difference_say(&l->code.differences.data[i], &line);
+		code_difference_say(&c->differences.data[i], &line);
 		tell_problem(t, line.p);
 	}
 }
 
-void look_find_code(struct waves_seen *seen, struct arena *a)
+/** Finds out what code the waves of a core run. */
+static void find_core_code(struct waves_seen *seen, struct arena *a)
 {
 	enum { CONTEXT = 16 };
-	struct target_code *code = &seen->look->code;
+	struct target_code *code = seen->look->code;
 	struct str *kernels = arena_alloc(a, seen->n * sizeof(*kernels) + 1);
 	seen->where = target_code_waves(code, seen->waves, seen->n, CONTEXT);
 	for (size_t i = 0; i < seen->n; i++)
@@ -151,7 +188,7 @@ static void write_core_waves(struct look *l)
 	_cleanup_arena_ struct arena a = { 0 };
 	target_ask(l->target, &r);
 	struct waves_seen seen = { .look = l, .n = r.n, .waves = r.waves };
-	look_find_code(&seen, &a);
+	find_core_code(&seen, &a);
 	target_ask(l->target, &agents);
 	target_ask(l->target, &queues);
 	seen.agents = agents.agents;
@@ -168,7 +205,7 @@ static struct queues_seen queues_of_look(struct look *l)
 		target_ask(l->target, &code); // which tells the version
 	target_ask(l->target, &agents);
 	target_ask(l->target, &queues);
-	return (struct queues_seen){ l, agents.agents, agents.n, queues.queues, queues.n };
+	return (struct queues_seen){ l, agents.agents, agents.n, queues.queues, queues.n, NULL };
 }
 
 static void write_core_queues(struct look *l)
@@ -186,10 +223,12 @@ static struct uh_error *look_at_files(struct looking *at, void (*report)(struct 
 	if (err)
 		return err;
 	struct code_places places = { .n = o->ncode, .paths = o->code, .beside = str_z(o->targets[0]) };
-	target_code_open(&l.code, l.target, &places);
+	struct target_code code;
+	target_code_open(&code, l.target, &places);
+	l.code = &code;
 	report(&l);
 	look_tell_target(&l, &at->teller);
-	target_code_close(&l.code);
+	target_code_close(&code);
 	target_close(l.target);
 	return NULL;
 }
@@ -203,77 +242,6 @@ struct uh_error *uh_look_waves(const struct uh_look_options *o, FILE *out, uh_pr
 	return l.options.ntargets ? look_at_files(&l, write_core_waves) : live_waves(&l);
 }
 
-// --- processes of this machine ---
-
-enum { WATCH_MS = 100, PROCESSES_MOST = 1024 };
-
-/** One process, or all. Between two looks it waits long enough for a working queue to move, once for all of them. */
-static struct uh_error *look_at_processes(struct looking *at, struct found_devices *found, struct kfd *kfd, const int64_t *pids,
-					  size_t n)
-{
-	_cleanup_(client_queues_free) struct client_queues user = { 0 };
-	const struct uh_look_options *o = &at->options;
-	struct code_places places = { .n = o->ncode, .paths = o->code, .tape = found->tape };
-	_cleanup_free_ struct look *looks = mem_alloc((n + 1) * sizeof(*looks));
-	_cleanup_free_ struct queues_seen *seen = mem_alloc((n + 1) * sizeof(*seen));
-	_cleanup_error_ struct uh_error *err = NULL;
-	size_t opened = 0;
-	for (size_t i = 0; i < n; i++) {
-		struct look *l = &looks[opened];
-		*l = (struct look){ .know = at->know, .options = o, .out = at->out };
-		cleanup_error(&err);
-		// One that ended meanwhile is no error where all are meant.
-		err = target_process_of(at->know, &found->devices, kfd, pids[i], &l->target);
-		opened += !err;
-	}
-	if (!o->ntargets)
-		client_queues_look(at->know, &found->devices, &user);
-	if (opened || user.n)
-		tape_pause(found->tape, WATCH_MS);
-	if (user.n)
-		client_queues_look_again(at->know, &user);
-	for (size_t i = 0; i < opened; i++)
-		process_look_again(looks[i].target);
-	for (size_t i = 0; i < opened; i++)
-		target_code_open(&looks[i].code, looks[i].target, &places);
-	for (size_t i = 0; i < opened; i++)
-		seen[i] = queues_of_look(&looks[i]);
-	if (o->ntargets && opened)
-		report_queues(seen, o, at->out);
-	else if (!o->ntargets)
-		report_queues_of_all(seen, opened, &(struct runlists){ at->know, &found->devices, kfd, &user }, o, at->out);
-	for (size_t i = 0; i < opened; i++) {
-		look_tell_target(&looks[i], &at->teller);
-		target_code_close(&looks[i].code);
-		target_close(looks[i].target);
-	}
-	return opened || !o->ntargets ? NULL : take_ptr(err);
-}
-
-/** Without KFD there are no queues of programs; which it is, absent or silent, must be told apart. */
-static struct uh_error *look_at_machine_queues(struct looking *at, const int64_t *pid)
-{
-	_cleanup_(found_devices_free) struct found_devices found;
-	_cleanup_(kfd_free) struct kfd kfd = { 0 };
-	struct uh_error *err = NULL;
-	machine_find(at->options.machine, at->know, "queues", &found);
-	kfd_look(&found.devices, &kfd);
-	kfd_look_at_places(&kfd, at->know, &found.devices);
-	kfd_look_at_runlists(&kfd);
-	if (!kfd.there && kfd.stuck.is)
-		return uh_error_new(STR_FMT " did not answer, so which processes compute is unknown", STR_ARG(kfd.stuck.at));
-	if (!kfd.there)
-		return uh_error_new("/sys/class/kfd/kfd/proc: this machine has no AMD GPU for compute, or its driver is not "
-				    "loaded; for a core: unhang queues --target gpucore.PID");
-	if (pid)
-		err = look_at_processes(at, &found, &kfd, pid, 1);
-	else
-		err = look_at_processes(at, &found, &kfd, kfd.pids, kfd.npids < PROCESSES_MOST ? kfd.npids : PROCESSES_MOST);
-	if (kfd.why_not.n && kfd.npids)
-		look_tell(&at->teller, kfd.why_not);
-	return err;
-}
-
 struct uh_error *uh_look_queues(const struct uh_look_options *o, FILE *out, uh_problem_fn *problem, void *ctx)
 {
 	_cleanup_looking_ struct looking l;
@@ -284,7 +252,7 @@ struct uh_error *uh_look_queues(const struct uh_look_options *o, FILE *out, uh_p
 	o = &l.options;
 	const bool number =
 		o->ntargets == 1 && str_number(str_z(o->targets[0]), &pid) && pid > 0 && !file_answers(o->targets[0]);
-	return o->ntargets && !number ? look_at_files(&l, write_core_queues) : look_at_machine_queues(&l, number ? &pid : NULL);
+	return o->ntargets && !number ? look_at_files(&l, write_core_queues) : live_queues(&l, number ? &pid : NULL);
 }
 
 // --- GPUs of this machine ---
@@ -310,8 +278,11 @@ struct uh_error *live_find(const struct looking *at, const char *track, bool one
 		return uh_error_new("this machine has no AMD GPU");
 	if (gpu && !named)
 		return uh_error_new("there is no GPU %s; there is " STR_FMT, gpu, STR_ARG(text_str(&names)));
-	if (!gpu && one && d->n > 1)
-		return uh_error_new("which GPU? --gpu names one of " STR_FMT, STR_ARG(text_str(&names)));
+	const struct str unlisted = devices_unlisted(d, &ret->arena);
+	if (!gpu && one && (d->n > 1 || unlisted.n))
+		return uh_error_new("which GPU? --gpu names one of " STR_FMT "%s" STR_FMT, STR_ARG(text_str(&names)),
+				    unlisted.n ? ". " : "", STR_ARG(unlisted));
+	look_tell(&at->teller, unlisted);
 	ret->n = named ? 1 : d->n;
 	ret->list = arena_alloc(&ret->arena, ret->n * sizeof(*ret->list));
 	for (size_t i = 0; i < ret->n; i++)
@@ -351,7 +322,9 @@ struct str live_why_not(struct arena *a, struct target *t, enum answer answer)
 		return arena_str(a, gate.why_not);
 	if (stuck && stuck->at.n)
 		return arena_printf(a, "the read did not return, at " STR_FMT, STR_ARG(stuck->at));
-	return answer == ANSWER_TIMED_OUT ? S("the read did not return") : S("it needs root");
+	if (answer == ANSWER_TIMED_OUT)
+		return S("the read did not return");
+	return gate.open ? S("the kernel refuses it, as one that is locked down (Secure Boot) does") : S("it needs root");
 }
 
 static void tell_error(struct uh_error *err, const struct teller *t)

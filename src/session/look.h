@@ -20,6 +20,8 @@ struct know *look_knowledge(struct teller t);
 /** The same for a look at a machine, which may have it. It is freed with the second. */
 struct know *look_knowledge_of(const struct uh_machine *m, struct teller t);
 void look_knowledge_free(const struct uh_machine *m, struct know *k);
+/** There is no block of this kind with this id: with what somebody may have meant, or the command that lists them. */
+struct uh_error *look_no_such(const struct know *k, const char *kind, const char *lists, const char *id);
 static inline void know_drop(struct know **k)
 {
 	know_free(*k);
@@ -42,10 +44,16 @@ void looking_end(struct looking *l);
 
 /** Tells what is odd about a target and its code. */
 void look_tell_target(struct look *l, const struct teller *t);
-/** Finds out what code the waves run. */
-void look_find_code(struct waves_seen *seen, struct arena *a);
+/** Tells what is odd about code. */
+void look_tell_code(const struct target_code *c, const struct teller *t);
 /** Finds the GPUs of this machine and writes about their waves. */
 struct uh_error *live_waves(struct looking *l);
+/** The same for the queues of programs. @pid: only of this one; NULL: of all. */
+struct uh_error *live_queues(struct looking *l, const int64_t *pid);
+
+/** The verdict on each of the rings of a GPU that have work and did not move; of the others is.n is 0. In @a. */
+const struct silicon_state *live_ring_states(const struct looking *at, const struct devices *d, struct str gpu, const struct ring_view *views,
+					     size_t n, struct arena *a);
 
 /** GPUs of a machine that are looked at. */
 struct live {

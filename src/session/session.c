@@ -19,13 +19,14 @@ enum { BOOTS_BACK = 5, NOTES_MAX = 16, NAMES_MAX = 4096, REFUSED_TOLD = 8 };
 static void session_event(void *ctx, const struct event *e)
 {
 	struct uh_session *s = ctx;
-	corrected_take(&s->corrected, e, evidence_wall(evidence_at(s->evidence, e->at.source), e->time));
+	const struct stamp at = evidence_wall(evidence_at(s->evidence, e->at.source), e->time);
+	corrected_take(&s->corrected, e, at);
+	if (e->signature && e->signature->event && e->signature->event->tells == TELLS_BOOT &&
+	    (at.clock == TIME_WALL || at.clock == TIME_LOCAL) && at.seconds > s->booted.seconds)
+		s->booted = at;
 	const bool context = !e->signature || (e->signature->event && e->signature->event->opens == OPENS_CONTEXT);
-	if (s->told.lines && !context) {
-		const struct stamp when = evidence_wall(evidence_at(s->evidence, e->at.source), e->time);
-		if (when.clock == TIME_WALL && when.seconds < s->told.since)
-			return;
-	}
+	if (s->told.lines && !context && at.clock == TIME_WALL && at.seconds < s->told.since)
+		return;
 	if (s->lines)
 		lines_want(s->lines, e->at);
 	session_take_boot(s, e);
@@ -84,14 +85,31 @@ static void session_incident(void *ctx, struct incident *i)
 	ledger_add(&s->ledger, i);
 }
 
+static int64_t note_count(const struct note *n)
+{
+	int64_t count;
+	return n->error && str_number(module_error_value(n->error, "ras_count"), &count) ? count : 0;
+}
+
 void session_add_note(struct uh_session *s, struct note note)
 {
 	for (size_t n = 0; n < s->notes.len; n++)
 		if (str_eq(s->notes.data[n].text, note.text))
 			return;
+	if (s->notes.len == NOTES_MAX)
+		return;
 	note.text = arena_str(&s->arena, note.text);
-	if (s->notes.len < NOTES_MAX)
-		vec_push(&s->notes, note);
+	note.gpu.device = arena_str(&s->arena, note.gpu.device);
+	if (note.error)
+		note.error = module_error_copy(note.error, &s->arena);
+	vec_push(&s->notes, note);
+	// Of counters that tell the same, the largest first: it is the one that somebody wants to see.
+	struct note *list = s->notes.data;
+	for (size_t n = s->notes.len - 1;
+	     n && str_eq(list[n].event, list[n - 1].event) && note_count(&list[n]) > note_count(&list[n - 1]); n--) {
+		list[n] = list[n - 1];
+		list[n - 1] = note;
+	}
 }
 
 static void session_machine(void *ctx, const struct machine *m)
@@ -117,8 +135,16 @@ static void session_note(void *ctx, const struct diag_seen *seen)
 	phrase_fill(&text, seen->kind->aside.n ? seen->kind->aside : seen->kind->say, &seen->facts);
 	if (!text.n) // of most messages only the words are known
 		text_printf(&text, "The driver reported an error: " STR_FMT, STR_ARG(seen->text));
-	session_add_note(
-		s, (struct note){ seen->kind->head.id, text_str(&text), seen->at, !seen->kind->note, seen->kind->trouble });
+	struct note note = { seen->kind->head.id, text_str(&text), seen->at, !seen->kind->note, seen->kind->trouble };
+	_cleanup_arena_ struct arena a = { 0 };
+	struct module_error error = { 0 };
+	module_error_add(&error, &seen->facts, NULL);
+	if (module_error_known(&error)) {
+		note.gpu.device = seen->device;
+		note.error = &error;
+		note.text = module_error_says(&error, &note.gpu, note.text, &a);
+	}
+	session_add_note(s, note);
 }
 
 void session_error(void *ctx, struct uh_error *err)

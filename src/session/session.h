@@ -40,6 +40,7 @@ struct uh_session {
 	struct lines *lines; // of the evidence; NULL: nobody asks
 	struct told_options told;
 	struct cases_asked cases;
+	struct stamp booted; // the newest start of a machine that a log tells, by the calendar; of no clock: none does
 	struct corrected_all corrected; // hardware errors that harmed nothing
 	size_t earlier;              // incidents that were left out
 	struct str host;             // this machine's name
@@ -71,6 +72,10 @@ void session_add_bundle(struct uh_session *s, struct uh_machine *m);
 void session_add_taped_logs(struct uh_session *s);
 /** Only what happened since a job began counts. */
 void session_since_job(struct uh_session *s, double began);
+/** The event of an incident that tells of a page fault: its cause, or else the first; NULL: it has none. */
+const struct diag_event *incident_fault(const struct incident *i);
+/** Whether one of them came after the other. */
+bool incident_fault_later(const struct diag_event *a, const struct diag_event *b);
 /** What reports are made of. */
 struct diagnosis session_diagnosis(const struct uh_session *s);
 /** Actions, remedies and next steps of each incident. */

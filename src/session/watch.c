@@ -227,6 +227,9 @@ static void look(void *ctx, FILE *to)
 		text_add_safe(&safe, says);
 		fprintf(to, STR_FMT "\n", STR_ARG(text_str(&safe)));
 	}
+	const struct str unlisted = m ? devices_unlisted(&m->devices, &a) : (struct str){ 0 };
+	if (unlisted.n)
+		print_line(to, "unlisted", unlisted);
 	for (size_t i = 0; m && i < m->n; i++) {
 		fprintf(to, "votes\n" STR_FMT "\n", STR_ARG(m->gpus[i].device->pci));
 		look_votes(&m->gpus[i], to);

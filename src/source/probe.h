@@ -49,9 +49,11 @@ struct probe {
 	bool contents; // of users' memory: a tape keeps it only where it may
 	bool unless_fails;
 	struct str find; // what PROBE_FIND and PROBE_SECTION look for
-	/** If the answer has these bytes at @unless_at, or there is none and @unless_fails, the next @skips operations are skipped. */
+	/** If the answer has these bytes at @unless_at, or there is none and @unless_fails, or the batch began more than @within milliseconds
+	 * before (0: it may have), the next @skips operations are skipped. */
 	struct str unless;
 	size_t unless_at, skips;
+	unsigned within;
 	// answers, in the arena that probe_run() was given
 	enum probe_end end;
 	int error;

@@ -22,6 +22,7 @@ enum { PAGE = 4096 };
 struct probe_work {
 	struct probe_room *room;
 	struct probe_batch batch;
+	int64_t began;  // in milliseconds
 	int root_fd;    // of a tree
 	int fd;         // the file that is open; -errno: it could not be opened
 	VEC(int) nodes; // render nodes: to close one may wait for the GPU, so that is left to the end
@@ -218,8 +219,8 @@ static size_t skipped_behind(const struct probe_work *w, size_t i)
 	const struct probe *p = &w->batch.probes[i];
 	const struct probe_answer *a = &room_answers(w->room)[i];
 	const size_t left = w->batch.n - i - 1;
-	const bool failed = p->unless_fails && a->end == PROBE_FAILED;
-	if (!failed && (!p->unless.n || a->end != PROBE_GOOD || p->unless_at > a->n || p->unless.n > a->n - p->unless_at ||
+	const bool failed = p->unless_fails && a->end == PROBE_FAILED, late = p->within && now_ms() - w->began > p->within;
+	if (!failed && !late && (!p->unless.n || a->end != PROBE_GOOD || p->unless_at > a->n || p->unless.n > a->n - p->unless_at ||
 			memcmp((const char *)w->room + a->at + p->unless_at, p->unless.p, p->unless.n) != 0))
 		return 0;
 	return p->skips < left ? p->skips : left;
@@ -231,6 +232,7 @@ static void read_batch(struct probe_work *w)
 	const struct probe_batch *b = &w->batch;
 	const struct probe *last = NULL;
 	struct stuck_reads_hold hold = { .fd = -1, .milliseconds = w->room->milliseconds, .waits = waits, .ctx = w };
+	w->began = now_ms();
 	for (size_t i = 0; i < b->n; i++) {
 		const struct probe *p = &b->probes[i], *q = i ? p - 1 : p;
 		const bool same = i && p->kind == q->kind && p->request == q->request && p->path == q->path &&
@@ -278,8 +280,9 @@ void probe_child(int pipe, const void *ctx)
 	child_keep_only(pipe);
 	for (;;) {
 		_cleanup_arena_ struct arena a = { 0 };
-		while (room->state != READER_ASKED)
-			futex_wait(&room->state, room->state, 0);
+		// Looked at once: between two looks the question may come, and then nobody wakes it any more.
+		for (uint32_t state; (state = room->state) != READER_ASKED;)
+			futex_wait(&room->state, state, 0);
 		// A batch that computes instead of reading is killed by the kernel.
 		const bool known = !getrusage(RUSAGE_SELF, &used) && !getrlimit(RLIMIT_CPU, &limit);
 		limit.rlim_cur = (rlim_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec + room->processor_ms / 1000 + 2);
@@ -316,6 +319,7 @@ static const struct wire_field probe_fields[] = {
 	WIRE_TEXT(struct probe, unless),
 	WIRE_NUMBER(struct probe, unless_at, UINT64_MAX),
 	WIRE_NUMBER(struct probe, skips, UINT64_MAX),
+	WIRE_NUMBER(struct probe, within, UINT32_MAX),
 };
 static const struct wire_kind probe_kind = WIRE_KIND('p', struct probe, probe_fields);
 

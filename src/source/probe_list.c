@@ -59,6 +59,7 @@ static const struct probe_row list[] = {
 	{ "/sys/kernel/debug/dri", "*", LIST },
 	{ DRI, "name amdgpu_regs amdgpu_wave amdgpu_gpr amdgpu_gca_config amdgpu_ring_*", READ },
 	{ DRI, "amdgpu_firmware_info amdgpu_gfxoff amdgpu_vram amdgpu_iomem amdgpu_fence_info", READ },
+	{ DRI, "amdgpu_regs_pcie amdgpu_regs_didt", READ },
 	{ DRI, "amdgpu_regs2 amdgpu_gprwave", IOCTL },
 	{ "/sys/kernel/debug/dri/client-*", "proc_info vm_pagetable_info queue-*/mqd_info queue_*/mqd_info", READ },
 	{ "/sys/kernel/debug/dri/client-*", "device", LINK },
@@ -249,7 +250,8 @@ bool probe_allowed(const struct probe *p)
 	case PROBE_QUERY:
 		return p->argument_size == sizeof(struct amdgpu_query);
 	default:
-		return true;
+		// Behind 4 GB the driver of most parts has no function, and stops with BUG().
+		return !is(S(DRI "/amdgpu_regs_pcie"), path) || (p->offset <= UINT32_MAX && p->size <= UINT32_MAX - p->offset);
 	}
 }
 

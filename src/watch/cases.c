@@ -53,16 +53,11 @@ static struct str id_of(const struct watcher *w, struct watch_case *c, enum firs
 /** What is stored of it already: by its id, or where its first lines are gone from the log, by GPU, process and time. */
 static const struct stored *stored_before(const struct watcher *w, struct str id, const struct stored *now)
 {
-	for (size_t n = 0; n < w->before.list.len; n++)
-		if (str_eq(w->before.list.data[n]->id, id))
-			return w->before.list.data[n];
-	for (size_t n = 0; n < w->before.list.len; n++) {
-		const struct stored *s = w->before.list.data[n];
-		if (str_is(s->boot_id, w->log_boot) && str_eq(s->gpu, now->gpu) && s->first_us <= now->first_us &&
-		    now->first_us <= s->last_us && !case_is_others(s, now->pid))
-			return s;
-	}
-	return NULL;
+	const struct stored *same = list_find_of(w->before.list.data, w->before.list.len, it, str_eq(it->id, id));
+	return same ? same :
+		      list_find_of(w->before.list.data, w->before.list.len, it,
+				   str_is(it->boot_id, w->log_boot) && str_eq(it->gpu, now->gpu) && it->first_us <= now->first_us &&
+					   now->first_us <= it->last_us && !case_is_others(it, now->pid));
 }
 
 /** Whether an earlier run has stored and told it, and its vacuum removed it since. */
@@ -149,6 +144,7 @@ static bool case_take(struct watcher *w, struct watch_case *c, struct incident *
 	s->events = (int64_t)signs_of(i);
 	str_number(incident_owner(i), &s->pid);
 	case_set(c, &s->gpu, i->gpu.device);
+	case_set(c, &s->reset_source, diag_value(i->events.data[0], "reset_source"));
 	if (case_is(c, CASES_NEW) && !i->events.data[0]->at.line) // no line of the log told of it
 		case_set(c, &s->origin, str_z(diag_find(i->events.data[0], S("ras_fatal_new")) ? STORE_ORIGIN_COUNTED : STORE_ORIGIN_KFD));
 	if (!case_has_bundle(c) || !s->class.n) { // what was captured tells more than the log alone
@@ -491,6 +487,7 @@ void cases_keep_place(struct watcher *w)
 		if (w->cases.data[n]->state == CASE_NEW ||
 		    (case_is(w->cases.data[n], CASES_STORED) && w->cases.data[n]->unsaved))
 			return;
+	diary_keep(w);
 	store_place_text(&w->read, &text);
 	if (keeper_ask(w->keeper, KEEPER_PLACE, text_str(&text), &why, NULL))
 		w->kept = w->read;

@@ -226,12 +226,16 @@ static void end_look(struct watcher *w, const struct watch_job *j, bool good)
 		old = w->gpus_arena;
 		w->gpus_arena = (struct arena){ 0 };
 		w->ngpus = 0;
+		w->unlisted = (struct str){ 0 };
 		w->looked = (int64_t)time(NULL);
 	}
 	while (good && text.n) {
 		struct str line = str_split(&text, '\n'), rest = line;
-		if (str_is(str_word(&rest), "gpu"))
+		const struct str word = str_word(&rest);
+		if (str_is(word, "gpu"))
 			take_gpu(w, &w->gpus_arena, rest);
+		else if (str_is(word, "unlisted"))
+			w->unlisted = arena_str(&w->gpus_arena, rest);
 		if (!str_is(line, "votes"))
 			continue;
 		ptrdiff_t end = str_find(text, S("\nend\n")); // lines of votes, up to one that says `end`

@@ -24,6 +24,7 @@
 #include "store/history/index.h"
 #include "store/history/line.h"
 #include "store/store.h"
+#include "store/trend.h"
 #include "watch/answer.h"
 #include "watch/kernel_log.h"
 #include "watch/hooks.h"
@@ -116,6 +117,7 @@ static struct str note_of(struct arena *a, const struct stored *i)
 				       .process = i->job.n ? i->job : S("process"),
 				       .pid = kfd ? i->pid : 0,
 				       .votes = kfd ? (struct str){ 0 } : i->votes,
+				       .reset_source = i->reset_source,
 				       .stood = stood };
 	return watch_event_text(&e, a);
 }
@@ -146,10 +148,7 @@ static void tell_history(const struct watch_settings *s, const struct stored *i,
 	_cleanup_arena_ struct arena a = { 0 };
 	_cleanup_text_ struct text line = { 0 };
 	const char *directory = store_path(&a, s->state_dir, i->id);
-	struct str diagnosis = { 0 };
-	const struct named file = { .path = arena_printf(&a, "%s/" STORE_DIAGNOSIS, directory).p };
-	uh_error_free(named_read(&file, HISTORY_DIAGNOSIS_MOST, &a, &diagnosis, NULL)); // there may be none
-	line_of_incident(&line, i, str_z(directory), diagnosis);
+	line_of_incident(&line, i, str_z(directory), store_diagnosis(s->state_dir, i->id, HISTORY_DIAGNOSIS_MOST, &a)); // there may be none
 	struct uh_error *err = spool_append(history_place(&a, s), text_str(&line));
 	// Where nothing can be stored at all, that was told; and what was stored, who reads the history finds.
 	if (err && (err->errnum == ENOSPC || err->errnum == EDQUOT || access(directory, F_OK)))
@@ -325,6 +324,9 @@ static bool keeper_do(struct keeper *h, enum keeper_task task, struct str text, 
 		break;
 	case KEEPER_PLACE:
 		good = store_place_parse(text, &place) && was_done(store_place_save(h->settings.state_dir, &place), why);
+		break;
+	case KEEPER_TREND:
+		good = was_done(trend_keep(h->settings.state_dir, text), why);
 		break;
 	case KEEPER_STATE:
 		good = write_state(h, text, why);

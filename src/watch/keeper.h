@@ -15,6 +15,7 @@ enum keeper_task {
 	KEEPER_END,     // kills one of them: the text is log, pulse or job
 	KEEPER_SAVE,    // stores the record of an incident
 	KEEPER_PLACE,   // stores up to where the log was read
+	KEEPER_TREND,   // adds to the corrected errors that are kept
 	KEEPER_STATE,   // writes state.json
 	KEEPER_NOTIFY,  // tells systemd
 	KEEPER_CLOSES,  // whether an operator wants an incident closed: the text is its id; the answer says why

@@ -145,6 +145,15 @@ void suspicions_follow(struct watcher *w)
 
 // --- errors that were counted ---
 
+/** Whether the log has a hardware error in it, in whatever words. */
+static bool told_by_driver(const struct incident *i)
+{
+	for (size_t n = 0; n < i->events.len; n++)
+		if (diag_fact(i->events.data[n], "driver_tells"))
+			return true;
+	return false;
+}
+
 void errors_take(struct watcher *w, struct str text)
 {
 	_cleanup_arena_ struct arena a = { 0 };
@@ -152,9 +161,10 @@ void errors_take(struct watcher *w, struct str text)
 	struct event e;
 	if (!errors_told_parse(text, &told) || !errors_told_event(w->know, &told, &a, &e))
 		return;
-	for (size_t n = 0; engine_open(w->engine, n); n++)
-		if (incident_has_kind(engine_open(w->engine, n), e.signature->event) &&
-		    (told.gpus > 1 || str_eq(engine_open(w->engine, n)->gpu.device, told.pci)))
+	for (size_t n = 0; engine_open(w->engine, n); n++) {
+		const struct incident *i = engine_open(w->engine, n);
+		if (told_by_driver(i) && (told.gpus > 1 || str_eq(i->gpu.device, told.pci)))
 			return;
+	}
 	cases_second(w, &e);
 }

@@ -191,6 +191,7 @@ void state_write(struct watcher *w)
 				 .lost = w->lost,
 				 .unread = text_str(&w->unread),
 				 .uncounted = text_str(&w->uncounted),
+				 .unlisted = w->unlisted,
 				 .gpus = gpus,
 				 .ngpus = w->ngpus,
 				 .open = open };

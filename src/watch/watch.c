@@ -21,8 +21,6 @@ enum { READ_AT_ONCE = 64 << 10, READER_AGAIN_MS = 5000, LOG_SILENT_MS = 3 * LOG_
 
 // --- what the log reader sees ---
 
-static void watch_on_event(void *ctx, const struct event *e) { engine_event(((struct watcher *)ctx)->engine, e); }
-
 /** What follows is of this boot: with another one ends all that is open. */
 static void turn_to_boot(struct watcher *w, struct str boot_id)
 {
@@ -392,7 +390,7 @@ static void watch_until_stop(struct watcher *w)
 	w->now = now_ms();
 	w->progress = mem_alloc(GPUS_MOST * sizeof(*w->progress));
 	w->engine = engine_new(w->know, (struct incident_sink){ .incident = cases_closed, .joined = cases_joined, .ctx = w });
-	w->evidence = evidence_reader_new(w->know, (struct event_sink){ .event = watch_on_event, .ctx = w });
+	w->evidence = evidence_reader_new(w->know, (struct event_sink){ .event = diary_event, .ctx = w });
 	evidence_record(w->evidence, "/dev/kmsg", NULL);
 	uh_error_free(store_list(w->settings.state_dir, &w->before));
 	quota_remember(w);
@@ -430,6 +428,7 @@ static void watcher_free(struct watcher *w)
 	cases_free(w);
 	vec_free(&w->holds);
 	cleanup_free(&w->progress);
+	trend_free(&w->corrected);
 	stored_list_free(&w->before);
 	arena_free(&w->gpus_arena);
 	text_free(&w->inbox);
@@ -460,8 +459,7 @@ static void judge_main(int socket, const struct keeper *k)
 		keeper_override(&w.settings, o);
 		w.disk = open(w.settings.state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		source_host(w.host);
-		str_copy(w.boot_id, sizeof(w.boot_id),
-			 source_boot_id(boot));
+		str_copy(w.boot_id, sizeof(w.boot_id), source_boot_id(boot));
 		voice_open(&w.voice, socket);
 		if (k->again)
 			voice_warn(&w.voice, "The process that judges had ended or did not answer; another one goes on.");

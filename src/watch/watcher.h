@@ -7,6 +7,7 @@
 #include "evidence/recording/hold.h"
 #include "store/history/line.h"
 #include "store/store.h"
+#include "store/trend.h"
 #include "watch/keeper.h"
 #include "watch/life.h"
 #include "watch/progress.h"
@@ -70,6 +71,7 @@ struct watcher {
 	int64_t clock_ms; // what to add to now_ms() for the kernel's clock
 	uint64_t lost;
 	struct text unread, uncounted; // why the log is not read, and progress not counted; empty: it is
+	struct str unlisted;           // why there may be GPUs that a look did not find, in gpus_arena
 	char log_boot[64];             // of the records that are read now: an earlier boot's are those of the journal
 	int64_t log_began_us;          // when that earlier boot began, since 1970
 	struct store_place place;      // up to where the log was stored when it began
@@ -95,6 +97,7 @@ struct watcher {
 	int64_t work_due, note_due, ship_due; // of the diary; 0: not yet known
 	size_t work_cases;                    // when its last line of work was due
 	uint64_t noted;                       // hash of how the machine is set up, as it was told last
+	struct trend corrected;               // errors that are not yet kept, by PCI address
 	bool unshipped;                       // the history has lines that were not brought to others
 };
 
@@ -191,6 +194,10 @@ struct str suspicions_incident(const struct watcher *w, struct str pci);
 void diary_count(struct watcher *w, struct watched_progress *p);
 /** Takes what the pulse read: the GPU's PCI address, then load, watts, thousandths of a degree and bytes in use; -1: not known. */
 void diary_sample(struct watcher *w, struct str text);
+/** As event_sink.event(): an event of the log is the engine's. One that tells of corrected errors is counted, unless an earlier watch has. */
+void diary_event(void *ctx, const struct event *e);
+/** Keeps what was counted: before the place in the log is, behind which a later watch counts. */
+void diary_keep(struct watcher *w);
 /** Takes what a job noted of the machine: lines `item NAME VALUE`. */
 void diary_noted(struct watcher *w, struct str answer);
 /** Writes what is due. */

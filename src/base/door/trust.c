@@ -26,6 +26,9 @@ struct trust_walk {
 	unsigned links;    // that were followed
 	uid_t caller, own; // own: who owns the root directory, which is root also where a user namespace shows another number
 	dev_t device;      // that the root directory lies on
+	bool given;        // who owns the top of a mount is believed in it
+	dev_t mount;       // that the node lies on
+	uid_t mount_owner; // who owns its top
 	struct str rest;   // of the path; it begins with a slash where it begins at the top
 	struct text real;  // the way so far, without links
 	size_t real_top;   // how much of it leads to the top
@@ -63,21 +66,34 @@ static bool invented(const struct trust_walk *w, int fd, const struct stat *st)
 	       (fstatfs(fd, &fs) || (unsigned long)fs.f_type == FUSE_SUPER_MAGIC);
 }
 
+/** Of the directories that a container is given, those of its user: whoever put the mount there meant him. */
+static bool trust_given(struct trust_walk *w, const struct stat *st)
+{
+	if (st->st_dev != w->mount) {
+		w->mount = st->st_dev;
+		w->mount_owner = st->st_uid;
+	}
+	return w->given && st->st_uid == w->mount_owner && !believed_owner(w, st->st_uid);
+}
+
 /** An access list shows in the bits of the group, which are its mask. In a sticky directory nobody replaces files of others, and each
  * file is judged by its own owner. */
 static void trust_judge(struct trust_walk *w, int fd, const struct stat *st, const char *name)
 {
 	const bool sticky = S_ISDIR(st->st_mode) && st->st_mode & S_ISVTX;
+	const bool given = trust_given(w, st);
 	if (w->why.n)
 		return;
 	const struct str it = arena_printf(&w->arena, STR_FMT "/%s", STR_ARG(text_str(&w->real)), name);
-	if (!believed_owner(w, st->st_uid))
+	if (invented(w, fd, st))
+		text_printf(&w->why, STR_FMT " lies in a file system of FUSE", STR_ARG(it));
+	else if (given)
+		return;
+	else if (!believed_owner(w, st->st_uid))
 		text_printf(&w->why, STR_FMT " belongs to user %u, neither to root nor to you", STR_ARG(it),
 			    (unsigned)st->st_uid);
 	else if (!S_ISLNK(st->st_mode) && !sticky && st->st_mode & (S_IWGRP | S_IWOTH))
 		text_printf(&w->why, "not only its owner may write " STR_FMT, STR_ARG(it));
-	else if (invented(w, fd, st))
-		text_printf(&w->why, STR_FMT " lies in a file system of FUSE", STR_ARG(it));
 }
 
 // These return errno. A path that is not believed is still followed to its end: if there is no such file, nothing needs to be said.
@@ -86,6 +102,8 @@ static int go_to_top(struct trust_walk *w)
 {
 	trust_move(&w->node, fcntl(w->top, F_DUPFD_CLOEXEC, 0));
 	w->depth = 0;
+	w->mount = w->device;
+	w->mount_owner = w->own;
 	w->real.n = w->real_top;
 	return w->node < 0 ? errno : 0;
 }
@@ -96,6 +114,7 @@ static int trust_go_up(struct trust_walk *w)
 		return 0;
 	trust_move(&w->node, openat(w->node, "..", O_PATH | O_DIRECTORY | O_CLOEXEC));
 	w->depth--;
+	w->mount_owner = w->own; // it may be another mount
 	while (w->real.n && w->real.p[--w->real.n] != '/')
 		;
 	return w->node < 0 ? errno : 0;
@@ -158,12 +177,13 @@ static int door_trust_walk(struct trust_walk *w, const char *root, const char *p
 {
 	struct stat st;
 	char here[PATH_MAX];
-	*w = (struct trust_walk){ .node = -1, .parent = -1, .caller = caller_uid() };
+	w->node = w->parent = -1;
+	w->caller = caller_uid();
 	w->top = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (w->top < 0 || fstat(w->top, &st))
 		return errno;
-	w->own = st.st_uid;
-	w->device = st.st_dev;
+	w->own = w->mount_owner = st.st_uid;
+	w->device = w->mount = st.st_dev;
 	trust_judge(w, w->top, &st, "");
 	const char *first = root ? root : path;
 	int err = first[0] == '/' ? 0 : getcwd(here, sizeof(here)) ? trust_go(w, here) : errno;
@@ -207,14 +227,21 @@ static struct uh_error *reopen(const struct trust_walk *w, const char *path, int
 
 struct uh_error *trust_open(const char *root, const char *path, int flags, int *ret_fd)
 {
-	_cleanup_(walk_end) struct trust_walk w;
+	_cleanup_(walk_end) struct trust_walk w = { 0 };
 	struct uh_error *err = walk_believed(&w, root, path);
 	return err ? err : reopen(&w, path, flags, ret_fd);
 }
 
+struct uh_error *trust_open_below(const char *path, bool given, int *ret_fd)
+{
+	_cleanup_(walk_end) struct trust_walk w = { .given = given };
+	struct uh_error *err = walk_believed(&w, NULL, path);
+	return err ? err : reopen(&w, path, O_RDONLY | O_DIRECTORY, ret_fd);
+}
+
 struct uh_error *trust_real_path(struct arena *a, const char *path, const char **ret)
 {
-	_cleanup_(walk_end) struct trust_walk w;
+	_cleanup_(walk_end) struct trust_walk w = { 0 };
 	struct uh_error *err = walk_believed(&w, NULL, path);
 	if (!err)
 		*ret = arena_z(a, text_str(&w.real));

@@ -12,6 +12,8 @@
  * was opened in the directory that was judged; if it is not of the file that was judged, the error is ESTALE. An error whose errnum is 0
  * says why the file is not believed. @root as for root_open(). */
 struct uh_error *trust_open(const char *root, const char *path, int flags, int *ret_fd);
+/** The same of a directory. @given: in a container, where a mount's top belongs to another user, what is his in that mount is believed, too. */
+struct uh_error *trust_open_below(const char *path, bool given, int *ret_fd);
 /** The path without links of a file that is believed. All directories above it are believed too, so nobody can replace the file. */
 struct uh_error *trust_real_path(struct arena *a, const char *path, const char **ret);
 /** Whether it is root, the user that unhang runs as, or the one who called. */

@@ -169,7 +169,8 @@ void incident_ask(struct incident *i, const struct asking *a)
 	i->question = NULL;
 	for (size_t n = 0; n < i->explanations.len; n++)
 		remain += i->explanations.data[n].weight * 100 >= REMAINS;
-	if (i->answers.len || remain < 2 || is_settled(i)) // once
+	const bool settled = is_settled(i);
+	if (i->answers.len || remain < 2) // once
 		return;
 	for (;;) { // the one that tells most first
 		const struct know_question *best = NULL;
@@ -179,7 +180,7 @@ void incident_ask(struct incident *i, const struct asking *a)
 			bool before = false;
 			for (size_t k = 0; k < asked.len; k++)
 				before |= asked.data[k] == q;
-			const double gain = before ? 0 : question_gain(q, i->explanations.data, i->explanations.len);
+			const double gain = before || (settled && !q->decides) ? 0 : question_gain(q, i->explanations.data, i->explanations.len);
 			if (gain > most && may_ask(q, i, a, &view)) {
 				best = q;
 				most = gain;
@@ -206,8 +207,8 @@ void incident_take_answers(struct incident *i, const struct asking *a, const str
 	incident_advise_reply(&trial, a->know, a->host);
 	const bool settled = is_settled(&trial);
 	incident_trial_end(&trial, i);
-	for (size_t k = 0; k < n && !settled; k++)
-		if (may_ask(given[k].question, i, a, &view)) {
+	for (size_t k = 0; k < n; k++)
+		if ((!settled || given[k].question->decides) && may_ask(given[k].question, i, a, &view)) {
 			vec_push(&i->answers, given[k]);
 			used[k] = true;
 		}

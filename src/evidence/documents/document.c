@@ -11,17 +11,17 @@
 
 static const struct document_reader *const documents[] = {
 	&container_document, &watch_event_document, &flight_recorder_document, &kernel_api_document, &py_spy_document,
-	&try_document,       &bisect_document,
+	&try_document,       &bisect_document,      &repro_document,           &smi_document,
 };
 
 /** Keys that one of our documents has near its beginning. */
-static const char *const keys[] = { "\"unhang/try/",         "\"unhang/bisect/",
-				    "\"unhang/watch-event/", "\"State\"",     "\"Id\"",
-				    "\"containerStatuses\"", "\"kind\"",      "\"apiVersion\"",
-				    "\"entries\"",           "\"pg_config\"", "\"comm_lib_version\"",
-				    "\"function_name\"",     "\"pg_status\"", "\"nccl_version\"",
-				    "\"thread_name\"",       "'entries'",     "'pg_config'",
-				    "'pg_status'",           "'nccl_version'" };
+static const char *const keys[] = { "\"unhang/try/",     "\"unhang/bisect/", "\"unhang/repro/",       "\"unhang/watch-event/",
+				    "\"State\"",         "\"Id\"",           "\"containerStatuses\"", "\"kind\"",
+				    "\"apiVersion\"",    "\"entries\"",      "\"pg_config\"",         "\"comm_lib_version\"",
+				    "\"function_name\"", "\"pg_status\"",    "\"nccl_version\"",      "\"thread_name\"",
+				    "'entries'",         "'pg_config'",      "'pg_status'",           "'nccl_version'",
+				    "\"gpu_data\"",      "\"gpu\"",          "\"gpu_id\"",            "\"card",
+				    "\"error_severity\"" };
 
 bool document_begins(struct str head)
 {
@@ -104,6 +104,8 @@ const char *document_read(const struct artefact_output *out, struct str bytes)
 		return NULL;
 	_cleanup_json_ json_t *root = pickle_begins(bytes) ? pickle_load(bytes) : json_loadb(bytes.p, bytes.n, 0, NULL);
 	_cleanup_text_ struct text json = { 0 };
+	if (!root) // an integer that has no room in 64 bits
+		root = json_loadb(bytes.p, bytes.n, JSON_DECODE_INT_AS_REAL, NULL);
 	if (!root && str_find(str_cut(bytes, 16384), S("'")) >= 0) { // somebody printed it with Python
 		python_to_json(bytes, &json);
 		root = json_loadb(json.p, json.n, 0, NULL);

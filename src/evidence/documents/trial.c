@@ -1,12 +1,14 @@
-// The answers of `unhang try` and `unhang bisect`: what experiments showed is evidence like any other. What is said of it is knowledge's, so of
+// The answers of `unhang try`, `unhang bisect` and `unhang repro`: what experiments showed is evidence like any other. What is said of it is knowledge's, so of
 // the document only ids, numbers and names are taken.
 #include <jansson.h>
 
+#include "code/names.h"
 #include "evidence/artefact.h"
 #include "evidence/documents/document.h"
 
 #define TRY_SCHEMA "unhang/try/2"
 #define BISECT_SCHEMA "unhang/bisect/1"
+#define REPRO_SCHEMA "unhang/repro/1"
 
 static const struct know_suspect *suspect_named(const struct know *k, struct str id)
 {
@@ -29,7 +31,8 @@ static bool tally_of(const json_t *root, const char *name, double *ret_runs, dou
 	const json_t *runs = json_object_get(tally, "runs"), *failed = json_object_get(tally, "failed");
 	*ret_runs = (double)json_integer_value(runs);
 	*ret_failed = (double)json_integer_value(failed);
-	return json_is_integer(runs) && json_is_integer(failed) && *ret_runs > 0 && *ret_failed >= 0 && *ret_failed <= *ret_runs;
+	return json_is_integer(runs) && json_is_integer(failed) && *ret_runs > 0 && *ret_failed >= 0 &&
+	       *ret_failed <= *ret_runs;
 }
 
 static void add_rate(struct event *e, struct arena *a, const json_t *rate)
@@ -119,5 +122,30 @@ static bool bisect_read(const struct artefact_output *out, const json_t *root)
 	return true;
 }
 
+/** A launch that fails in the same way standing alone. */
+static bool repro_read(const struct artefact_output *out, const json_t *root)
+{
+	const json_t *tried = json_object_get(root, "tried"), *failure = json_object_get(root, "failure");
+	const struct str kind = document_text(failure, "kind"), kernel = document_text(failure, "kernel");
+	_cleanup_arena_ struct arena a = { 0 };
+	struct event e;
+	if (!str_is(document_text(root, "schema"), REPRO_SCHEMA))
+		return false;
+	if (!json_is_true(json_object_get(tried, "alike")) || !kind.n || !kernel.n || !trial_event(out, "trial-repro", &e))
+		return true; // it shows nothing
+	event_add_text(&e, &a, "repro_kind",
+		       str_is(kind, "memory-fault") ? S("a memory fault") :
+		       str_is(kind, "hang")         ? S("a hang") :
+						      S("an error of its queue"));
+	event_add_text(&e, &a, "kernel_name", demangle(&a, kernel));
+	event_add_text(&e, &a, "repro_place", document_text(failure, "place"));
+	add_number(&e, &a, "trial_runs", json_object_get(tried, "runs"));
+	add_number(&e, &a, "repro_launches", json_object_get(tried, "launches_after"));
+	e.text = S("unhang repro: fails in the same way, standing alone");
+	artefact_tell(out, &e);
+	return true;
+}
+
 const struct document_reader try_document = { "try", try_read };
 const struct document_reader bisect_document = { "bisect", bisect_read };
+const struct document_reader repro_document = { "repro", repro_read };

@@ -34,6 +34,8 @@ struct str watch_event_text(const struct watch_event *w, struct arena *a)
 		jw_key(&j, "pid");
 		jw_int(&j, w->pid);
 	}
+	if (w->reset_source.n)
+		jw_field(&j, "reset_source", w->reset_source);
 	if (w->votes.n) {
 		jw_field(&j, "votes", w->votes);
 		jw_key(&j, "stood_seconds");
@@ -82,6 +84,7 @@ static bool watch_event_read(const struct artefact_output *out, const json_t *ro
 		if (json_is_integer(stood) && json_integer_value(stood) > 0)
 			event_add_number(&e, &a, "stood_seconds", json_integer_value(stood));
 		event_add_text(&e, &a, "votes", document_text(root, "votes"));
+		event_add_text(&e, &a, "reset_source", document_text(root, "reset_source"));
 		e.text = arena_printf(&a, "unhang watch: " STR_FMT, STR_ARG(told));
 		artefact_tell(out, &e);
 	}

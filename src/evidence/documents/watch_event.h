@@ -11,6 +11,7 @@ struct watch_event {
 	struct str process;      // whose fault it is, with pid; empty: nobody's alone
 	int64_t pid;             // 0: not known
 	struct str votes;        // on progress; empty: none
+	struct str reset_source; // why the GPU was reset, as KFD says it; empty: it does not
 	int64_t stood;           // seconds for which they saw nothing move
 };
 /** As a document, which lies in @a. */

@@ -208,7 +208,7 @@ static void find_artefact_time(struct log_reader *r, const struct line_at *c, st
 /** Whether an artefact may begin in a line, perhaps behind a time, a rank or a mark of quotation. Nothing is taken apart for it. */
 static bool may_begin_artefact(struct str line)
 {
-	enum { WORDS_BEFORE = 3 };
+	enum { WORDS_BEFORE = 5 };
 	for (int n = 0; n <= WORDS_BEFORE && line.n; n++) {
 		if (recognise_artefact(line))
 			return true;

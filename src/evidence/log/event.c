@@ -54,20 +54,13 @@ static void add_capture(const struct know *k, struct event *e, const struct capt
 /** An event without facts so far; not zeroed as a whole, because most of it is room for facts. */
 static void start_event(const struct log_reader *r, const struct logline *line, uint64_t number, struct event *e)
 {
-	e->signature = NULL;
+	event_begin(e, (struct place){ r->source, number });
 	e->time = line_time(line);
-	e->at = (struct place){ r->source, number };
 	e->device = line->device;
 	e->driver = line->driver;
-	e->text = (struct str){ 0 };
 	e->boot_id = line->boot_id;
 	e->host = line->stamps.host;
-	e->named = (struct str){ 0 };
-	e->began = e->hold = 0;
-	e->now = false;
 	e->unattested = line->by.writer != WRITER_UNTOLD && !line->opening.attested;
-	e->dump = (struct dump){ 0 };
-	e->nfacts = 0;
 }
 
 void log_add_writer(struct event *e, const struct writer *w)
@@ -184,6 +177,15 @@ static void tell_kept(struct log_reader *r, struct log_kept *kept, const struct 
 	log_emit(r, &e);
 }
 
+/** The driver numbers hardware errors in braces before its messages: `{1}`. A number stands for one error, on all GPUs of a hive. */
+static uint64_t number_in_braces(struct str before)
+{
+	const char *open = before.n ? memrchr(before.p, '{', before.n) : NULL;
+	struct str rest = open ? str_from(before, (size_t)(open - before.p) + 1) : (struct str){ 0 };
+	int64_t n;
+	return str_number(str_split(&rest, '}'), &n) && n >= 0 ? (uint64_t)n + 1 : 0;
+}
+
 /** The bank that a line's register belongs to; STATUS begins a new one. NULL: its STATUS was not seen. */
 static struct error_bank *bank_of(struct log_reader *r, const struct event *e, int64_t entry, bool begins)
 {
@@ -218,6 +220,7 @@ static bool add_bank(struct log_reader *r, struct event *e, struct arena *a)
 	if (!b || which == BANK_REGISTERS || !value || !str_hex(value->value, &bits))
 		return which == BANK_STATUS;
 	bank_set(b, which, bits);
+	b->unnumbered = !entry; // MI200, whose driver reads registers one by one, and no list of banks
 	if (named) // the facts of the line are those of the bank
 		e->nfacts = 0;
 	bank_facts(r->know, b, which, e, a);
@@ -237,6 +240,8 @@ void log_event(struct log_reader *r, const struct logline *line, const struct ma
 	start_event(r, line, number, &e);
 	e.signature = s;
 	e.text = str_from(line->message, m->begin);
+	if (e.device.n)
+		e.numbered = number_in_braces(str_cut(line->message, m->begin));
 	for (size_t i = 0; i < m->ncaptures; i++)
 		if (m->captures[i].piece->name.n)
 			add_capture(r->know, &e, &m->captures[i], rooms[i]);

@@ -10,7 +10,7 @@ static size_t digits(struct str s) { return str_run(s, char_digit); }
 static size_t name_length(struct str s, const char *more)
 {
 	size_t n = 0;
-	while (n < s.n && n < NAME_MAX_BYTES && (char_word(s.p[n]) || (s.p[n] && strchr(more, s.p[n]))))
+	while (n < s.n && n < NAME_MAX_BYTES && (char_word(s.p[n]) || char_among(s.p[n], more)))
 		n++;
 	return n;
 }

@@ -180,7 +180,7 @@ static bool eat_glog(struct stamp_cursor *c, struct stamp *ret)
 	struct stamp_cursor t = *c;
 	int date;
 	double clock;
-	if (!peek(&t) || !strchr("IWEF", peek(&t)))
+	if (!char_among(peek(&t), "IWEF"))
 		return false;
 	t.at++;
 	size_t from = t.at;
@@ -393,7 +393,7 @@ static void skip_quoting(struct stamp_cursor *c)
 	for (;;) {
 		if (str_starts(rest(c), str_z(bar)))
 			c->at += strlen(bar);
-		else if (char_space(peek(c)) || (peek(c) && strchr(">|`", peek(c))) || str_starts(rest(c), S("* ")))
+		else if (char_space(peek(c)) || char_among(peek(c), ">|`") || str_starts(rest(c), S("* ")))
 			c->at++;
 		else
 			break;

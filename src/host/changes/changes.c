@@ -48,7 +48,7 @@ static bool is_of_manager(struct str manager, struct str name)
 	if (!str_among(manager, STR_EQUALS, "apt|dpkg|pacman|dnf|dnf5|zypper|pip|dkms|snap").n)
 		return true;
 	for (size_t n = 0; n < name.n; n++)
-		if (!char_word(name.p[n]) && (!n || !strchr("+.-", name.p[n])))
+		if (!char_word(name.p[n]) && (!n || !char_among(name.p[n], "+.-")))
 			return false;
 	return true;
 }

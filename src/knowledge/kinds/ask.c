@@ -12,6 +12,7 @@ const struct kind_key question_keys[] = {
 	{ "when", KEY_WHEN, offsetof(struct know_question, when) },
 	{ "unless", KEY_WHEN, offsetof(struct know_question, unless) },
 	{ "readable", KEY_FLAG, offsetof(struct know_question, readable) },
+	{ "decides", KEY_FLAG, offsetof(struct know_question, decides) },
 	{ 0 },
 };
 const struct kind_key explanation_keys[] = {

@@ -71,7 +71,7 @@ extern const struct know_kind know_kinds[];
 extern const char know_subsystems[], know_levels[];
 extern const struct kind_key work_kind_keys[], blame_keys[], question_keys[], explanation_keys[];
 extern const struct kind_key bank_keys[], error_severity_keys[], afid_keys[], metrics_keys[], escalation_keys[], experiment_keys[];
-extern const struct kind_key race_keys[], suspect_keys[];
+extern const struct kind_key race_keys[], suspect_keys[], mqd_keys[], mqd_words_keys[], page_table_keys[];
 extern const struct kind_key way_keys[], sign_keys[], package_keys[];
 extern const struct kind_key defect_keys[], case_keys[], source_keys[];
 const struct know_kind *kind_named(struct str name);

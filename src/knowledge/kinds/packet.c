@@ -76,6 +76,11 @@ static bool take_option(const struct know_packet *p, struct str word, struct str
 			return *flags[i].to = true;
 	if (str_is(word, "if"))
 		return take_when(p, str_word(rest), &f->when);
+	if (str_is(word, "step")) {
+		const bool good = number_to(str_word(rest), WORD_MAX, &n) && n;
+		f->step = good ? (unsigned)n : 0;
+		return good;
+	}
 	if (word.p[0] == '+' && number_to(str_from(word, 1), UINT32_MAX, &n)) {
 		f->plus = (uint32_t)n;
 		return true;
@@ -164,8 +169,49 @@ static bool set_ib(struct know_packet *p, struct str rest)
 	return ok;
 }
 
+/** REGISTER [VALUE] [mask FIELD] [keep FIELD] [count FIELD] [still FIELD] [two FIELD] [if CONDITION] */
+static bool add_access(struct arena *a, struct know_packet *p, enum packet_access access, struct str rest)
+{
+	struct know_packet_access *to = arena_alloc(a, sizeof(*to));
+	const struct {
+		const char *word;
+		const struct know_packet_field **to;
+	} options[] = { { "mask", &to->mask },
+			{ "keep", &to->keep },
+			{ "count", &to->count },
+			{ "still", &to->still },
+			{ "two", &to->two } };
+	to->access = access;
+	to->name = str_word(&rest);
+	to->reg = packet_field(p, to->name);
+	bool ok = to->reg || (to->name.n && to->name.p[0] >= 'A' && to->name.p[0] <= 'Z');
+	for (struct str one = str_word(&rest); one.n && ok; one = str_word(&rest)) {
+		if (str_is(one, "if")) {
+			ok = take_when(p, str_word(&rest), &to->when);
+			continue;
+		}
+		size_t i = 0;
+		while (i < ARRAY_SIZE(options) && !str_is(one, options[i].word))
+			i++;
+		const struct know_packet_field **at = i < ARRAY_SIZE(options) ? options[i].to : &to->value;
+		const struct know_packet_field *f = packet_field(p, at == &to->value ? one : str_word(&rest));
+		ok = f && !*at;
+		*at = f;
+	}
+	*LIST_END(&p->accesses) = to;
+	return ok;
+}
+
 static bool take_key(struct arena *a, struct know_packet *p, const struct know_key *key)
 {
+	static const char *const accesses[] = { [PACKET_WRITES] = "writes",
+						[PACKET_READS] = "reads",
+						[PACKET_POLLS] = "polls",
+						[PACKET_CHANGES] = "changes",
+						[PACKET_LOADS] = "loads" };
+	for (size_t i = 0; i < ARRAY_SIZE(accesses); i++)
+		if (str_is(key->key, accesses[i]))
+			return add_access(a, p, (enum packet_access)i, key->value);
 	if (str_is(key->key, "field"))
 		return packet_add_field(a, p, key->value);
 	if (str_is(key->key, "words"))
@@ -174,6 +220,8 @@ static bool take_key(struct arena *a, struct know_packet *p, const struct know_k
 		return add_waits(a, p, key->value);
 	if (str_is(key->key, "ib"))
 		return set_ib(p, key->value);
+	if (str_is(key->key, "fence"))
+		return (p->fence = packet_field(p, str_trim(key->value)));
 	p->rare = str_is(key->value, "yes");
 	return str_is(key->key, "rare") && p->rare;
 }

@@ -5,6 +5,14 @@
 #include "knowledge/know_opening.h"
 #include "knowledge/parameter.h"
 
+const struct know_kind *kind_named(struct str name)
+{
+	const struct know_kind *kind = know_kinds;
+	while (kind->name && !str_is(name, kind->name))
+		kind++;
+	return kind->name ? kind : NULL;
+}
+
 static void rows_row_take(struct loader *l, const struct know_kind *kind, const struct know_block *b, struct str name,
 			  struct str value)
 {

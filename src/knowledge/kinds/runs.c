@@ -23,6 +23,7 @@ const struct kind_key experiment_keys[] = {
 };
 const struct kind_key suspect_keys[] = {
 	{ "title", KEY_TEXT, offsetof(struct know_suspect, title), .required = true },
+	{ "brief", KEY_TEXT, offsetof(struct know_suspect, brief) },
 	{ "explain", KEY_TEXT, offsetof(struct know_suspect, explain), .required = true },
 	{ "fault", KEY_TEXT, offsetof(struct know_suspect, fault), .required = true, .choices = "job driver node unknown" },
 	{ "always", KEY_NUMBER, offsetof(struct know_suspect, always), .required = true },

@@ -23,6 +23,8 @@ static const struct kind_key event_keys[] = {
 	{ "once", KEY_FLAG, AT(know_event, once) },
 	{ "quiet", KEY_FLAG, AT(know_event, quiet) },
 	{ "note", KEY_FLAG, AT(know_event, note) },
+	{ "whole", KEY_FLAG, AT(know_event, whole) },
+	{ "announces", KEY_FLAG, AT(know_event, announces) },
 	{ "any-vendor", KEY_FLAG, AT(know_event, any_vendor) },
 	{ "any-machine", KEY_FLAG, AT(know_event, any_machine) },
 	{ "of-rank", KEY_FLAG, AT(know_event, of_rank) },
@@ -308,6 +310,7 @@ static const struct kind_key wave_words_keys[] = {
 static const struct kind_key watch_keys[] = {
 	{ "render", KEY_WORDS, AT(know_watch, render) },
 	{ "deep", KEY_WORDS, AT(know_watch, deep) },
+	{ "rest", KEY_WORDS, AT(know_watch, rest) },
 	{ 0 },
 };
 static const struct kind_key unit_keys[] = {
@@ -331,6 +334,13 @@ static const struct kind_key verdict_keys[] = {
 	{ "go-on", KEY_FLAG, AT(know_verdict, go_on) },
 	{ "aside", KEY_FLAG, AT(know_verdict, aside) },
 	{ "well", KEY_FLAG, AT(know_verdict, well) },
+	{ "stands", KEY_FLAG, AT(know_verdict, stands) },
+	{ 0 },
+};
+static const struct kind_key state_keys[] = {
+	{ "when", KEY_WHEN, AT(know_queue_state, when), .required = true },
+	{ "is", KEY_TEXT, AT(know_queue_state, is), .required = true, .choices = "stuck works waits idle unknown" },
+	{ "say", KEY_TEXT, AT(know_queue_state, say), .required = true },
 	{ 0 },
 };
 static const struct kind_key vote_keys[] = {
@@ -357,27 +367,6 @@ static const struct kind_key work_keys[] = {
 	{ "hung-after", KEY_SECONDS, AT(know_work, hung_after) },
 	{ 0 },
 };
-static const struct kind_key mqd_keys[] = {
-	{ "parts", KEY_WORDS, AT(know_mqd, parts), .required = true },
-	{ "registers", KEY_WORDS, AT(know_mqd, registers), .required = true },
-	{ "first", KEY_NUMBER, AT(know_mqd, first), .required = true },
-	{ "sdma", KEY_WORDS, AT(know_mqd, sdma), .required = true },
-	{ "bits", KEY_SET, AT(know_mqd, bits), .required = true },
-	{ "sdma-bits", KEY_SET, AT(know_mqd, sdma_bits), .required = true },
-	{ 0 },
-};
-
-static const struct kind_key page_table_keys[] = {
-	{ "parts", KEY_WORDS, AT(know_page_table, parts), .required = true },
-	{ "bits", KEY_SET, AT(know_page_table, bits), .required = true },
-	{ "page", KEY_SET, AT(know_page_table, page) },
-	{ "pasid", KEY_TEXT, AT(know_page_table, pasid) },
-	{ "mmhub", KEY_WORDS, AT(know_page_table, mmhub), .required = true },
-	{ "second-mmhub", KEY_WORDS, AT(know_page_table, second_mmhub) },
-	{ "guests-from-zero", KEY_FLAG, AT(know_page_table, guests_from_zero) },
-	{ 0 },
-};
-
 #define OF(type, member) .size = sizeof(struct type), .place = AT(know, member)
 #define LABEL(type, member) .label_type = type, .label = member
 // Rows of tables of a line each: a name, and mostly a value. An update may replace the whole file that they stand in.
@@ -437,10 +426,12 @@ const struct know_kind know_kinds[] = {
 	  LABEL(KEY_WORDS, AT(know_wave_words, parts)) },
 	{ "packet", OF(know_packet, packets), LABEL(KEY_TEXT, AT(know_packet, name)), .load = load_packet },
 	{ "mqd", OF(know_mqd, mqds), .keys = mqd_keys, LABEL(KEY_WORDS, AT(know_mqd, parts)) },
+	{ "mqd-words", OF(know_mqd_words, mqd_words), .keys = mqd_words_keys, LABEL(KEY_WORDS, AT(know_mqd_words, parts)) },
 	{ "page-table", OF(know_page_table, page_tables), .keys = page_table_keys,
 	  LABEL(KEY_WORDS, AT(know_page_table, parts)) },
 	{ "watch", OF(know_watch, watches), .keys = watch_keys, LABEL(KEY_WORDS, AT(know_watch, render)) },
 	{ "unit", OF(know_unit, units), .keys = unit_keys, LABEL(KEY_TEXT, AT(know_unit, title)) },
+	{ "state", OF(know_queue_state, states), .keys = state_keys, LABEL(KEY_TEXT, AT(know_queue_state, is)) },
 	{ "verdict", OF(know_verdict, verdicts), .keys = verdict_keys, LABEL(KEY_TEXT, AT(know_verdict, health)) },
 	{ "vote", OF(know_vote, votes), .keys = vote_keys, LABEL(KEY_TEXT, AT(know_vote, title)) },
 	{ "work", OF(know_work, works), .keys = work_keys, LABEL(KEY_TEXT, AT(know_work, title)) },
@@ -479,19 +470,13 @@ const struct know_kind know_kinds[] = {
 	{ "month", ROWS(months), .load = load_month },
 	{ "override", ROWS(overrides), .load = load_rows },
 	{ "ring", ROWS(rings), .load = load_pair, .check = check_ring },
+	{ "shader", ROWS(shaders), .load = load_pair },
 	{ "switch", ROWS(switches), .load = load_rows },
 	{ "usual", ROWS(usuals), .load = load_rows },
+	{ "matters", ROWS(matters), .load = load_words },
 	{ "together", ROWS(togethers), .load = load_words },
 	{ "tool", ROWS(tools), .load = load_rows },
 	{ "variable", ROWS(variables), .optional = true, .load = load_rows },
 	{ "vendor", ROWS(vendors), .load = load_pair, .check = check_vendor },
 	{ 0 },
 };
-
-const struct know_kind *kind_named(struct str name)
-{
-	const struct know_kind *kind = know_kinds;
-	while (kind->name && !str_is(name, kind->name))
-		kind++;
-	return kind->name ? kind : NULL;
-}

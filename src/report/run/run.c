@@ -120,6 +120,7 @@ static void say_try(struct sheet *s, const struct run_told *r, const struct run_
 		     { found ? "First" : "Cause", t->title },
 		     { "Found in", t->found_in },
 		     { "Allocated", t->allocated_in.n ? arena_printf(&a, "in " STR_FMT, STR_ARG(t->allocated_in)) : none },
+		     { "Before it", t->allocated_before },
 		     { "Freed", t->freed_in.n ? arena_printf(&a, "in " STR_FMT, STR_ARG(t->freed_in)) : none },
 		     { "Beside it", t->beside }, { "Kernel", t->kernel },         { "Address", named ? none : t->place },
 		     { "Lacking", t->lacking },  { "Bundle", t->bundle },         { "Ended too", t->left },
@@ -164,7 +165,7 @@ static void put_try(struct sheet *s, const struct run_told *r, const struct run_
 	sheet_fields(s, { "recordings", v_count(t->recordings) }, { "packets", v_count(t->launches) },
 		     { "output", v_known(t->output) }, { "words", v_known(t->words) }, { "bundle", v_known(t->bundle) },
 		     { "diagnosis", v_known(t->diagnosis) }, { "lacking", v_known(t->lacking) }, { "left", v_known(t->left) },
-		     { "allocator", v_known(t->allocator) }, { "findings", v_count(t->findings) },
+		     { "allocator", v_known(t->allocator) }, { "findings", v_count(t->findings) }, { "served", v_count(t->served) }, { "allocated_before", v_known(t->allocated_before) },
 		     { "guard", v_known(t->guard) }, { "allocation", v_known(t->allocation) }, { "found_in", v_known(t->found_in) },
 		     { "allocated_in", v_known(t->allocated_in) }, { "freed_in", v_known(t->freed_in) }, { "holders", v_known(t->holders) }, { "checkpoint", v_known(t->checkpoint) },
 		     { "lost_ms", v_count(t->lost_ms) });

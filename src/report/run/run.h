@@ -56,8 +56,10 @@ struct run_try {
 	struct str group, counted_in; // directories: the control group of the try; the one that counts what the kernel killed
 	int64_t oom_before;           // its count before the start
 	int64_t findings;             // of the guard: double frees, overwritten bytes
+	int64_t served;               // allocations that guard or pool had, of all processes
 	struct str guard, allocation; // of a fault that the guard explains: past, freed, ...; whose buffer it was
 	struct str found_in, allocated_in, freed_in; // functions, as the guard has them: of the wrong call; of that buffer
+	struct str allocated_before, small_allocations; // where a call of HIP's does not return: by size; how many small ones
 	struct str allocator;         // what guard or pool did, in sentences
 	struct str left;              // processes that were still there when the job had ended
 	struct str holders;           // who has GPU memory afterwards

@@ -9,7 +9,7 @@
 
 // The few events that matter: the cause first, each kind of event once, and at most ROWS_BRIEF of them.
 
-enum { ROWS_BRIEF = 4 };
+enum { ROWS_BRIEF = 4, WHOLE_LINES = 8 };
 
 /** By what the process of an event is told from others. */
 static struct str who_of(const struct diag_event *e, const char **ret_word)
@@ -65,8 +65,9 @@ static int brief_weight(const struct text_report *t, size_t n)
 	const struct diag_event *e = t->rows.data[n].event;
 	const bool ends = diag_fact(e, "reset_outcome") || diag_fact(e, "reset_method") || diag_fact(e, "vram_lost") ||
 			  diag_fact(e, "ring_reset");
+	enum { WHOLE = 100 }; // above what a role is worth
 	static const int of_role[] = { [ROLE_CAUSE] = 40, [ROLE_EFFECT] = 40, [ROLE_ARTEFACT] = 0, [ROLE_BYSTANDER] = 10 };
-	return of_role[e->role] + (ends ? 20 : 0) - (int)(n < 16 ? n : 16);
+	return of_role[e->role] + (e->kind->whole ? WHOLE : 0) + (ends ? 20 : 0) - (int)(n < 16 ? n : 16);
 }
 
 /** The row of the cause: the root's, where the ranks do not tell that another went first; else the first that is a cause, else the first. */
@@ -143,8 +144,9 @@ static void brief_add_row(struct text_report *t, const struct brief_row *r, cons
 	_cleanup_text_ struct text line = { 0 };
 	struct block *p = screen_add(&t->screen, (struct block){ .label = role_name(e->role),
 								 .paint = colours[e->role],
-								 .least = first ? 2 : 1,
-								 .most = first ? 3 : 2,
+								 .least = e->kind->whole ? WHOLE_LINES : first ? 2 : 1,
+								 .most = e->kind->whole ? WHOLE_LINES : first ? 3 : 2,
+								 .fixed = e->kind->whole,
 								 .stacked = stacked });
 	text_add(&p->lead, S("  "));
 	brief_add_time(t, r, &p->lead);
@@ -168,7 +170,7 @@ static void brief_add_row(struct text_report *t, const struct brief_row *r, cons
 
 // --- callbacks of the walk ---
 
-enum { LINES = 24, COLUMNS_USUAL = 80, REMEDIES = 3, OTHERS = 3 };
+enum { LINES = 24, COLUMNS_USUAL = 80, REMEDIES = 3, OTHERS = 3, NOW_LINES = 5 };
 
 static struct block *add_label(struct text_report *t, const char *label, size_t least, size_t most)
 {
@@ -200,9 +202,16 @@ void brief_incident(void *ctx, const struct incident *i)
 	screen_text(&t->screen, add_label(t, "GPU", 2, 2), text_str(&line));
 	text_clear(&line);
 	prose_module(i, &line);
-	if (line.n)
-		screen_text(&t->screen, add_label(t, "Module", 1, 2), text_str(&line));
-	screen_text(&t->screen, add_label(t, "Now", 2, 3), i->action_text);
+	// Which module it is, and what to do with it, is what an operator opens the screen for.
+	const bool service = i->action->service.n;
+	if (line.n) {
+		p = add_label(t, "Module", 2, 2);
+		p->fixed = true;
+		screen_text(&t->screen, p, text_str(&line));
+	}
+	p = add_label(t, "Now", service ? NOW_LINES : 2, service ? NOW_LINES : 3);
+	p->fixed = service;
+	screen_text(&t->screen, p, i->action_text);
 	text_clear(&line);
 	prose_fault(i, true, &line);
 	p = add_label(t, "Fault", 3, 3);

@@ -35,11 +35,13 @@ static void times_part(const struct incident *i, struct text *part)
 /** As precise as the evidence is: name, part and address of the GPU, or that it names none. */
 static void gpu_part(const struct incident *i, struct text *part)
 {
-	const struct fact *node = i->root ? diag_fact(i->root, "gpu_node") : NULL;
+	const struct fact *node = i->root ? diag_fact(i->root, "gpu_node") : NULL, *index = i->root ? diag_fact(i->root, "gpu_index") : NULL;
 	if (i->gpu.device.n)
 		text_add(part, i->gpu.device);
 	else if (node)
 		text_printf(part, "node-" STR_FMT, STR_ARG(node->value));
+	else if (index)
+		text_printf(part, "number " STR_FMT, STR_ARG(index->value));
 	else if (!i->gpu.name.n && !i->gpu.gfx.n)
 		text_add(part, S("not named in this log"));
 	if (i->other_gpus.len)
@@ -476,9 +478,7 @@ void evidence_lines(const struct text_report *t, const struct incident *i)
 		fprintf(t->out, "# %zu more line%s (-vv)\n", left, left == 1 ? "" : "s");
 }
 
-// The lead picture of an incident below its first screen: only on a terminal that has room for both. The rows of the first screen are a
-// timeline already.
-
+// The lead picture of an incident below its first screen, whose rows are a timeline already: only on a terminal that has room for both.
 enum { SCREEN = 24, PROMPT = 2 };
 
 void prose_picture(const struct text_report *t, const struct incident *i)

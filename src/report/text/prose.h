@@ -21,6 +21,7 @@ struct block {
 	size_t column;             // at which the text begins; 0: behind the label
 	bool stacked;              // the label stands on a line of its own
 	bool whole;                // a line without a label is painted
+	bool fixed;                // no line of it is given to others
 	bool yields;               // it is left out before another block gets less than it needs
 	bool spare;                // only where everything else has room; else the block before says what is behind its text
 	struct text lead;          // before the label: a time

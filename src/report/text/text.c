@@ -174,10 +174,15 @@ static void put_all_clear(const struct text_report *t, const struct machine_obse
 {
 	_cleanup_text_ struct text line = { 0 };
 	size_t seen = 0;
-	for (size_t i = 0; i < m->n; i++)
+	bool hints = false; // of the hardware
+	for (size_t i = 0; i < m->n; i++) {
 		seen += !m->gpus[i].unseen.n;
+		hints |= m->gpus[i].hardware.n;
+	}
+	for (size_t i = 0; i < m->nhives; i++)
+		hints |= m->hives[i].hint.n;
 	if (t->diagnosis->verdict == UH_HEALTHY)
-		text_add(&line, S("No problem found. "));
+		text_add(&line, hints ? S("No incident found; see the notes on the hardware above. ") : S("No problem found. "));
 	text_printf(&line, "Looked at: %zu GPU%s", m->n, m->n == 1 ? "" : "s");
 	if (seen == m->n)
 		text_add(&line, m->n == 1 ? S(" with its registers and rings") : S(" with their registers and rings"));

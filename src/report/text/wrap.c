@@ -258,7 +258,7 @@ static bool wrap_take_line(struct screen *s, bool whole)
 	for (size_t n = 0; n < s->blocks.len; n++) {
 		struct block *p = &s->blocks.data[n];
 		const size_t text = p->given - p->stacked;
-		if (p->form == FORM_TEXT && text > 1 && (!from || text >= from->given - from->stacked) &&
+		if (p->form == FORM_TEXT && !p->fixed && text > 1 && (!from || text >= from->given - from->stacked) &&
 		    !(whole && (p->whole || is_torn(s, p, p->given - 1))))
 			from = p;
 	}

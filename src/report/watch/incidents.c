@@ -147,7 +147,7 @@ void report_state(const struct watch_state *w, FILE *out)
 		     { "boot_id", v_known(w->boot_id) }, { "written", v_date(w->written) },
 		     { "valid_until", v_date(w->valid_until) }, { "looked", v_date(w->looked) },
 		     { "log_overruns", v_number(w->lost) }, { "log_unread", v_known(w->unread) },
-		     { "progress_unread", v_known(w->uncounted) });
+		     { "progress_unread", v_known(w->uncounted) }, { "gpus_unread", v_known(w->unlisted) });
 	sheet_each (i, &s, "gpus", w->ngpus)
 		sheet_fields(&s, { "pci", v_text(w->gpus[i].pci) }, { "unique_id", v_known(w->gpus[i].unique_id) },
 			     { "serial", v_known(w->gpus[i].serial) }, { "slot", v_known(w->gpus[i].slot) },

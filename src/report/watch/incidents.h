@@ -23,6 +23,7 @@ struct stored {
 	struct str bundle;                 // taken, or why there is none; empty: not yet
 	struct str closed_by;              // what ended it
 	struct str job;                    // of the process that held the GPU: its name, Slurm job or pod
+	struct str reset_source;           // why the GPU was reset, where its first sign says it; empty
 	struct str votes;                  // on progress, where nobody but a look told of it
 	int64_t began, changed, ended;     // seconds since 1970; 0: not yet
 	int64_t first_us, last_us;         // its first and last sign, on the kernel's clock
@@ -50,6 +51,7 @@ struct watch_state {
 	uint64_t lost;        // times that messages of the kernel were lost before they were read
 	struct str unread;    // why the kernel's log is not read; empty: it is
 	struct str uncounted; // why progress is not counted; empty: it is, or is not to be
+	struct str unlisted;  // why there may be GPUs that are not in the list; empty: there are none
 	const struct watched_gpu *gpus;
 	size_t ngpus;
 	const struct stored *const *open; // incidents

@@ -62,6 +62,7 @@ static void write_seen(const struct uh_session *s, FILE *to)
 				 .looked = m ? now : 0,
 				 .unread = s->log_wanted && !s->log_read ? S("The kernel log could not be read.") :
 									   (struct str){ 0 },
+				 .unlisted = m ? devices_unlisted(&m->devices, &a) : (struct str){ 0 },
 				 .gpus = gpus,
 				 .open = views };
 	for (; m && w.ngpus < m->n; w.ngpus++)

@@ -22,8 +22,6 @@ struct stored session_stored(const struct uh_session *s, const struct incident *
 /** A line for each incident of a session that has ended. @place: of its evidence; may be empty. @otherwise: when it was, where the evidence has
  * no date. */
 void session_history_lines(struct uh_session *s, struct str place, int64_t otherwise, struct text *to);
-/** A run that has ended is in the history, also when its directory is removed. */
-void history_keep_run(const char *state, struct str id, struct str report);
 /** Times as people write them; what is empty stays as it is. The error is that one is none, or makes no sense. */
 struct uh_error *history_asked_times(const struct know *k, int64_t now, struct str since, struct str until,
 				     struct history_filter *f);

@@ -95,11 +95,3 @@ struct uh_error *uh_session_store(struct uh_session *s, const char *store)
 		uh_error_free(history_store_open(store, (struct teller){ tell_nobody, NULL }, &db));
 	return err;
 }
-
-void history_keep_run(const char *state, struct str id, struct str report)
-{
-	_cleanup_arena_ struct arena a = { 0 };
-	_cleanup_text_ struct text line = { 0 };
-	line_of_run(&line, (struct str){ 0 }, id, history_run_revision(report), report);
-	uh_error_free(spool_append(history_lines_of(&a, state), text_str(&line))); // the run's directory has it, too
-}

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/door/door.h"
+#include "evidence/allocations/allocations.h"
 #include "job/job.h"
 #include "session/session.h"
 #include "store/record.h"
@@ -44,8 +45,9 @@ void try_add_allocations(struct uh_session *s, const char *directory, struct are
 {
 	struct door_names names = { 0 };
 	uh_error_free(door_names(&(struct named){ .path = directory }, false, a, &names));
+	int64_t pid;
 	for (size_t i = 0, n = 0; i < names.n && n < ALLOCATIONS_FILES_MOST; i++) {
-		const bool is = str_starts(str_z(names.list[i]), S(JOB_ALLOCATIONS));
+		const bool is = allocations_of_job(str_z(names.list[i]), &pid);
 		if (is)
 			directory_add_file(s, directory, names.list[i], a);
 		n += is;

@@ -11,7 +11,7 @@
 
 static enum vote run_look_look_of(const struct gpu_observation *g)
 {
-	return g->unwell ? VOTE_STOOD : g->known ? VOTE_MOVED : VOTE_UNKNOWN;
+	return g->unwell || g->stands ? VOTE_STOOD : g->known ? VOTE_MOVED : VOTE_UNKNOWN;
 }
 
 void look_votes(const struct gpu_observation *g, FILE *to)

@@ -148,15 +148,20 @@ static struct uh_error *find_inputs(struct repro_making *m, struct arena *a)
 
 static struct uh_error *repro_plan(struct repro_making *m, struct repro_found *f, const struct know *k)
 {
-	if (f->recording) {
-		m->r = f->recording;
-		struct uh_error *err = find_inputs(m, m->plan->arena);
-		return err ? err : repro_from_recording(m);
-	}
+	struct uh_error *err = NULL;
 	struct core core = f->core.core;
 	f->core.core = (struct core){ 0 };
-	struct uh_error *err = target_parsed_core(k, &core, &f->target);
-	return err ? err : repro_from_core(m, f->target);
+	if (f->has_core)
+		err = target_parsed_core(k, &core, &f->target);
+	if (f->recording) {
+		uh_error_free(err); // it does without a core
+		m->r = f->recording;
+		err = find_inputs(m, m->plan->arena);
+	}
+	err = err ? err : f->recording ? repro_from_recording(m) : repro_from_core(m, f->target);
+	if (!err && f->target)
+		repro_place_of_core(m, k, f->target);
+	return err;
 }
 
 static const struct command *next_step(struct arena *a, struct str directory)

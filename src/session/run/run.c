@@ -181,7 +181,7 @@ static void tell_incident(const struct incident *i, const struct run_try *of, bo
 	print_line(to, "action", i->action->action);
 	print_line(to, "fit", said ? S("unknown") : incident_fit(i));
 	print_line(to, "gpu", i->gpu.device);
-	static const char *const guarded[] = { "guard", "allocation", "found_in", "allocated_in", "freed_in" };
+	static const char *const guarded[] = { "guard", "allocation", "found_in", "allocated_in", "freed_in", "allocated_before", "small_allocations" };
 	for (size_t n = 0; n < ARRAY_SIZE(guarded); n++)
 		print_line(to, guarded[n], diag_value(i->root, guarded[n]));
 }

@@ -159,7 +159,7 @@ static bool text_after_all(struct layer *l)
 	if (!l->keeps || s.n < TEXT_LEAST)
 		return false;
 	for (size_t i = 0; i < s.n; i++)
-		if ((unsigned char)s.p[i] < ' ' && !strchr("\t\n\r\x1b\f\b", s.p[i] ? s.p[i] : 'x'))
+		if ((unsigned char)s.p[i] < ' ' && !char_among(s.p[i], "\t\n\r\x1b\f\b"))
 			return false;
 	return true;
 }

@@ -147,6 +147,9 @@ static void judge_watch(const struct watch_state *s, const struct fitness_asked 
 	if (s->unread.n)
 		add(to, asked, RULE_UNSEEN,
 		    (struct node_finding){ .status = NODE_UNKNOWN, .class = S("log-unread"), .says = s->unread });
+	if (s->unlisted.n)
+		add(to, asked, RULE_UNSEEN,
+		    (struct node_finding){ .status = NODE_UNKNOWN, .class = S("gpus-unread"), .says = s->unlisted });
 	if (s->uncounted.n)
 		add(to, asked, RULE_KNOWN,
 		    (struct node_finding){ .status = NODE_DEGRADED, .class = S("progress-unread"), .says = s->uncounted });

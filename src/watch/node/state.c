@@ -76,6 +76,7 @@ struct uh_error *state_parse(struct str json, struct arena *a, struct watch_stat
 				     .lost = (uint64_t)json_integer_value(json_object_get(root, "log_overruns")),
 				     .unread = state_text(root, "log_unread", a),
 				     .uncounted = state_text(root, "progress_unread", a),
+				     .unlisted = state_text(root, "gpus_unread", a),
 				     .gpus = list,
 				     .open = views };
 	for (; ret->ngpus < members(gpus, STATE_GPUS); ret->ngpus++)

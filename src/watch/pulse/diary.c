@@ -137,6 +137,51 @@ void diary_noted(struct watcher *w, struct str answer)
 	diary_write(w, text_str(&line));
 }
 
+// --- errors that were corrected ---
+
+static void count_corrected(struct watcher *w, const struct event *e)
+{
+	enum { US = 1000000 };
+	const struct know_event *kind = e->signature ? e->signature->event : NULL;
+	const int64_t us = (int64_t)(e->time.seconds * US);
+	const bool before = str_is(str_z(w->place.boot_id), w->log_boot) && us <= w->place.microseconds;
+	struct trend_day one = { .module = e->device, .n = 1 };
+	if (!kind || kind->tells != TELLS_CORRECTED || before || e->time.clock != TIME_BOOT || !e->device.n)
+		return;
+	const struct fact *block = event_fact(e, "ras_block"), *count = event_fact(e, "ras_count");
+	if (count && (!str_number(count->value, &one.n) || one.n <= 0))
+		return;
+	one.block = block ? block->value : (struct str){ 0 };
+	one.day = trend_day_of((double)watch_wall(w, us));
+	trend_add(&w->corrected, &one);
+}
+
+void diary_event(void *ctx, const struct event *e)
+{
+	struct watcher *w = ctx;
+	count_corrected(w, e);
+	engine_event(w->engine, e);
+}
+
+void diary_keep(struct watcher *w)
+{
+	_cleanup_(trend_free) struct trend named = { 0 };
+	_cleanup_text_ struct text text = { 0 }, why = { 0 };
+	if (!w->looked && !w->stop) // a look says which module it is
+		return;
+	for (size_t n = 0; n < w->corrected.days.len; n++) {
+		struct trend_day one = w->corrected.days.data[n];
+		const struct watched_gpu *g = watched_gpu(w, one.module);
+		one.module = g && g->serial.n ? g->serial : g && g->unique_id.n ? g->unique_id : one.module;
+		trend_add(&named, &one);
+	}
+	trend_text(&named, &text);
+	if (text.n && !keeper_ask(w->keeper, KEEPER_TREND, text_str(&text), &why, NULL))
+		voice_problem(&w->voice, why.p);
+	trend_free(&w->corrected);
+	w->corrected = (struct trend){ 0 };
+}
+
 // --- when ---
 
 void diary_follow(struct watcher *w)
@@ -155,6 +200,8 @@ void diary_follow(struct watcher *w)
 	if (due)
 		w->work_due = w->now + WORK_MS;
 	diary_write(w, text_str(&lines));
+	if (w->read.sequence == w->kept.sequence)
+		diary_keep(w); // what waited for a look
 	if (!w->note_due)
 		w->note_due = w->now + NOTE_FIRST_MS;
 }

@@ -56,6 +56,7 @@ bool errors_told_event(const struct know *k, const struct errors_told *e, struct
 		return false;
 	ret->device = e->pci;
 	ret->driver = S("amdgpu");
+	event_add(ret, S("ras_severity"), e->fatal ? S("fatal") : S("uncorrected"), FACT_TEXT);
 	event_add_number(ret, a, "ras_fatal_new", e->fatal);
 	event_add_number(ret, a, "ras_used_new", e->used);
 	if (e->gpus > 1)

@@ -266,7 +266,7 @@ static struct str text_behind(struct str text, struct str head, const char *char
 	ptrdiff_t at = str_find(text, head);
 	struct str rest = at < 0 ? (struct str){ 0 } : str_from(text, (size_t)at + head.n);
 	size_t n = 0;
-	while (n < rest.n && rest.p[n] && strchr(characters, rest.p[n]))
+	while (n < rest.n && char_among(rest.p[n], characters))
 		n++;
 	return str_cut(rest, n);
 }
