@@ -121,6 +121,7 @@ struct alloc_header {
 	uint32_t bursts, reserved; // that were written
 	uint32_t notes, removed;   // notes[i % 8] of these are there
 	char note[8][128];         // what was refused or given up, as it was told on stderr
+	uint64_t small;            // allocations of up to SMALL_ALLOCATION bytes, passed ones too
 };
 
 enum alloc_section_kind {
@@ -226,7 +227,7 @@ struct alloc_burst {
 	uint32_t id, check; // the n-th, from 1; place (id - 1) % slots
 	uint64_t begin, end;
 	uint64_t count;         // allocations up to @most bytes within that time
-	uint64_t most;          // 4096
+	uint64_t most;          // SMALL_ALLOCATION
 	uint64_t size;          // of the newest of them
 	uint32_t thread, stack; // of the newest of them
 	uint64_t alike;         // the newest so many of them are all of @size bytes

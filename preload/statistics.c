@@ -1,7 +1,7 @@
 // Sizes, lifetimes, and many small allocations in a short time.
 #include "preload/guard.h"
 
-enum { SMALL = 4096, BURST_LEAST = 1000, BURST_EVERY = 64 };
+enum { BURST_LEAST = 1000, BURST_EVERY = 64 };
 #define BURST_PAUSE UINT64_C(1000000000)
 
 /** The burst that goes on. */
@@ -25,7 +25,7 @@ static void burst_note(const struct request *q, uint64_t now)
 {
 	struct alloc_burst *b = &burst.b;
 	if (!b->count || (now > b->end && now - b->end > BURST_PAUSE)) {
-		*b = (struct alloc_burst){ .begin = now, .most = SMALL };
+		*b = (struct alloc_burst){ .begin = now, .most = SMALL_ALLOCATION };
 		burst.id = 0;
 	}
 	b->alike = b->size == q->size ? b->alike + 1 : 1;
@@ -63,8 +63,10 @@ void size_born(const struct request *q, bool ours)
 	s->bytes += q->size;
 	s->live_bytes += q->size;
 	s->guarded += ours;
-	if (q->size <= SMALL)
+	if (q->size <= SMALL_ALLOCATION) {
+		h->small++;
 		burst_note(q, q->time);
+	}
 }
 
 void size_died(uint64_t size, uint64_t lived)

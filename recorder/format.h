@@ -13,6 +13,7 @@ enum {
 	RECORDING_PAGE = 4096,
 	RECORDING_EXTENTS = 480,
 	RECORDING_EXTENTS_AT = RECORDING_PAGE,
+	SMALL_ALLOCATION = 4096, // bytes at most: thousands of these hang some cards
 	RECORDING_HEAD = 8 * RECORDING_PAGE, // the header and the table of extents
 	RECORD_SIZE = 64,
 	RECORD_WORDS = RECORD_SIZE / 8,

@@ -5,7 +5,7 @@
 #include "evidence/recording/recording.h"
 #include "gpu/memory/map.h"
 
-enum { SMALL_CLASSES = 12, SIZES_SAID = 3, BURST_LEAST = 1000 };
+enum { SIZES_SAID = 3, BURST_LEAST = 1000 };
 
 /** The sizes of a class, as people write them: 4 to 8 KiB. */
 static struct str class_say(struct arena *a, unsigned class)
@@ -52,7 +52,6 @@ struct allocations_sum allocations_sum(const struct allocations *a)
 		s.count += z->count;
 		s.bytes += z->bytes;
 		s.served += z->guarded;
-		s.small += c < SMALL_CLASSES ? z->count : 0;
 		for (unsigned l = 0; l < ALLOC_LIVES; l++) {
 			s.freed += z->lives[l];
 			s.lives[l] += z->lives[l];

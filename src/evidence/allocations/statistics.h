@@ -5,7 +5,7 @@
 
 /** Of all sizes together. */
 struct allocations_sum {
-	uint64_t count, bytes, served, small; // served: that have a mapping of their own or a place in a slab; small: below 4 KiB
+	uint64_t count, bytes, served; // served: that have a mapping of their own or a place in a slab
 	uint64_t freed, lives[ALLOC_LIVES];
 	uint64_t peak_bytes, taken_peak, kfd_calls;
 	size_t findings;

@@ -136,23 +136,19 @@ static void tell_findings(struct allocations_telling *t)
 static void tell_calls(struct allocations_telling *t)
 {
 	struct allocations *a = t->of;
-	const struct alloc_burst *b = allocations_burst(a);
 	for (size_t i = 0; i < a->nthreads; i++) {
 		const struct alloc_thread *h = &a->threads[i];
 		struct event e;
 		const double age = h->call && !h->ended && a->upto > h->since ? (double)(a->upto - h->since) / 1e9 : 0;
 		if (age < STILL || !allocations_event(t, "allocations-waits", h->since, &e))
 			continue;
-		uint64_t small = 0;
-		for (size_t c = 0; c < a->nsizes && c <= 12; c++)
-			small += a->sizes[c].count;
 		event_add_text(&e, &t->arena, "thread", tid_say(&t->arena, h->tid, h->name));
 		event_add_text(&e, &t->arena, "waits_in",
 			       arena_printf(&t->arena, "%s(%llu)", alloc_call_name(h->call), (unsigned long long)h->a[0]));
 		event_add_text(&e, &t->arena, "age", seconds_say(&t->arena, age));
 		event_add_number(&e, &t->arena, "allocation_bytes", (int64_t)h->a[0]);
 		event_add_text(&e, &t->arena, "allocated_before", allocations_sizes_say(&t->arena, a));
-		event_add_number(&e, &t->arena, "small_allocations", (int64_t)(small ? small : b ? b->count : 0));
+		event_add_number(&e, &t->arena, "small_allocations", (int64_t)a->header.small);
 		if (a->alive)
 			event_add_text(&e, &t->arena, "kernel_waits_in",
 				       thread_wait_say(&t->arena, NULL, a->header.pid, h->tid));

@@ -3,6 +3,7 @@
 // was, unless it stood there for a while, or the GPU reported a fault.
 #include <stdlib.h>
 
+#include "evidence/recording/head.h"
 #include "evidence/recording/recording.h"
 
 enum { ROUNDS_MOST = 16 };
@@ -217,6 +218,11 @@ struct idle_gpu recording_idle(const struct flight_recording *r)
 			g.idle = g.idle && q->packets[k].progress < PROGRESS_UNKNOWN;
 			g.age = age < g.age ? age : g.age;
 		}
+	}
+	// Who is inside of a call that does not return launches nothing, and nobody waits for more.
+	for (size_t i = 0; i < r->nthreads; i++) {
+		const struct rec_thread *t = &r->threads[i].raw;
+		g.idle = g.idle && (t->ended || !call_ends_alone(t->call) || recording_age(r, t->since) < still);
 	}
 	g.idle = g.idle && g.age >= still && r->header.state == RECORDING_ON && !recording_gap(r);
 	return g;

@@ -211,10 +211,9 @@ static void add_allocated(struct recording_telling *t, struct event *e, const st
 	event_add_number(e, &t->arena, "small_allocations", (int64_t)small.count);
 }
 
-/** Tells how many threads do not come back from a call for memory or a queue: who is inside of one launches nothing. */
-static size_t tell_waiting(struct recording_telling *t)
+/** Threads that do not come back from a call. */
+static void tell_waiting(struct recording_telling *t)
 {
-	size_t inside = 0;
 	for (size_t i = 0; i < t->r->nthreads; i++) {
 		const struct recorded_thread *h = &t->r->threads[i];
 		struct event e;
@@ -228,10 +227,8 @@ static size_t tell_waiting(struct recording_telling *t)
 		e.now = t->alive;
 		if (h->raw.call == CALL_POOL_ALLOCATE || h->raw.call == CALL_HANDLE_CREATE)
 			add_allocated(t, &e, h);
-		inside += call_ends_alone(h->raw.call);
 		artefact_tell(t->out, &e);
 	}
-	return inside;
 }
 
 /** Where the program did not launch what it should have: its thread that is in an operation is told. */
@@ -291,8 +288,8 @@ static size_t recording_tell(const struct artefact_output *out, const struct fli
 			tell_queue_error(&t, e);
 	}
 	tell_standing(&t);
-	if (!tell_waiting(&t))
-		tell_idle(&t);
+	tell_waiting(&t);
+	tell_idle(&t);
 	tell_memory(&t);
 	arena_free(&t.arena);
 	return t.told;

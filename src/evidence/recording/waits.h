@@ -5,9 +5,7 @@
 
 struct tape;
 
-enum { SMALL_ALLOCATION = 4096 }; // bytes, at most
-
-/** Small allocations on GPUs that a recording has. */
+/** Allocations of up to SMALL_ALLOCATION bytes on GPUs that a recording has. */
 struct small_allocations {
 	uint64_t count, first, last; // ticks
 };

@@ -402,7 +402,9 @@ static void see_call(struct sign_process *p, int fd)
 	struct recorded_call c;
 	p->call[0] = '\0';
 	if (recording_head(fd, &h) && h.state == RECORDING_ON && recording_call(fd, &h, &c) && c.age_ms >= call_may_last(&c))
-		str_copy(p->call, sizeof(p->call), call_say(&a, c.call, c.a));
+		str_copy(p->call, sizeof(p->call),
+			 arena_printf(&a, STR_FMT "%s", STR_ARG(call_say(&a, c.call, c.a)),
+				      c.call == CALL_POOL_ALLOCATE ? " (hipMalloc or the like)" : ""));
 }
 
 static enum vote recording(struct signs *s, struct sign_process *p)
