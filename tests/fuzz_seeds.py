@@ -97,7 +97,7 @@ def packed():
 
 def evidence():
     """A tar of evidence of several kinds, as a bundle is."""
-    kinds = ['debug-agent', 'rocgdb', 'devcoredump', 'stacks', 'kernel-api', 'fence-info', 'firmware-info', 'inventory', 'umr', 'udev-monitor', 'error-list', 'apei', 'document']
+    kinds = ['debug-agent', 'rocgdb', 'devcoredump', 'stacks', 'kernel-api', 'fence-info', 'firmware-info', 'inventory', 'umr', 'udev-monitor', 'error-files', 'error-list', 'apei', 'document']
     paths = [sorted((SEEDS / kind).iterdir())[0] for kind in kinds] + [TOP / 'docs/sample-dmesg.txt']
     for at in range(len(paths)):
         room = io.BytesIO()

@@ -3,6 +3,7 @@
 import json
 import struct
 import sys
+import tarfile
 
 import cper
 import tap
@@ -142,9 +143,62 @@ def test_json(t, unhang):
     t.same(pasted.classes, ["ras-uncorrectable-error"], "json: pasted below its command")
 
 
+SLOT = "sys/bus/pci/devices/0000:1b:00.0"
+
+
+def test_files(t, unhang):
+    """The driver's counters as people keep them: a tree of files, an archive of it, and what head, cat and grep make of them."""
+    def of(content, name="pasted.txt"):
+        a = unhang.explain_text(content, name)
+        h = a.first.data.get("hardware") or {} if a.incidents else {}
+        return a.status, h.get("gpu"), h.get("block"), h.get("count"), h.get("severity"), h.get("service"), [n["event"] for n in a.document["notes"]]
+    counted = (1, None, "umc", 2, "uncorrected", "watch", [])
+    well = (0, None, None, None, None, None, [])
+    both = ["ras-corrected-counted"]
+    for name, content, file, wanted in (
+            ("umc_err_count", "ue: 2\nce: 0\n", f"{SLOT}/ras/umc_err_count", (1, "0000:1b:00.0", *counted[2:])),
+            ("aca_umc", "ue: 2\nce: 0\nde: 0\n", "aca_umc", counted),
+            ("none counted", "ue: 0\nce: 0\nde: 0\n", "aca_umc", well),
+            ("corrected ones", "ue: 0\nce: 7\n", "umc_err_count", (*well[:6], both)),
+            ("of no block", "ue: 2\nce: 0\n", "pasted.txt", (1, None, None, *counted[3:])),
+            ("one behind the other", "ue: 0\nce: 0\nue: 2\nce: 0\n", "all.txt", (1, None, None, *counted[3:])),
+            ("with the headings of head", f"==> /{SLOT}/ras/gfx_err_count <==\nue: 0\nce: 1\n\n==> /{SLOT}/ras/umc_err_count <==\nue: 2\nce: 0\n", "all.txt", (1, "0000:1b:00.0", *counted[2:6], [])),
+            ("a GPU that sleeps", "ue: 1048560\nce: 0\n", "umc_err_count", (2, *well[1:6], ["ras-uncounted"])),
+            ("no number", "ue: -1\nce: 0\n", "umc_err_count", (2, *well[1:6], ["ras-uncounted"])),
+            ("aca_umc as grep prints it", f"/{SLOT}/ras/aca_umc:ue: 2\n", "grep.txt", counted),
+            ("event_state, fatal", "current seqno: 9\nFatal Error: count:2, last_seqno:7\nPoison Creation: count:0, last_seqno:0\nPoison Consumption: count:0, last_seqno:0\n", "event_state", (1, None, None, 2, "fatal", "watch", [])),
+            ("event_state before 6.11", "current seqno: 9\nFault Error : count:2, last_seqno:7\n", "event_state", (1, None, None, 2, "fatal", "watch", [])),
+            ("event_state, used", "Poison Consumption: count:3, last_seqno:0\n", "event_state", (1, None, None, 3, "uncorrected", "watch", [])),
+            ("event_state, marked", "Poison Creation: count:3, last_seqno:0\n", "event_state", (*well[:6], ["ras-deferred-counted"])),
+            ("event_state, nothing", "current seqno: 1\nFatal Error: count:0, last_seqno:0\nPoison Creation: count:0, last_seqno:0\n", "event_state", well),
+            ("aer_dev_fatal", "Undefined 0\nDLP 1\nTOTAL_ERR_FATAL 1\n", "aer_dev_fatal", (*well[:6], ["links-counted"])),
+            ("aer_dev_fatal, nothing", "DLP 0\nTOTAL_ERR_FATAL 0\n", "aer_dev_fatal", well),
+            ("rocm-smi --showxgmierr", "GPU[0]\t\t: XGMI Error count: 2 (Multiple errors detected since last read)\n", "smi.txt", (*well[:6], ["links-counted"])),
+            ("rocm-smi --showxgmierr, nothing", "GPU[0]\t\t: XGMI Error count: 0 (No errors detected since last read)\n", "smi.txt", well),
+            ("rocm-smi --showpagesinfo", "    Page address    Page size    Status\n    0x1d1e3f        0x1000       pending\n    0x1d1e40        0x1000       unreservable\n    0x1d1e41        0x1000       reserved\n", "smi.txt",
+             (*well[:6], ["bad-page-pending", "bad-page-failed"])),
+            ("ras-mc-ctl --errors", "MCE events:\n1 2026-05-28 11:22:33 +0000 error: Uncorrected, software containable error., bank Unified Memory Controller V2 (bank=60), mci UECC, mca DRAM ECC error. Ext Err Code: 0, "
+             "memory_channel=5,csrow=1, status=0xbc2031000000011b, bank=0x0000003c\n", "ras.txt", (2, *well[1:6], ["rasdaemon-record"])),
+            ("ras-mc-ctl, MI300A", "1 2026-05-28 11:22:33 +0000 error: Deferred error, no action required., bank Unified Memory Controller (bank=60), mca DRAM On Die ECC error. Ext Err Code: 0, memory_die_id=1\n", "ras.txt",
+             (2, *well[1:6], ["rasdaemon-record"])),
+            ("ras-mc-ctl, memory of the processor", "1 2026-05-28 11:22:33 +0000 error: Corrected error, no action required., bank Unified Memory Controller (bank=17), mca DRAM ECC error. Ext Err Code: 0, memory_channel=3,csrow=0\n", "ras.txt", well)):
+        (unhang.directory / file).parent.mkdir(parents=True, exist_ok=True)
+        t.same(of(content, file), wanted, f"files: {name}")
+    tree = unhang.directory / "tree"
+    (tree / SLOT / "ras").mkdir(parents=True)
+    for name, content in (("umc_err_count", "ue: 2\nce: 0\n"), ("gfx_err_count", "ue: 0\nce: 0\n")):
+        (tree / SLOT / "ras" / name).write_text(content)
+    archive = unhang.directory / "tree.tar"
+    with tarfile.open(archive, "w") as tar:
+        tar.add(tree, arcname=".")
+    for name, path in (("a tree", tree), ("an archive", archive)):
+        a = unhang.explain(path)
+        t.same([(i.data["hardware"]["gpu"], i.data["hardware"]["block"]) for i in a.incidents], [("0000:1b:00.0", "umc")], f"files: {name}: block and GPU are in the path")
+
+
 def main():
     unhang, t = tap.Unhang(sys.argv[1]), tap.Tap()
-    for test in (test_records, test_apei, test_counts, test_json):
+    for test in (test_records, test_apei, test_counts, test_json, test_files):
         test(t, unhang)
     t.end()
 

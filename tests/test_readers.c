@@ -38,6 +38,7 @@ static const struct reader {
 	{ "fence-info", &fence_info_reader },
 	{ "firmware-info", &firmware_info_reader },
 	{ "inventory", &inventory_reader },
+	{ "error-files", &error_files_reader },
 	{ "error-list", &error_list_reader },
 	{ "apei", &apei_reader },
 	{ "udev-monitor", &udev_monitor_reader },

@@ -40,8 +40,8 @@ void *artefact_open(const struct artefact_reader *r, const struct artefact_outpu
 void artefact_close(const struct artefact_reader *r, void *self);
 
 /** All of them. */
-extern const struct artefact_reader apei_reader, debug_agent_reader, devcoredump_reader, error_list_reader, fence_info_reader, firmware_info_reader,
-	inventory_reader, kernel_api_reader, rocgdb_reader, stacks_reader, udev_monitor_reader, umr_reader;
+extern const struct artefact_reader apei_reader, debug_agent_reader, devcoredump_reader, error_files_reader, error_list_reader, fence_info_reader,
+	firmware_info_reader, inventory_reader, kernel_api_reader, rocgdb_reader, stacks_reader, udev_monitor_reader, umr_reader;
 
 /** The reader of the artefact that begins with this line, or NULL. */
 const struct artefact_reader *recognise_artefact(struct str line);

@@ -44,7 +44,7 @@ const char *recognise_binary(struct str head)
 static const struct artefact_reader *const artefacts[] = {
 	&debug_agent_reader, &rocgdb_reader,        &devcoredump_reader, &kernel_api_reader, &stacks_reader,
 	&fence_info_reader,  &firmware_info_reader, &inventory_reader,   &umr_reader,        &udev_monitor_reader,
-	&error_list_reader,  &apei_reader,
+	&error_files_reader, &error_list_reader,    &apei_reader,
 };
 
 const struct artefact_reader *recognise_artefact(struct str line)

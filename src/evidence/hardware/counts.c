@@ -76,6 +76,8 @@ struct counted_by {
 static void counts_hand_on(const struct counted_by *by, struct event *e, struct arena *a)
 {
 	event_add_text(e, a, "pci", by->pci);
+	e->device = by->pci;
+	e->driver = by->pci.n ? S("amdgpu") : (struct str){ 0 };
 	if (by->index >= 0)
 		event_add_number(e, a, "gpu_index", by->index);
 	artefact_tell(by->out, e);
