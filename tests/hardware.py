@@ -250,6 +250,8 @@ def test_forms(t, unhang, program):
     t.same(({e["role"] for e in both.events("ras-bank-deferred")}, {e["role"] for e in both.events("ras-poison")}, both.data["hardware"]["afid"], both.data["hardware"]["service"], both.value("process")),
            ({"cause"}, {"effect"}, 22, "retire-pages", "python3"), "forms: memory that broke, and the job that used it")
     t.ok("python3" in both.data["cause"]["explanation"], "forms: the answer names both", both.data["cause"]["explanation"])
+    t.ok("python3 used the broken data" in both.data["cause"]["title"] and "start python3 again" in re.sub("until .* pending. Then", "", both.data["action"]["text"]), "forms: and so do its first line and its advice",
+         f'{both.data["cause"]["title"]}; {both.data["action"]["text"]}')
     own = unhang.explain_text("[    0.000000] Command line: quiet amdgpu.bad_page_threshold=4\n" + log("Saved bad pages 5 reaches threshold value 4")).first
     t.same(own.data["hardware"]["service"], "diagnostics", "forms: a limit that the user has set is not AMD's")
 
@@ -394,6 +396,9 @@ def test_links(t, unhang, program):
         return unhang.explain_text(log(f"PCIe Bus Error: severity={severity}, type=Data Link Layer, (Receiver ID)", "  device [1002:74a1] error status/mask=00000010/00000000")).first.data["hardware"]
     t.same([(h["block"], h["severity"], h["service"]) for h in map(aer, ("Uncorrectable (Fatal)", "Uncorrected (Non-Fatal)", "Correctable"))],
            [("pcie", "fatal", "diagnostics"), ("pcie", "uncorrected", "diagnostics"), ("pcie", "corrected", "watch")], "PCIe errors say how bad they are")
+    module = unhang.explain_text(log("PCIe Bus Error: severity=Uncorrectable (Fatal), type=Data Link Layer, (Receiver ID)", "  device [1002:74a1] error status/mask=00000010/00000000")).first.data
+    t.ok("module and its board" in module["action"]["text"] and not {"reseat", "pcie-gen3", "aspm-performance"} & {r["id"] for r in module["remedies"] if r.get("shown", True)},
+         "a module has no riser and no slot in a PC's BIOS", f'{module["action"]["text"]} {[r["id"] for r in module["remedies"]]}')
 
 
 def test_age(t, unhang, program):

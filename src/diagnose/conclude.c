@@ -243,7 +243,7 @@ static struct str conclude_plain_name(struct incident *i, const struct diag_proc
 	return plain ? p->name : S("the program");
 }
 
-/** Of those who hang now each has to be ended; of a log the first is the one. */
+/** Of those who hang now each has to be ended; of a log the first is the one. Where none had a part in it, it is the only victim. */
 static void name_program(struct incident *i)
 {
 	// One rank of a job is not restarted alone.
@@ -251,16 +251,19 @@ static void name_program(struct incident *i)
 	size_t told = 0, owners = 0;
 	for (size_t n = 0; n < i->processes.len; n++)
 		owners += str_is(str_z(i->processes.data[n].role), "owner");
+	const char *const role = owners || i->processes.len > 1 ? "owner" : "victim";
 	i->program = job ? S("the job") : S("the program");
 	for (size_t n = 0; n < i->processes.len && !job; n++) {
 		const struct diag_process *p = &i->processes.data[n];
-		if (!str_is(str_z(p->role), "owner") || (told && !i->root->now))
+		if (!str_is(str_z(p->role), role) || (told && !i->root->now))
 			continue;
 		struct str name = conclude_plain_name(i, p);
 		const char *glue = told + 1 == owners ? " and " : ", ";
 		i->program =
 			told++ ? arena_printf(&i->arena, STR_FMT "%s" STR_FMT, STR_ARG(i->program), glue, STR_ARG(name)) : name;
 	}
+	if (told && str_is(str_z(role), "victim"))
+		diag_set_note(i, i->root, "victim_note", i->program);
 }
 
 /** A log that shows a reset but not its beginning begins inside it: empty faults before are its artefacts too. */
