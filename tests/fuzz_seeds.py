@@ -60,6 +60,8 @@ def logs():
         yield path.read_bytes()[:1500]
     yield b'{"MESSAGE":"' + RING + b'","_BOOT_ID":"ab"}\n'
     yield b'__MONOTONIC_TIMESTAMP=12\n_BOOT_ID=ab\nMESSAGE=' + RING + b'\n\n'
+    yield b'__CURSOR=s=1\n_TRANSPORT=journal\nMESSAGE\n\x07\0\0\0\0\0\0\0two\n\nup\n\n__CURSOR=s=2\n_TRANSPORT=kernel\nMESSAGE=' + RING + b'\n\n'
+    yield b'[\n{\n\t"__CURSOR" : "s=1",\n\t"_TRANSPORT" : "kernel",\n\t"MESSAGE" : "' + RING + b'"\n},\n{\n}\n]\n'
     yield b'\x1b[32mNov 15 12:00:00 myhost kernel:\x1b[0m hello\n' + RING + b'\namdgpu 0000:03:00.0: amdgpu: hello there\n'
 
 

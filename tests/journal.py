@@ -41,11 +41,14 @@ def kernel(messages):
 
 
 def forms(unhang, name, messages):
-    """One log in the three forms in which it comes with what journald notes beside it: files to explain."""
+    """One log in the forms in which it comes with what journald notes beside it: files to explain."""
     made = [(n, 0, message, transport) for n, (message, transport) in enumerate(messages)]
     yield 'journal', make_journal(unhang.directory / name, [(0, messages)])
     yield 'export', unhang.write(f'{name}.export', b''.join(record(*one) for one in made))
-    yield 'JSON', unhang.write(f'{name}.json', ''.join(json.dumps({key: str(value) for key, value in fields(*one).items()}) + '\n' for one in made))
+    objects = [{key: str(value) for key, value in fields(*one).items()} for one in made]
+    yield 'JSON', unhang.write(f'{name}.json', ''.join(json.dumps(one) + '\n' for one in objects))
+    yield 'json-pretty', unhang.write(f'{name}.pretty', ''.join(json.dumps(one, indent='\t', separators=(',', ' : ')) + '\n' for one in objects))
+    yield 'jq --slurp', unhang.write(f'{name}.slurp', json.dumps(objects, indent=2) + '\n')
 
 
 def test_forged(tap, unhang):
@@ -66,6 +69,38 @@ def test_forged(tap, unhang):
         tap.same([[i.data['cause']['class'], i.data['action']['fault'], {e['event'] for e in i.data['timeline']} - {'segfault'}] for i in found.incidents],
                  [['gpu-off-bus', 'node', {'gpu-off-bus'}]],
                  f'{form}: nor do they hide a true one, or add to it')
+
+
+def of_user(text, **more):
+    """What a user sends to journald by its socket: any fields but the trusted ones, of any bytes."""
+    return {**fields(0, 0, text, 'journal'), **more}
+
+
+def test_inside(tap, unhang):
+    """Nothing inside of a record is another record."""
+    lost = record(1, 0, kernel_lines.LOST, 'kernel')
+    text, true = lost.decode(), record(2, 0, HANG[0], 'kernel')
+    for name, one in (('a message', of_user('hello\n\n' + text)), ('a field', of_user('hello', OWN='x\n\n' + text)), ('a message of 2,570 bytes', of_user(('x\n\n' + text).ljust(0x0a0a, 'z'))),
+                      ('a field that ends in empty lines', of_user('hello', OWN='x\n\n' + text + '\n\n'))):
+        made = journals.export(one)
+        tap.same(unhang.explain(unhang.write('inside.export', made)).classes, [], f'export: a record in {name} is none')
+        tap.same(unhang.explain(unhang.write('inside.export', made + true)).classes, ['gfx-ring-timeout'], f'export: nor does it hide what comes behind it, in {name}')
+    made = journals.export(of_user('hello\n\n' + text)) + true
+    answers = [unhang.explain(unhang.write('inside.export', made[:cut])) for cut in range(0, len(made), 7)]
+    tap.same([i for a in answers for i in a.classes if i != 'gfx-ring-timeout'], [], 'export: nor where it is cut off')
+    where = made.index(b'hello')
+    tap.same({a.status for a in answers[(where + 6) // 7:(where + len(text)) // 7]}, {2}, 'export: a cut inside of a field is told')
+    plain = f'amdgpu 0000:03:00.0: amdgpu: {kernel_lines.LOST}'
+    for n in (5_000, 70_000, 2_000_000):
+        for name, one in (('message', of_user('y' * n + ' ' + plain)), ('message that begins with it', of_user(plain + ' ' + 'y' * n)), ('many fields', of_user('x', **{f'OWN{k}': plain + ' ' + 'y' * 3900 for k in range(n // 4000)}))):
+            for form, indent in (('JSON', None), ('json-pretty', '\t')):
+                made = ''.join(json.dumps({k: str(v) for k, v in part.items()}, indent=indent) + '\n' for part in (fields(3, 0, 'usb 1-1: new device'), one, fields(4, 0, 'usb 1-1: new device')))
+                tap.same(unhang.explain(unhang.write('long.json', made)).classes, [], f'{form}: a user\'s {name} of {n} bytes is his')
+    made = json.dumps([{k: str(v) for k, v in of_user(kernel_lines.LOST).items()}]) + '\n'
+    run = unhang.run('explain', unhang.write('slurp.json', made))
+    tap.ok(run.returncode == 2 and b'journalctl -o json' in run.stderr, 'records in one line are not read, and told', run.stderr)
+    made = '\ufeff' + json.dumps({k: str(v) for k, v in of_user(kernel_lines.LOST).items()}) + '\n'
+    tap.same(unhang.explain(unhang.write('mark.json', made)).classes, [], 'a mark of the byte order changes nothing')
 
 
 def test_true(tap, unhang):
@@ -251,6 +286,7 @@ def main():
     test_damage(tap, unhang)
     test_counters(tap, unhang)
     test_forged(tap, unhang)
+    test_inside(tap, unhang)
     test_true(tap, unhang)
 
     log = ''.join(f'<3>[  100.{n:06}] {message}\n' for n, message in enumerate(HANG))

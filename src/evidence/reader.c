@@ -353,6 +353,11 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 				   (unsigned long long)nuls);
 	if (!err && pickle_begins(text_str(&ahead.bytes)))
 		err = uh_error_new("%s: a pickle that cannot be read: it is cut off, damaged, or of another protocol", s->name);
+	if (!err && log_reader_cut(log))
+		err = uh_error_new(
+			"%s: a record of the journal is cut off or damaged, or has a form that unhang does not know; it "
+			"was not read, and maybe what is behind it (journalctl -o json writes all)",
+			s->name);
 	if (!err && log_reader_lost(log)) {
 		_cleanup_arena_ struct arena room = { 0 };
 		struct str turn = command_str(COMMAND_OF(&room, ": tac ", PIECE_PATH, str_z(s->name)));

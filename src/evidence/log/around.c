@@ -67,7 +67,7 @@ bool log_reader_look(struct log_reader *r, struct str head)
 	size_t widths[LINES], n = 0, most = 0;
 	size_t before = 0;
 	bool delta = false, was_stamped = false;
-	r->exported = str_starts(head, S("__CURSOR="));
+	const bool every = log_journal_look(&r->journal, head);
 	for (int i = 0; i < LINES && head.n; i++) {
 		LINE_ROOM(clean);
 		struct str line = str_split(&head, '\n');
@@ -88,7 +88,7 @@ bool log_reader_look(struct log_reader *r, struct str head)
 			r->wrap_width = widths[i];
 		}
 	}
-	return delta;
+	return delta || every;
 }
 
 // --- Lines that a terminal, a forum or a person has broken: a message that goes on over the following lines ---

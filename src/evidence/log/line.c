@@ -143,7 +143,7 @@ void line_settle_writer(struct logline *out)
 										  WRITER_KERNEL;
 }
 
-static void unwrap_field(struct str key, struct str value, struct str *text, struct logline *out)
+void line_wrapped_field(struct str key, struct str value, struct str *text, struct logline *out)
 {
 	static const char *const text_keys[] = { "MESSAGE", "message", "msg", "log", "data", "line", "text", "body" };
 	double seconds;
@@ -182,7 +182,7 @@ bool line_unwrap(struct str line, struct line_room *room, struct logline *out)
 		s = str_from(s, 1);
 		json_skip_spaces(&s);
 		if (json_string(&s, &value)) {
-			unwrap_field(key, value, &text, out);
+			line_wrapped_field(key, value, &text, out);
 		} else { // a number, null or something nested: not what we look for
 			while (s.n && s.p[0] != ',' && s.p[0] != '"')
 				s = str_from(s, 1);

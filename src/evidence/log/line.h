@@ -50,6 +50,8 @@ struct str line_clean(struct str raw, struct line_room *room);
 bool line_field(struct str key, struct str value, struct logline *out);
 /** Who wrote it, by all of these. */
 void line_settle_writer(struct logline *out);
+/** What a field around a line says: its text goes into @text, the rest into @out, as views. */
+void line_wrapped_field(struct str key, struct str value, struct str *text, struct logline *out);
 /** If @line is JSON around a log line: puts the text into @room and the times into @out. false: it is not. */
 bool line_unwrap(struct str line, struct line_room *room, struct logline *out);
 /** Fills @out with views of @clean, except what line_unwrap() has filled. Of what the kernel wrote itself (@out->by) nothing is taken

@@ -30,6 +30,7 @@ void log_reader_live(struct log_reader *r) { r->order.direction = DIRECTION_FORW
 uint64_t log_reader_lines(const struct log_reader *r) { return r->lines; }
 uint64_t log_reader_events(const struct log_reader *r) { return r->events; }
 uint64_t log_reader_lost(const struct log_reader *r) { return r->order.lost; }
+bool log_reader_cut(const struct log_reader *r) { return r->journal.cut; }
 
 size_t log_reader_kinds(const struct log_reader *r, const char **ret, size_t room)
 {
@@ -52,6 +53,7 @@ void log_reader_end(struct log_reader *r)
 	const struct artefact_output out = log_output(r);
 	struct event e;
 	log_artefact_end(r);
+	log_journal_end(r);
 	// Where a text only quotes messages, that is said: who gave it to us takes it for a log.
 	if (r->quotes.at && !r->failures &&
 	    artefact_event(&out, "quoted-message", (struct place){ r->source, r->quotes.at }, &e))
@@ -64,6 +66,7 @@ void log_reader_free(struct log_reader *r)
 	if (!r)
 		return;
 	log_artefact_end(r);
+	log_journal_free(&r->journal);
 	log_order_free(&r->order);
 	context_finder_free(r->context);
 	part_finder_free(r->parts);
@@ -381,6 +384,23 @@ static size_t next_record(struct str text)
 	return text.n;
 }
 
+void log_wrapped(struct log_reader *r, struct logline *line, uint64_t number)
+{
+	LINE_ROOM(clean);
+	struct str text = line->text;
+	if (!line->stamps.found && line->time_text.n) {
+		line->stamps = stamps_read(r->know, line->time_text);
+		line->stamps.end = 0;
+	}
+	while (text.n) {
+		struct logline one = *line;
+		// What the kernel wrote as one record is one: a user may have put a newline into it.
+		struct str piece = str_split(&text, line->by.writer == WRITER_KERNEL ? 0 : '\n');
+		line_parse(r->know, line_clean(piece, &clean), &one);
+		read_text(r, &one, NULL, number);
+	}
+}
+
 void log_candidate(struct log_reader *r, const struct line_at *c, uint64_t number)
 {
 	LINE_ROOM(clean);
@@ -394,25 +414,12 @@ void log_candidate(struct log_reader *r, const struct line_at *c, uint64_t numbe
 			    str_starts(raw, S("\x1e"))   ? str_from(raw, 1) :
 							   raw;
 	if (str_starts(str_trim(str_cut(object, 64)), S("{")) && line_unwrap(object, &unwrapped, &line)) {
-		struct str text = line.text;
-		if (!line.stamps.found && line.time_text.n) {
-			line.stamps = stamps_read(r->know, line.time_text);
-			line.stamps.end = 0;
-		}
-		while (text.n) {
-			struct logline one = line;
-			// What the kernel wrote as one record is one: a user may have put a newline into it.
-			struct str piece = str_split(&text, line.by.writer == WRITER_KERNEL ? 0 : '\n');
-			line_parse(r->know, line_clean(piece, &clean), &one);
-			read_text(r, &one, NULL, number);
-		}
+		log_wrapped(r, &line, number);
 		return;
 	}
 	struct str text = line_clean(raw, &clean), message = str_trim(text);
 	quotes_line(&r->quotes, text);
-	if (r->exported && !str_starts(message, S("MESSAGE="))) // another field, or what a user wrote behind a newline
-		return;
-	if (str_starts(message, S("MESSAGE="))) { // journalctl -o export; indented: -o verbose
+	if (str_starts(message, S("MESSAGE="))) { // journalctl -o verbose, or a part of an export
 		export_fields(c, &line);
 		line_parse(r->know, str_from(message, 8), &line);
 		read_text(r, &line, NULL, number);
@@ -464,13 +471,14 @@ void log_reader_window(struct log_reader *r, const struct window *lent, uint64_t
 		struct line_at c = { w, cand->begin, cand->end, offset };
 		if (offset + c.begin < r->consumed || c.begin < done)
 			continue;
-		if (!log_artefact_line(r, &c, r->lines + cand->line + 1))
+		if (!log_journal_line(r, &c, r->lines + cand->line + 1) && !log_artefact_line(r, &c, r->lines + cand->line + 1))
 			log_candidate(r, &c, r->lines + cand->line + 1);
 		if (r->consumed < offset + c.end)
 			r->consumed = offset + c.end;
 		if (r->artefact)
 			done = log_artefact_walk(r, w, c.end + 1, cand->line + 1, offset);
 	}
+	r->journal.upto = offset + w->size;
 	r->lines += w->newlines;
 }
 

@@ -19,13 +19,15 @@ void log_reader_window(struct log_reader *r, const struct window *w, uint64_t of
 struct source_record;
 void log_reader_record(struct log_reader *r, const struct source_record *record);
 void log_reader_end(struct log_reader *r);
-/** Looks at the first lines for what must be known before any is read. true: the log prints differences of time, so no line may be
- * skipped. */
+/** Looks at the first lines for what must be known before any is read. true: no line may be skipped, because the log prints
+ * differences of time, or has records of several lines. */
 bool log_reader_look(struct log_reader *r, struct str head);
 uint64_t log_reader_lines(const struct log_reader *r);
 uint64_t log_reader_events(const struct log_reader *r);
 /** What was read, the most telling first; returns how many kinds. */
 size_t log_reader_kinds(const struct log_reader *r, const char **ret, size_t room);
+/** Whether an export of the journal ends inside of a record, or is damaged: what is behind that was not read. */
+bool log_reader_cut(const struct log_reader *r);
 /** How many events were lost because a log runs backwards and has too many: the oldest ones. */
 uint64_t log_reader_lost(const struct log_reader *r);
 void log_reader_free(struct log_reader *r);

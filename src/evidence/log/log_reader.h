@@ -54,6 +54,30 @@ void quotes_text(struct quotes *q, struct str which);
 /** Whether the message at @begin to @end of the line's message is only quoted by it. @program: it is one of a program. */
 bool quotes_message(const struct quotes *q, const struct logline *line, size_t begin, size_t end, bool program);
 
+// What journalctl writes for programs. Who wrote a record stands in its own fields: no text inside of one is anything else.
+
+enum journal_form {
+	JOURNAL_NONE,
+	JOURNAL_JSON,   // a record in each line
+	JOURNAL_PRETTY, // a field in each line
+	JOURNAL_EXPORT, // the same as NAME=VALUE, or as NAME, length and bytes
+};
+
+struct log_journal {
+	enum journal_form form;
+	uint64_t skip, upto; // offsets: behind the bytes of a field; behind the newest window
+	bool cut, inside;    // a record could not be read to its end; an object has begun
+	uint64_t number;     // of its line
+	struct text object;  // of a record in several lines
+	struct arena arena;  // has what @line and @text view
+	struct logline line;
+	struct str text;
+};
+
+/** true: each line counts, for records have several. */
+bool log_journal_look(struct log_journal *j, struct str head);
+void log_journal_free(struct log_journal *j);
+
 // --- the reader ---
 
 /** An event that is told once a failure follows. */
@@ -112,7 +136,7 @@ struct log_reader {
 	struct kept_stamps looked;        // the time that was found there
 	uint64_t consumed;                // offset behind the last line that was joined to another
 	struct quotes quotes;
-	bool exported; // by journalctl -o export
+	struct log_journal journal;
 	struct log_tests tests;
 	struct log_bank banks[BANKS_OPEN];
 	size_t newest_bank;
@@ -175,7 +199,14 @@ bool log_artefact_line(struct log_reader *r, const struct line_at *c, uint64_t n
 size_t log_artefact_walk(struct log_reader *r, const struct window *w, size_t begin, uint64_t line, uint64_t offset);
 void log_artefact_end(struct log_reader *r);
 
+// --- journaled.c ---
+/** Whether the line at @c is one of the journal's; if so, it was read. */
+bool log_journal_line(struct log_reader *r, const struct line_at *c, uint64_t number);
+void log_journal_end(struct log_reader *r);
+
 // --- log.c ---
+/** Reads the text of a line that was wrapped: it stands in @line. */
+void log_wrapped(struct log_reader *r, struct logline *line, uint64_t number);
 /** Reads a line that may matter. */
 void log_candidate(struct log_reader *r, const struct line_at *c, uint64_t number);
 static inline struct str log_raw_line(const struct window *w, size_t begin, size_t *ret_next)
