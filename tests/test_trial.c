@@ -139,6 +139,7 @@ struct job {
 	bool left_out; // the early one waits for others
 	double bare; // of failures without the recorder
 	unsigned fails_at, fails_until; // only this run fails; only runs up to it do
+	unsigned heals_after;           // behind so many runs none fails; 0: it never heals
 	unsigned asked; // runs, after which there is no more time; 0: there always is
 	unsigned most;
 	struct trial_outcome *tape; // runs that were told before
@@ -178,7 +179,8 @@ static unsigned play(void *ctx, const struct bisect_question *q, unsigned n, str
 			ret[done] = j->tape[j->at++];
 			continue;
 		}
-		const double rate = j->fails_at    ? j->asked == j->fails_at :
+		const double rate = j->heals_after && j->asked > j->heals_after ? 0 :
+				    j->fails_at    ? j->asked == j->fails_at :
 				    j->fails_until ? j->asked <= j->fails_until :
 				    q->stage == STAGE_BARE ? j->bare : rate_under(j, q);
 		ret[done] = (struct trial_outcome){ .failed = chance() < rate, .seconds = 0.5 };
@@ -400,6 +402,24 @@ static void a_control_ends_where_failures_are_too_rare(void **state)
 	assert_true(wrong < ROUNDS * 0.05);
 }
 
+/** It fails until some run and then never again, whatever is changed: no answer may rest on that. */
+static void a_job_that_heals_by_itself_is_told_so(void **state)
+{
+	(void)state;
+	unsigned changed = 0;
+	for (unsigned n = 4; n < 40; n++) {
+		const struct bisect_result r = rare_bisected((struct job){ .fails_until = n });
+		assert_true(r.verdict != BISECT_RACE && r.verdict != BISECT_UNSHOWN && !r.paired);
+		changed += r.verdict == BISECT_CHANGED;
+	}
+	assert_true(changed > 12);
+	for (unsigned n = 20; n < 120; n++) {
+		const struct bisect_result r = rare_bisected((struct job){ .rate = 0.3, .race = true, .early = 4, .late = 5, .heals_after = n });
+		assert_true(r.verdict != BISECT_UNSHOWN);
+		assert_true(r.verdict != BISECT_RACE || r.runs <= n);
+	}
+}
+
 static void launches_are_the_same_when_they_are_read_again(void **state)
 {
 	struct job j = { .ops = 12, .early = 1, .late = 5 };
@@ -434,6 +454,7 @@ int main(void)
 		cmocka_unit_test(a_job_that_never_fails_is_told_so),
 		cmocka_unit_test(that_the_recorder_hides_it_is_shown),
 		cmocka_unit_test(a_control_ends_where_failures_are_too_rare),
+		cmocka_unit_test(a_job_that_heals_by_itself_is_told_so),
 		cmocka_unit_test(launches_are_the_same_when_they_are_read_again),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,6 +11,8 @@
  * two late, and is gone with the two in order. A wrong pair has to pass both, so that each may have all of the error, and not a share of it.
  * Without a race, what is left is a wrong `it vanishes'. */
 static const double of_serial = 0.1, of_raise_seen = 0.45, of_raise_fresh = 0.45, of_confirm = 0.9;
+/** And a right answer may be withdrawn because the job did not happen to fail behind it. */
+static const double of_again = 0.2;
 enum {
 	PASSES_WANTED = 8,
 	CONTROL_LEAST = 16,
@@ -34,7 +36,7 @@ struct bisecting {
 const char *bisect_verdict_name(enum bisect_verdict v)
 {
 	static const char *const names[] = { "unfinished", "no-failure", "unresolved-hides", "no-race", "race", "unresolved",
-					     "unresolved-rare" };
+					     "unresolved-rare", "unresolved-changed" };
 	return names[v];
 }
 
@@ -173,6 +175,24 @@ static bool control_run(struct bisecting *b)
 		if (!question_ask(b, q, least < most ? most : least))
 			return false;
 	}
+}
+
+/** The answer rests on runs that did not fail, and holds only if the job as it is still does behind them: it may have healed by itself. */
+static enum bisect_verdict control_again(struct bisecting *b, enum bisect_verdict answer)
+{
+	const struct tally before = b->r->control;
+	struct bisect_question *q = &b->r->questions.data[0];
+	for (struct tally behind = { 0 }; !behind.failed;) {
+		if (tally_fewer(before, behind) <= of_again * b->o->error) {
+			b->r->paired = false;
+			return BISECT_CHANGED;
+		}
+		if (!question_ask(b, q, 1))
+			return BISECT_UNFINISHED;
+		b->r->control = q->tally;
+		behind = (struct tally){ q->tally.runs - before.runs, q->tally.failed - before.failed };
+	}
+	return answer;
 }
 
 /** It did not fail: does it without the recorder? */
@@ -375,20 +395,20 @@ static void race_find(struct bisecting *b)
 	for (unsigned round = 0; round < DELAYS && !always && !b->over; round++)
 		if (delays_try(b, round)) {
 			if (pair_confirm(b, &r->pair))
-				r->verdict = BISECT_RACE;
+				r->verdict = r->part ? BISECT_RACE : control_again(b, BISECT_RACE);
 			return;
 		}
 	if (b->over)
 		return;
 	switch (serial_run(b, &serial, UINT32_MAX)) {
 	case TRIAL_YES:
-		r->verdict = BISECT_UNSHOWN;
+		r->verdict = control_again(b, BISECT_UNSHOWN);
 		break;
 	case TRIAL_NO:
 		r->verdict = BISECT_NO_RACE;
 		break;
 	default:
-		r->verdict = b->over ? BISECT_UNFINISHED : BISECT_UNSHOWN;
+		r->verdict = b->over ? BISECT_UNFINISHED : control_again(b, BISECT_UNSHOWN);
 	}
 }
 

@@ -61,6 +61,8 @@ static struct str verdict_say(struct arena *a, const struct bisect_result *r)
 		return S("Unresolved: it fails, but not while unhang looks. Any small delay hides it.");
 	case BISECT_RARE:
 		return rare_say(a, c, r->bare, r->low_rate);
+	case BISECT_CHANGED:
+		return CHANGED_SAYS;
 	case BISECT_UNSHOWN:
 		return S("Unresolved: it vanishes when each launch waits for all before it, but no pair could be shown.");
 	default:
@@ -82,6 +84,8 @@ static struct str next_say(const struct bisect_told *t)
 		return RARE_NEXT;
 	case BISECT_HIDES:
 		return S("Read the code for launches on several streams that share a buffer without an event between them.");
+	case BISECT_CHANGED:
+		return CHANGED_NEXT;
 	case BISECT_UNSHOWN:
 		return S(
 			"Suspect launches on different queues that share a buffer (unhang last --all). A kernel that waits for "

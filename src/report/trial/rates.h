@@ -15,6 +15,10 @@ struct str rare_say(struct arena *a, struct tally control, struct tally bare, do
 unsigned rare_runs(double low_rate, double error);
 #define RARE_NEXT                                                                                                                        \
 	S("Make it fail more often: more load beside it, more steps in a run. Or let --low-rate name a lower rate, which takes more runs.")
+/** A job that stopped failing by itself. */
+#define CHANGED_SAYS S("Unresolved: it stopped failing by itself. As it is, its last runs did not fail, as the first did.")
+#define CHANGED_NEXT                                                                                                                     \
+	S("Find what changed meanwhile: files or caches that its first runs left, another job, the load. Undo it, then run the same command again.")
 void put_tally(struct sheet *s, const char *key, struct tally t);
 /** A page of rates: what a terminal shows above, then the rates. */
 struct rates_page {
