@@ -398,6 +398,8 @@ def test_words(t, j):
     # A job can write anything: that does not make it the machine's fault.
     x, _, _ = said("echo '[  99.1] amdgpu 0000:03:00.0: amdgpu: uncorrectable hardware errors detected in umc block'; exit 1")
     t.ok(x["fault"] != "node", "what a job says is not the machine's fault", x)
+    x, found, _ = said("echo 'amdgpu 0000:03:00.0: amdgpu: RAS records:129 exceed threshold:128, GPU will not be initialized. Replace this GPU or increase the threshold'; exit 3")
+    t.ok((x["action"], x["fault"]) == (None, None) and "the machine does not confirm" in found["failure_reason"], "and nothing is replaced by it", (x, found))
     done = j.run(shell("echo fine"))
     t.same((done.report["tries"][0]["words"], saved(j)), (None, None), "of one that ends well nothing is kept")
 

@@ -174,14 +174,19 @@ static void tell_incident(const struct incident *i, const struct run_try *of, bo
 		print_line(to, "beside", arena_printf(a, "this machine shows: " STR_FMT, STR_ARG(i->title)));
 		return;
 	}
+	const bool blames = said && str_is(i->fault, "node");
 	print_line(to, "class", i->cause->head.id);
-	print_line(to, "title", i->title);
-	if (!said || !str_is(i->fault, "node"))
+	print_line(to, "title",
+		   blames ? arena_printf(a, "The job printed, and the machine does not confirm: " STR_FMT, STR_ARG(i->title)) :
+			    i->title);
+	if (!blames) {
 		print_line(to, "fault", i->fault);
-	print_line(to, "action", i->action->action);
+		print_line(to, "action", i->action->action);
+	}
 	print_line(to, "fit", said ? S("unknown") : incident_fit(i));
 	print_line(to, "gpu", i->gpu.device);
-	static const char *const guarded[] = { "guard", "allocation", "found_in", "allocated_in", "freed_in", "allocated_before", "small_allocations" };
+	static const char *const guarded[] = { "guard",    "allocation",       "found_in",         "allocated_in",
+					       "freed_in", "allocated_before", "small_allocations" };
 	for (size_t n = 0; n < ARRAY_SIZE(guarded); n++)
 		print_line(to, guarded[n], diag_value(i->root, guarded[n]));
 }
