@@ -44,6 +44,9 @@ def test_records(t, unhang):
             ("registers that were lost", cper.bank(cper.FATAL, 0, UMC), (1, "fatal", None, [])),
             ("another vendor's", cper.threshold(platform="0x10de:0x1234"), (2, None, None, ["cper-other"])),
             ("a ring that begins inside of a record", struct.pack("<3I", 0, 500, 500) + fatal[120:] + fatal, (1, "fatal", 20, [])),
+            ("a corrected one whose length reaches over a fatal one", changed(fixed, 20, "<I", 2 * len(fixed)) + fatal + fixed, (1, "fatal", 20, [])),
+            ("one whose length reaches over another", changed(fixed, 20, "<I", 2 * len(fixed)) + fixed, (2, None, None, ["cper-cut", "cper-corrected"])),
+            ("a fatal one behind many corrected ones", fixed * 5000 + fatal, (1, "fatal", 20, [])),
             ("a ring with room before its record", struct.pack("<3I", 1, 2, 3) + b"\0" * 4096 + fatal, (1, "fatal", 20, []))):
         t.same(told(unhang, record, "one.cper"), wanted, f"record: {name}")
     lost = unhang.explain_text(cper.bank(cper.FATAL, 0, UMC), "one.cper").first
@@ -90,6 +93,75 @@ def test_counts(t, unhang):
     t.no_complaints(complaints, "counts: what is no count is unknown, 0 is well, 2 is an incident")
     old = unhang.explain_text("GPU: 0\n    ECC:\n        TOTAL_CORRECTABLE: 0\n        TOTAL_UNCORRECTABLE: 2\n")
     t.same(old.first.value("ras_count"), 2, "counts: the names of amd-smi before ROCm 6.1")
+
+
+GPU = "0000:46:00.0"
+STARTED = "[    1.000000] Linux version 6.12.0 (root@x) #1 SMP\n"
+IMPOSSIBLE = ["-1", "1048561", "4294967297", "9223372036854775807", "18446744073709551615", "18446744073709551616", "9" * 26, "1e3", "1.5", ""]
+
+
+def kernel(*texts):
+    return STARTED + "".join(f"[  100.{n:06}] amdgpu {GPU}: amdgpu: {text}\n" for n, text in enumerate(texts))
+
+
+def test_kernel_counts(t, unhang):
+    """Also what the driver prints itself. Multiples of 0xffff0 without a socket are those of a card that sleeps (tests/diagnoses.py)."""
+    complaints = []
+    for form in ("socket: 0, die: 1, {} new uncorrectable hardware errors detected in umc block", "socket: 0, die: 1, {} correctable hardware errors detected in total in umc block",
+                 "{} uncorrectable hardware errors detected in umc block", "{} new deferred hardware errors detected in umc block", "{} new poison consumption detected in gfx block"):
+        for count in IMPOSSIBLE:
+            a = unhang.explain_text(kernel(form.format(count)))
+            if (a.status, [n["event"] for n in a.document["notes"]]) != (2, ["ras-uncounted"]):
+                complaints.append(f"{form.format(count)}: exit {a.status}, {a.document['notes']}")
+        if unhang.explain_text(kernel(form.format("0"))).status:
+            complaints.append(f"{form}: 0 is well")
+    t.no_complaints(complaints, "what is no count is unknown")
+    for name, record in (("the journal", {"_TRANSPORT": "kernel", "_KERNEL_SUBSYSTEM": "pci", "_KERNEL_DEVICE": f"+pci:{GPU}", "PRIORITY": "6"}), ("plain", None)):
+        message = f"amdgpu {GPU}: amdgpu: socket: 0, die: 1, {{}} new uncorrectable hardware errors detected in umc block"
+        for count, wanted in (("-1", 2), ("1048560", 2), ("0", 0), ("3", 1)):
+            text = message.format(count)
+            a = unhang.explain_text(json.dumps({**record, "MESSAGE": text, "__REALTIME_TIMESTAMP": "1790000000000000"}) + "\n" if record else kernel(text[len(f"amdgpu {GPU}: amdgpu: "):]))
+            t.same(a.status, wanted, f"{name}: {count}")
+
+
+def registers(status, number=1, entry=0, ipid=UMC, **others):
+    values = {"STATUS": status, "ADDR": 0x1000, "MISC0": 1 << 32, "IPID": ipid, "SYND": 0, **others}
+    return [f"{{{number}}}[Hardware Error]: aca entry[{entry:02}].{name}={value if isinstance(value, str) else f'0x{value:016x}'}" for name, value in values.items()]
+
+
+def between(one, other):
+    return [line for pair in zip(one, other) for line in pair]
+
+
+def test_banks(t, unhang):
+    fatal, fixed = cper.status(0, LOST), cper.status(0, cper.CECC)
+    whole, quiet = registers(fatal), registers(fixed)
+    odd = (2, None, None, ["ras-bank-odd"])
+    for name, lines, wanted in (
+            ("whole", whole, (1, "fatal", 20, [])),
+            ("a corrected one", quiet, (0, None, None, [])),
+            ("STATUS is cut off", registers("0xbea000"), odd),
+            ("STATUS is cut off by hand", registers("0xbea0..."), odd),
+            ("STATUS without its value", registers(""), odd),
+            ("STATUS is too long", registers("0xbea00000000000000000"), odd),
+            ("STATUS without 0x", registers("bea0000000000000"), odd),
+            ("STATUS in a form of its own", ["{1}[Hardware Error]: aca entry[00].STATUS: 0xbea0000000000000"], odd),
+            ("STATUS of another name", ["{1}[Hardware Error]: aca_bank[00].STATUS=0xbea0000000000000"], (2, None, None, ["unknown-failure"])),
+            ("a NUL before the value", registers("\0" + "0xbea0000000000000"), odd),
+            ("STATUS is not valid", registers(fatal & ~cper.VALID), odd),
+            ("STATUS is all ones", registers(2**64 - 1), odd),
+            ("STATUS is nothing", registers(0), odd),
+            ("a bit that says neither", registers(cper.VALID | cper.TCC), odd),
+            ("STATUS is lost", whole[1:], odd),
+            ("STATUS is lost, behind a whole bank", quiet + registers(fatal, number=2)[1:], odd),
+            ("STATUS is lost, behind a bank of the same name", quiet + whole[1:], odd),
+            ("STATUS only", whole[:1], (1, "fatal", None, [])),
+            ("two of one name at once", between(whole, registers(fixed, ipid=cper.ipid(0x50, 0))), (1, "fatal", None, [])),
+            ("the next one is whole again", between(registers(fixed), quiet) + whole, (1, "fatal", 20, [])),
+            ("two numbers at once", between(registers(fixed, number=2), whole), (1, "fatal", 20, [])),
+            ("two entries at once", between(whole, registers(fixed, entry=1)), (1, "fatal", None, [])),
+            ("two corrected entries at once", between(quiet, registers(fixed, entry=1)), (0, None, None, []))):
+        t.same(told(unhang, kernel(*lines), "bank.log"), wanted, f"bank: {name}")
 
 
 def blocks(**counts):
@@ -198,7 +270,7 @@ def test_files(t, unhang):
 
 def main():
     unhang, t = tap.Unhang(sys.argv[1]), tap.Tap()
-    for test in (test_records, test_apei, test_counts, test_json, test_files):
+    for test in (test_records, test_apei, test_counts, test_kernel_counts, test_banks, test_json, test_files):
         test(t, unhang)
     t.end()
 

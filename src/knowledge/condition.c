@@ -78,10 +78,22 @@ static bool looks_like_version(struct str s)
 	return s.n > 2 && char_digit(s.p[0]) && memchr(s.p, '.', s.n) && !str_starts(s, S("0x"));
 }
 
+/** 1 or -1 for a number that is too long for 64 bits, by its sign; 0: @s is none. */
+static int number_beyond(struct str s)
+{
+	enum { DIGITS = 18 }; // that str_number() takes
+	const bool minus = s.n && s.p[0] == '-';
+	const struct str digits = str_from(s, minus);
+	return digits.n <= DIGITS || str_run(digits, char_digit) < digits.n ? 0 : minus ? -1 : 1;
+}
+
 /** -1, 0 or 1; false where the two cannot be compared. */
 static bool values_compare(struct str have, struct str want, int *ret)
 {
 	int64_t x, y;
+	*ret = number_beyond(have);
+	if (*ret && str_number(want, &y))
+		return true;
 	if (str_number(have, &x) && str_number(want, &y)) {
 		*ret = (x > y) - (x < y);
 		return true;

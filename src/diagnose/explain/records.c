@@ -15,12 +15,20 @@ static struct str worst_told(const struct incident *i)
 	return (struct str){ 0 };
 }
 
+/** What it says is of another error than the one that opened the incident. */
+static bool was_corrected(const struct diag_event *e)
+{
+	return str_is(diag_value(e, "bank_severity"), "corrected") || str_is(diag_value(e, "ras_severity"), "corrected");
+}
+
 struct str incident_error(const struct incident *i, const char *fact)
 {
 	struct str value = diag_value(i->root, fact);
-	for (size_t n = 0; n < i->events.len && !value.n; n++)
-		if (i->events.data[n]->cause || i->events.data[n]->kind->opens != OPENS_YES)
-			value = diag_value(i->events.data[n], fact);
+	for (size_t n = 0; n < i->events.len && !value.n; n++) {
+		const struct diag_event *e = i->events.data[n];
+		if ((e->cause || e->kind->opens != OPENS_YES) && !was_corrected(e))
+			value = diag_value(e, fact);
+	}
 	return value;
 }
 

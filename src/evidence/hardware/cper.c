@@ -31,7 +31,6 @@ enum {
 	BOOT_ERROR = 0xa4, // the lowest byte of such a message
 	RING_POINTERS = 12,
 	RING_MOST = 1 << 22,
-	RECORDS_MOST = 4096, // of one file
 	SECTIONS_MOST = 32,
 	SEVERITIES = 3,
 	SEVERITY_CORRECTED = 2,
@@ -283,20 +282,24 @@ bool cper_read(const struct artefact_output *out, struct str bytes)
 	bool whole = first <= 0 || !is_overwritten(str_cut(rest, (size_t)first));
 	if (!whole)
 		tell_cut(out, 1);
-	for (uint64_t number = 1; number <= RECORDS_MOST; number++) {
+	for (uint64_t number = 1;; number++) {
 		const ptrdiff_t at = str_find(rest, signature_str);
 		if (at < 0)
 			return whole;
 		rest = str_from(rest, (size_t)at);
 		const uint32_t length = rest.n >= RECORD_HEAD ? get_u32(rest.p + RECORD_LENGTH) : 0;
-		if (length < RECORD_HEAD || length > rest.n) {
+		// A length that was damaged may reach over the records behind it.
+		const ptrdiff_t next = str_find(str_from(str_cut(rest, length), signature_str.n), signature_str);
+		const size_t end = next < 0 ? length : signature_str.n + (size_t)next;
+		if (end < RECORD_HEAD || end > rest.n) {
 			tell_cut(out, number);
 			whole = false;
 			rest = str_from(rest, signature_str.n);
 			continue;
 		}
-		whole &= tell_record(out, str_cut(rest, length), number);
-		rest = str_from(rest, length);
+		if (next >= 0)
+			tell_cut(out, number);
+		whole &= tell_record(out, str_cut(rest, end), number) && next < 0;
+		rest = str_from(rest, end);
 	}
-	return whole;
 }

@@ -186,24 +186,41 @@ static uint64_t number_in_braces(struct str before)
 	return str_number(str_split(&rest, '}'), &n) && n >= 0 ? (uint64_t)n + 1 : 0;
 }
 
-/** The bank that a line's register belongs to; STATUS begins a new one. NULL: its STATUS was not seen. */
-static struct error_bank *bank_of(struct log_reader *r, const struct event *e, int64_t entry, bool begins)
+/** The open bank that a line names, and the newest one of its GPU; NULL: there is none. */
+static struct log_bank *bank_of(struct log_reader *r, const struct event *e, int64_t entry, const struct log_bank **ret_newest)
 {
+	struct log_bank *found = NULL;
+	*ret_newest = NULL;
 	for (size_t i = 0; i < BANKS_OPEN; i++) {
 		struct log_bank *b = &r->banks[i];
-		if (!b->bank.known || !str_is(e->device, b->device))
+		if (!b->order || !str_is(e->device, b->device))
 			continue;
-		if (!begins)
-			return b->entry == entry ? &b->bank : NULL;
-		r->newest_bank = i;
-		break;
+		if (!*ret_newest || b->order > (*ret_newest)->order)
+			*ret_newest = b;
+		if (b->entry == entry && b->numbered == e->numbered)
+			found = b;
 	}
-	if (!begins)
-		return NULL;
-	struct log_bank *b = &r->banks[r->newest_bank++ % BANKS_OPEN];
-	*b = (struct log_bank){ .entry = entry };
+	return found;
+}
+
+/** In the place of @again, or of the oldest. */
+static struct log_bank *bank_begin(struct log_reader *r, const struct event *e, int64_t entry, struct log_bank *again)
+{
+	struct log_bank *b = again ? again : &r->banks[0];
+	const bool mixed = again && !bank_has(&again->bank, BANK_IPID);
+	for (size_t i = 0; i < BANKS_OPEN && !again; i++)
+		b = r->banks[i].order < b->order ? &r->banks[i] : b;
+	*b = (struct log_bank){ .order = ++r->banks_begun, .entry = entry, .numbered = e->numbered, .mixed = mixed };
 	str_copy(b->device, sizeof(b->device), e->device);
-	return &b->bank;
+	return b;
+}
+
+/** A register whose STATUS is not in the log: what the bank says is not known. false: the user has retracted the message. */
+static bool bank_lost(struct log_reader *r, struct event *e)
+{
+	e->signature = know_signature(r->know, S("ras-bank-lost"));
+	e->nfacts = 0;
+	return e->signature;
 }
 
 /** Adds what a register of a bank tells; false: it tells nothing more than the others did. */
@@ -212,18 +229,27 @@ static bool add_bank(struct log_reader *r, struct event *e, struct arena *a)
 	const struct fact *entry = event_fact(e, "aca_entry"), *named = event_fact(e, "aca_register"),
 			  *value = event_fact(e, named ? "aca_value" : "aca_status");
 	const enum bank_register which = named ? bank_register(named->value) : BANK_STATUS;
+	const struct log_bank *newest;
 	int64_t number = 0;
 	uint64_t bits;
 	if (entry)
 		str_number(entry->value, &number);
-	struct error_bank *b = bank_of(r, e, number, which == BANK_STATUS);
-	if (!b || which == BANK_REGISTERS || !value || !str_hex(value->value, &bits))
+	struct log_bank *b = bank_of(r, e, number, &newest);
+	if (which == BANK_STATUS)
+		newest = b = bank_begin(r, e, number, b);
+	else if (which == BANK_REGISTERS) // CONTROL stands before STATUS
+		return false;
+	else if (!b || (bank_has(&b->bank, which) && !b->mixed))
+		return bank_lost(r, e);
+	if (!value || !str_hex(value->value, &bits))
 		return which == BANK_STATUS;
-	bank_set(b, which, bits);
-	b->unnumbered = !entry; // MI200, whose driver reads registers one by one, and no list of banks
+	bank_set(&b->bank, which, bits);
+	b->bank.unnumbered = !entry; // MI200, whose driver reads registers one by one, and no list of banks
+	if (named && (b->mixed || b != newest)) // its event is not the newest any more
+		return false;
 	if (named) // the facts of the line are those of the bank
 		e->nfacts = 0;
-	bank_facts(r->know, b, which, e, a);
+	bank_facts(r->know, &b->bank, which, e, a);
 	return e->nfacts;
 }
 

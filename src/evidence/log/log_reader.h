@@ -89,11 +89,14 @@ struct log_kept {
 	char pid[16]; // whose it is
 };
 
-/** Error banks whose registers are being read, the newest of each GPU. */
+/** Error banks whose registers are being read. */
 enum { BANKS_OPEN = 16 };
 struct log_bank {
+	uint64_t order; // of its first line; 0: none
 	char device[24];
+	uint64_t numbered; // the driver's number of the error
 	int64_t entry;
+	bool mixed; // two banks of this name are printed at once: which of them a register belongs to is not known
 	struct error_bank bank;
 };
 
@@ -139,7 +142,7 @@ struct log_reader {
 	struct log_journal journal;
 	struct log_tests tests;
 	struct log_bank banks[BANKS_OPEN];
-	size_t newest_bank;
+	uint64_t banks_begun;
 };
 
 /** A line and its surroundings: where it lies in its window. */
