@@ -227,9 +227,43 @@ static bool known_make(struct allocation *a, const struct request *q)
 	return true;
 }
 
+static bool scarce; // mappings: others need what is left
+
+static void scarce_look(void)
+{
+	enum { RESERVE = 1024 };
+	static bool told;
+	const bool now = !mappings_left(RESERVE);
+	__atomic_store_n(&scarce, now, __ATOMIC_RELAXED);
+	if (now && !__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+		rec_line("the kernel allows hardly any mapping more (vm.max_map_count): from here on only some allocations are guarded");
+}
+
+/** Looked at now and then. */
+static bool are_scarce(void)
+{
+	enum { EVERY = 32 };
+	static uint32_t asked;
+	if (!(__atomic_fetch_add(&asked, 1, __ATOMIC_RELAXED) % EVERY))
+		scarce_look();
+	return __atomic_load_n(&scarce, __ATOMIC_RELAXED);
+}
+
+bool guard_refuses(void)
+{
+	enum { LEAST = 64 };
+	static bool told;
+	if (__atomic_load_n(&guard.header->tier, __ATOMIC_RELAXED) != ALLOC_TIER_PAGES || !__atomic_load_n(&scarce, __ATOMIC_RELAXED) || mappings_left(LEAST))
+		return false;
+	if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+		rec_line("hipMalloc fails for want of mappings (vm.max_map_count): with the guard each allocation needs its own");
+	return true;
+}
+
 bool guard_allocate(struct request *q, void **ret)
 {
-	tier_find();
+	if (!tier_find() || are_scarce())
+		return false;
 	pthread_mutex_lock(&guard.lock);
 	const bool wanted = is_wanted(q);
 	q->number = wanted ? ++guard.numbers : 0;
@@ -241,6 +275,7 @@ bool guard_allocate(struct request *q, void **ret)
 		return false;
 	const uint64_t bytes = guard.settings.below ? q->size : round_up(q->size, guard.settings.align);
 	if (bytes < q->size || bytes > UINT64_MAX / 2 || tier_take(a, q, bytes)) {
+		scarce_look();
 		free(a);
 		return false;
 	}

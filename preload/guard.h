@@ -203,19 +203,24 @@ void device_forget(int device);
 // guard.c
 /** false: the request is not to be guarded, or could not be. */
 bool guard_allocate(struct request *q, void **ret);
+/** Of one that is not guarded: whether the runtime could not make it for want of mappings, at which some versions abort. */
+bool guard_refuses(void);
 hip_error guard_free(struct allocation *a, struct request *q, void *p);
 uint64_t guard_over(int device);
 void guard_reset(int device);
 void guard_end(void);
 
 // tiers.c
-void tier_find(void);
+/** How allocations are kept apart here. false: HIP gives no memory, so it is not known yet. */
+bool tier_find(void);
 /** Memory of its own for an allocation: @map, @map_size, @before, @behind. */
 hip_error tier_take(struct allocation *a, const struct request *q, uint64_t bytes);
 /** Gives it back. Whether its addresses stay ours. */
 hip_error tier_give(struct allocation *a, bool *ret_held);
 /** Lets addresses go that were held. */
 void tier_release(struct allocation *a);
+/** Whether the kernel allows this process so many mappings more. */
+bool mappings_left(int n);
 
 // pool.c
 bool pool_allocate(struct request *q, void **ret);

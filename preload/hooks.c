@@ -71,7 +71,7 @@ static void passed_end(const struct request *q, const void *p)
 
 static hip_error passed_allocate(struct request *q, void **ret)
 {
-	hip_error e = plain_allocate(q, ret);
+	hip_error e = guard_refuses() ? HIP_OUT_OF_MEMORY : plain_allocate(q, ret);
 	while (e == HIP_OUT_OF_MEMORY && guard.settings.mode == ALLOC_MODE_POOL && pool_trim(q->device))
 		e = plain_allocate(q, ret);
 	passed_note(q, e ? NULL : *ret);

@@ -23,14 +23,26 @@ enum alloc_mode mode_wanted(void)
 
 bool guard_wanted(void) { return mode_wanted() != ALLOC_MODE_NONE; }
 
-/** The kernel lets a process have so many mappings. */
+/** That this process has by now. */
+static uint64_t mappings_used(void)
+{
+	char text[4096];
+	uint64_t used = 0;
+	_cleanup_close_ int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	for (ssize_t n; fd >= 0 && (n = read(fd, text, sizeof(text))) > 0;)
+		for (ssize_t i = 0; i < n; i++)
+			used += text[i] == '\n';
+	return used;
+}
+
+/** The kernel lets a process have so many mappings: allocations that they are enough for. */
 static uint64_t mappings_possible(void)
 {
 	char text[32] = "";
 	_cleanup_close_ int fd = open("/proc/sys/vm/max_map_count", O_RDONLY | O_CLOEXEC);
 	const ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
-	const uint64_t most = n > 0 ? strtoull(text, NULL, 10) : 0;
-	return most > 2 * VMAS_OF_OTHERS ? (most - VMAS_OF_OTHERS) / VMAS_EACH : VMAS_OF_OTHERS / VMAS_EACH;
+	const uint64_t most = n > 0 ? strtoull(text, NULL, 10) : 0, used = mappings_used(), left = most > used ? most - used : 0;
+	return left > 2 * VMAS_OF_OTHERS ? (left - VMAS_OF_OTHERS) / VMAS_EACH : left / (2 * VMAS_EACH);
 }
 
 /** A word of UNHANG_GUARD: above, below, sample:N, match:GLOB. */

@@ -19,8 +19,9 @@
 #define SPACED_LEAST (2 * FRAGMENT) // else the fragment allocator serves it
 enum { HIP_MAPS_RIGHTLY = 70000000 };
 
-static pthread_once_t found_once = PTHREAD_ONCE_INIT;
 static uint64_t granularity_mapped;
+
+static void addresses_release(uint64_t begin, uint64_t size) { munmap((void *)begin, size); }
 
 /** Maps nothing there. false: somebody has something there. */
 static bool addresses_hold(uint64_t begin, uint64_t size)
@@ -30,7 +31,7 @@ static bool addresses_hold(uint64_t begin, uint64_t size)
 	void *at =
 		mmap((void *)begin, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 	if (at != MAP_FAILED && at != (void *)begin)
-		munmap(at, size); // a kernel before 4.17 takes it for a wish
+		addresses_release((uintptr_t)at, size); // a kernel before 4.17 takes it for a wish
 	return at == (void *)begin;
 }
 
@@ -41,6 +42,18 @@ static uint64_t gap_hold(uint64_t at, bool before)
 		if (addresses_hold(before ? at - size : at, size))
 			return size;
 	return 0;
+}
+
+bool mappings_left(int n)
+{
+	const size_t size = (size_t)n * PAGE;
+	char *at = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	bool left = at != MAP_FAILED;
+	for (int i = 1; i < n && left; i += 2)
+		left = !mprotect(at + (size_t)i * PAGE, PAGE, PROT_READ);
+	if (at != MAP_FAILED)
+		addresses_release((uintptr_t)at, size);
+	return left;
 }
 
 // --- HIP's virtual memory functions ---
@@ -123,23 +136,24 @@ static hip_error mapped_give(struct allocation *a, bool *ret_held)
 
 // --- which one ---
 
-/** Whether two small allocations have a mapping each: fragments of one lie side by side. */
-static bool are_apart(uint64_t *ret_charge)
+/** Whether two small allocations have a mapping each: fragments of one lie side by side. false: HIP gives none. */
+static bool apart_find(bool *ret_apart, uint64_t *ret_charge)
 {
 	void *p[2] = { NULL, NULL };
 	size_t before = 0, after = 0, total;
-	bool apart = false;
+	bool given = false;
 	const bool told = !hip.hipMemGetInfo(&before, &total);
 	if (!hip.hipMalloc(&p[0], PAGE) && !hip.hipMalloc(&p[1], PAGE)) {
 		const uint64_t a = (uintptr_t)p[0], b = (uintptr_t)p[1];
-		apart = (a > b ? a - b : b - a) > 2 * PAGE;
+		given = true;
+		*ret_apart = (a > b ? a - b : b - a) > 2 * PAGE;
 		if (told && !hip.hipMemGetInfo(&after, &total) && before > after)
 			*ret_charge = (before - after) / 2;
 	}
 	for (int i = 0; i < 2; i++)
 		if (p[i])
 			hip.hipFree(p[i]);
-	return apart;
+	return given;
 }
 
 static void tier_choose(void)
@@ -147,27 +161,42 @@ static void tier_choose(void)
 	struct alloc_header *h = guard.header;
 	uint64_t charge = PAGE;
 	int device = 0;
+	bool apart = false;
 	hip.hipGetDevice(&device);
+	if (!apart_find(&apart, &charge))
+		return; // HIP itself says what is wrong, and it may go better later
 	h->granularity = PAGE;
 	h->gap = GAP;
-	if (are_apart(&charge)) {
-		h->tier = ALLOC_TIER_PAGES;
+	enum alloc_tier tier = ALLOC_TIER_SPACED;
+	if (apart) {
+		tier = ALLOC_TIER_PAGES;
 	} else if (mapped_possible(device)) {
-		h->tier = ALLOC_TIER_MAPPED;
+		tier = ALLOC_TIER_MAPPED;
 		h->granularity = (uint32_t)granularity_mapped;
 	} else {
-		h->tier = ALLOC_TIER_SPACED;
 		h->granularity = FRAGMENT;
 		h->gap = PAGE;
 	}
 	h->charge = charge < PAGE ? PAGE : charge;
-	if (h->tier == ALLOC_TIER_MAPPED)
+	if (tier == ALLOC_TIER_MAPPED)
 		rec_line("the runtime's fragment allocator is on: each allocation takes pages of HIP's virtual memory of %u KB instead", h->granularity >> 10);
-	else if (h->tier == ALLOC_TIER_SPACED)
+	else if (tier == ALLOC_TIER_SPACED)
 		rec_line("the runtime's fragment allocator is on: each allocation takes at least %u MB instead of 4 KB", (unsigned)(SPACED_LEAST / MIB));
+	__atomic_store_n(&h->tier, tier, __ATOMIC_RELEASE); // with all else that belongs to it
 }
 
-void tier_find(void) { pthread_once(&found_once, tier_choose); }
+bool tier_find(void)
+{
+	static pthread_mutex_t choosing = PTHREAD_MUTEX_INITIALIZER;
+	if (__atomic_load_n(&guard.header->tier, __ATOMIC_ACQUIRE))
+		return true;
+	pthread_mutex_lock(&choosing);
+	if (!guard.header->tier)
+		tier_choose();
+	const bool chosen = guard.header->tier;
+	pthread_mutex_unlock(&choosing);
+	return chosen;
+}
 
 // --- taking and giving back ---
 
@@ -209,12 +238,12 @@ void tier_release(struct allocation *a)
 	if (guard.header->tier == ALLOC_TIER_MAPPED)
 		hip.hipMemAddressFree((void *)begin, size);
 	else if (a->state == ALLOC_HELD)
-		munmap((void *)begin, size);
+		addresses_release(begin, size);
 	else {
 		// Another's memory may be in the middle by now.
 		if (a->before)
-			munmap((void *)begin, a->before);
+			addresses_release(begin, a->before);
 		if (a->behind)
-			munmap((void *)(a->map + a->map_size), a->behind);
+			addresses_release(a->map + a->map_size, a->behind);
 	}
 }

@@ -277,6 +277,13 @@ def test_lost(t, j):
     t.same([(f.kind, f.begin, f.end) for f in j.run("lost").seen.findings], [], "what could not be copied was not overwritten")
 
 
+def test_no_gpu(t, j):
+    """HIP says that there is none, and nobody else says anything."""
+    plain, *jobs = (j.run("seed", 5, plan="", **more) for more in ({"plain": True}, {}, {"UNHANG_POOL": "1"}))
+    for mode, job in zip(("guard", "pool"), jobs):
+        t.same((job.returncode, job.out, job.err), (3, plain.out, plain.err), f"{mode}: without a GPU it is as without")
+
+
 def test_stack(t, j):
     job = j.run("small-stack", 16384)
     t.same((job.returncode, job.out), (0, "small stack 0\n"), "a thread with 16 KiB of stack allocates and frees under the guard")
@@ -399,6 +406,18 @@ def test_descriptors(t, j):
         for mode, job in zip(("guard", "pool"), jobs):
             t.same((job.returncode, job.out), (0, plain.out), f"{how}: as without the {mode}")
             t.ok(re.fullmatch(rf"unhang: {mode}: double free of 0x[0-9a-f]+: allocation 303 \(500 bytes\) was freed before\n", job.err), f"{how}: the {mode} knows which one was freed twice", job.err)
+
+
+def test_mappings(t, j):
+    """A process that has nearly all mappings that the kernel allows (vm.max_map_count) has memory, or is refused it, and nobody's bytes are another's."""
+    few = "the kernel allows hardly any mapping more (vm.max_map_count): from here on only some allocations are guarded"
+    none = "hipMalloc fails for want of mappings (vm.max_map_count): with the guard each allocation needs its own"
+    for name, settings, lines in (("guard", {}, [few, none]), ("guard, with the fragment allocator", {"HSA_DISABLE_FRAGMENT_ALLOCATOR": "0"}, [few]), ("pool", {"UNHANG_POOL": "1"}, [])):
+        job = j.run("mappings", 200, **settings)
+        right, made = job.out.startswith("mappings wrong 0 odd 0\nmade "), int(job.out.split()[-1]) if job.out else 0
+        t.ok(job.returncode == 0 and right and (made == 1200 if none not in lines else 0 < made < 1200), f"{name}: 200 mappings are left for 400 allocations", (job.returncode, job.out, job.err))
+        told = [line.removeprefix("unhang: guard: ") for line in job.err.splitlines() if "fragment allocator is on" not in line]
+        t.same(told, lines, f"{name}: what cannot be done is told, once")
 
 
 # Python loads HIP where the loader's own search for symbols does not look.
@@ -616,7 +635,7 @@ def test_kills(t, j):
         t.ok(run.returncode in (0, 1) and not run.stderr, "without a complaint", (run.returncode, run.stderr))
 
 
-TESTS = (test_aside, test_outside, test_freed, test_wild, test_misuses, test_often, test_slack, test_lost, test_stack, test_threads, test_model, test_races, test_asked, test_exported, test_captured, test_graph_memory, test_segments, test_descriptors, test_python, test_pool, test_available, test_budget, test_tiers, test_hang, test_setting, test_words, test_recorder, test_operation, test_kills)
+TESTS = (test_aside, test_outside, test_freed, test_wild, test_misuses, test_often, test_slack, test_lost, test_no_gpu, test_stack, test_threads, test_model, test_races, test_asked, test_exported, test_captured, test_graph_memory, test_segments, test_descriptors, test_mappings, test_python, test_pool, test_available, test_budget, test_tiers, test_hang, test_setting, test_words, test_recorder, test_operation, test_kills)
 
 
 def main():

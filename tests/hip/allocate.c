@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -896,6 +897,53 @@ static void descriptors(const char *how)
 	printf("descriptors captured %d %d %d\n", freed, made, hipStreamEndCapture(s, &graph));
 }
 
+// --- few mappings ---
+
+enum { MAP_PAGE = 4096, MAPPINGS_MOST = 1 << 20 };
+
+/** Takes all mappings that the kernel allows, but so many. What was taken; all of it is given back by munmap(). */
+static char *mappings_take(int left)
+{
+	char *all = mmap(NULL, (size_t)MAPPINGS_MOST * MAP_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	int i = 1;
+	while (i < MAPPINGS_MOST && !mprotect(all + (size_t)i * MAP_PAGE, MAP_PAGE, PROT_READ))
+		i += 2;
+	for (; left > 0 && i > 2; left -= 2)
+		mprotect(all + (size_t)(i -= 2) * MAP_PAGE, MAP_PAGE, PROT_NONE);
+	return all;
+}
+
+/** mappings LEFT: HIP goes on, or refuses, but nobody gets what is another's. */
+static void mappings(int left)
+{
+	enum { BUFFERS = 400, WORDS = 250 };
+	static uint32_t *p[BUFFERS];
+	int made = 0, wrong = 0, odd = 0;
+	churn(20);
+	char *all = mappings_take(left);
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < BUFFERS; i++) {
+			const error e = hipMalloc((void **)&p[i], WORDS * 4);
+			odd += e && e != 2; // hipErrorOutOfMemory
+			p[i] = e ? NULL : p[i];
+			made += !e;
+			wrong += !e && hipMemset(p[i], i % 200 + 1, WORDS * 4) != 0;
+		}
+		for (int i = 0; i < BUFFERS; i++) {
+			uint32_t got[WORDS] = { 0 };
+			if (!p[i])
+				continue;
+			wrong += hipMemcpy(got, p[i], sizeof(got), TO_HOST) != 0;
+			for (int k = 0; k < WORDS; k++)
+				wrong += got[k] != (uint32_t)(i % 200 + 1) * 0x01010101u;
+			odd += release(p[i]) != 0;
+		}
+	}
+	munmap(all, (size_t)MAPPINGS_MOST * MAP_PAGE);
+	churn(40);
+	printf("mappings wrong %d odd %d\nmade %d\n", wrong, odd, made);
+}
+
 /** From the memory of one GPU to that of another. */
 static void peers(void)
 {
@@ -1033,6 +1081,8 @@ int main(int argc, char **argv)
 		segments_freed(*a == 'i');
 	else if (!strcmp(mode, "descriptors"))
 		descriptors(a);
+	else if (!strcmp(mode, "mappings"))
+		mappings(atoi(a));
 	else if (!strcmp(mode, "peers"))
 		peers();
 	else if (!strcmp(mode, "available"))
