@@ -149,7 +149,19 @@ def test_tracepoint(m):
         found = m.unhang.explain(m.unhang.write("queue.log", log + "\n")).document["incidents"]
         said = [title if title in (i["cause"]["title"], i["cause"]["class"]) else i["cause"] for i in found]
         m.t.same(said, [title] if title else [], f"the tracepoint: {name}")
+    unmapped = "[  600.2] amdgpu 0000:03:00.0: [drm] *ERROR* comm: game pid: 55 client-id:10 client: Unset ... trying restore queue without va mapping\n"
+    for name, log in (("word", unmapped), ("tracepoint", hung + "4\n")):
+        causes = [i["cause"] for i in m.unhang.explain(m.unhang.write("queue.log", log)).document["incidents"]]
+        m.t.same([c["class"] for c in causes], ["gpu-memory-misuse"], f"the {name} for a queue whose memory is gone")
     m.t.same([e["role"] for i in found for e in i["timeline"] if e["event"] == "user-queue-hung"], ["effect"], "is no cause then")
+
+
+def test_refused(m):
+    """A message whose client is told before the driver's own dots is taken for no other one with something left out."""
+    line = "[  600.2] amdgpu 0000:03:00.0: [drm] *ERROR* comm: game pid: 55 client-id:10 client: Unset ... "
+    for name, said, known in (("a queue that a program did not get", "Failed to create usermode queue", ["ring"]), ("a word of nobody", "Some other thing", [])):
+        found = json.loads(m.unhang.run("knowledge", "match", "--json", "-", stdin=line + said + "\n").stdout)
+        m.t.same([(f["subsystem"], f["signature"]) for f in found if "subsystem" in f], [(k, None) for k in known], f"refused: {name}")
 
 
 def test_only_reads(m):
@@ -162,7 +174,7 @@ def main():
     if not emulated.possible(unhang):
         tap.skip_all("no emulated machine can be made here")
     m = Machine(t, unhang)
-    for test in (test_queue, test_words, test_two_clients, test_unknown, test_look, test_watch, test_tracepoint, test_only_reads):
+    for test in (test_queue, test_words, test_two_clients, test_unknown, test_look, test_watch, test_tracepoint, test_refused, test_only_reads):
         test(m)
     t.end()
 

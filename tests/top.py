@@ -111,6 +111,11 @@ def test_terminal(t, unhang):
             before, after = ((unhang.directory / name).read_text() for name in ("before", "after"))
             t.same(after, before, f"terminal: {name} leaves its settings as they were")
         m.close()
+    m = Terminal(unhang, "eight-gpus", 60, 12)
+    m.until(b"space now")
+    last = screens(m.said)[-1]
+    t.ok(len(last) == 12 and any(line.startswith("and ") and "more: unhang top --once" in line for line in last), "terminal: a small one says how many GPUs have no room", last)
+    m.close()
 
 
 def test_watch(t, unhang):

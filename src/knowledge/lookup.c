@@ -187,7 +187,7 @@ static bool better_match(const struct match *now, const struct match *new)
 		return match_is_meant(new);
 	if (a->vague != b->vague)
 		return a->vague;
-	if (a->message != b->message)
+	if (a->message != b->message && whole(now) == whole(new))
 		return a->message;
 	// Where several lines were joined into one, what happened counts, and not the longer text that only tells of the machine.
 	if (tells_context(a) != tells_context(b) && (now->end <= new->begin || new->end <= now->begin))

@@ -171,8 +171,9 @@ static void top_queue_line(struct top_page *p, const struct top_seen *t, const s
 		snprintf(room, sizeof(room), "moves, %.0f a second", (double)q->done * MS / (double)(t->watched_ms ? t->watched_ms : 1));
 	else if (q->compared)
 		snprintf(room, sizeof(room), "%s", q->done ? "moves" : q->waiting ? "stands" : "empty");
-	top_say(p, top_stands(q) ? "33" : NULL, STR_FMT "  %5u  %-6s  %6llu %-7s  %-22s  " STR_FMT " (%lld)", STR_ARG(q->gpu), q->id,
-		q->client ? "driver" : "KFD", (unsigned long long)q->waiting, q->unit, room, STR_ARG(q->process), (long long)q->pid);
+	top_say(p, top_stands(q) ? "33" : NULL, STR_FMT "  %5u  %-6s  %6llu %-7.*s  %-22s  " STR_FMT " (%lld)", STR_ARG(q->gpu), q->id,
+		q->client ? "driver" : "KFD", (unsigned long long)q->waiting, (int)strlen(q->unit) - (q->waiting == 1), q->unit, room,
+		STR_ARG(q->process), (long long)q->pid);
 }
 
 /** Those that stand come first: they are what somebody looks for. */
@@ -231,11 +232,17 @@ static void top_screen(struct top_page *p, const struct top_seen *t)
 		t->ngpus == 1 ? "" : "s", p->style->seconds);
 	if (!wide)
 		top_head_line(p);
-	for (size_t i = 0; i < t->ngpus && p->lines + FRAME_LINES <= height; i++)
-		if (wide)
+	for (size_t i = 0; i < t->ngpus; i++) {
+		if (wide) {
 			top_block(p, &t->gpus[i]);
-		else
-			top_gpu_line(p, t, &t->gpus[i]);
+			continue;
+		}
+		if (i + 1 < t->ngpus && p->lines + FRAME_LINES >= height) {
+			top_say(p, "2", "and %zu more: unhang top --once", t->ngpus - i);
+			break;
+		}
+		top_gpu_line(p, t, &t->gpus[i]);
+	}
 	top_say(p, NULL, "%s", "");
 	if (p->lines + 3 < height)
 		top_queue_table(p, t, height - p->lines - 3);
