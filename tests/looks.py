@@ -214,6 +214,20 @@ def test_partitions(l):
                f"{mode}: partition {bad} hangs")
 
 
+def test_neighbours(l):
+    """A command processor that hangs is no queue that nobody takes, though other partitions work; and what was not seen does not idle."""
+    t = l.t
+    gpu = f"    part gfx942\n    shaders ses 1 cus 2\n    partition CPX NPS1\n    busy 60\n{SHARED}" + waves(12, WORK, 8, "xcc 1")
+    gpu += "".join(f"    register xcc {x} {r} = 1\n" for x, r in ((1, "GRBM_STATUS.SPI_BUSY"), *((3, r) for r in ("GRBM_STATUS2.CPC_BUSY", "CP_CPC_STATUS.CPC_BUSY", "CP_CPC_STATUS.MEC1_BUSY"))))
+    i = l.first(l.now("MEC of a partition", gpu, program("well", True, place="xcc 1") + program("stuck", False, place="xcc 3")))
+    t.same((value(i, "ip_block"), value(i, "process"), value(i, "xcc")), ("CPC", "stuck", "3"), "the command processor of a partition hangs beside others that work")
+    locked = f"    part gfx942\n    shaders ses 1 cus 2\n    busy 100\n    power 166\n" + waves(8, STAND, 8, "xcc 6")
+    locked += "    register xcc 6 GRBM_STATUS.SPI_BUSY = 1\n" + program("app", False)
+    scenario = l.unhang.write("locked.scenario", f"scenario locked\n    lockdown\n    title locked\ngpu {PCI}\n{locked}")
+    run = emulated.inside(l.unhang, scenario, "live", "--json")
+    t.same((run.returncode, json.loads(run.stdout)["incidents"]), (2, []), "a GPU half of whose XCCs were not seen is not called idle")
+
+
 def test_few_workgroups(l):
     """A kernel need not fill every XCC of its partition: where it has no waves, none are missing."""
     t, shaders = l.t, "    part gfx942\n    shaders ses 1 cus 2\n    busy 100\n    power 600\n"
@@ -485,7 +499,7 @@ def main():
     if not emulated.possible(unhang):
         tap.skip_all("no machine can be emulated here")
     l = Looks(t, unhang)
-    for test in (test_registers_of_waves, test_wide, test_ones, test_deadlock, test_barrier, test_parties, test_partitions, test_few_workgroups, test_long_kernels, test_peers, test_stopped, test_reset_failed, test_units, test_unknown, test_all_clear, test_guest, test_stack, test_old_fault, test_idle_slots, test_chip, test_render_node, test_power_controller):
+    for test in (test_registers_of_waves, test_wide, test_ones, test_deadlock, test_barrier, test_parties, test_partitions, test_neighbours, test_few_workgroups, test_long_kernels, test_peers, test_stopped, test_reset_failed, test_units, test_unknown, test_all_clear, test_guest, test_stack, test_old_fault, test_idle_slots, test_chip, test_render_node, test_power_controller):
         test(l)
     t.end()
 

@@ -111,7 +111,7 @@ def test_terminal(t, unhang):
             before, after = ((unhang.directory / name).read_text() for name in ("before", "after"))
             t.same(after, before, f"terminal: {name} leaves its settings as they were")
         m.close()
-    m = Terminal(unhang, "eight-gpus", 60, 12)
+    m = Terminal(unhang, "eight-gpus", 80, 12)
     m.until(b"space now")
     last = screens(m.said)[-1]
     t.ok(len(last) == 12 and any(line.startswith("and ") and "more: unhang top --once" in line for line in last), "terminal: a small one says how many GPUs have no room", last)
@@ -126,7 +126,7 @@ def test_watch(t, unhang):
     head, *looks = re.split("^-- .*\n", said, flags=re.M)
     t.ok("GRBM_STATUS2" in head and len(looks) >= 2 and all("GRBM_STATUS2" not in look for look in looks) and any("GRBM_STATUS" in look for look in looks), "watch: the registers that changed", said)
     for command in ("waves", "queues", "rings"):
-        run = unhang.run("emulate", "eight-gpus", "--", "sh", "-c", f"timeout 6 {unhang.binary} {command} --watch 1")
+        run = unhang.run("emulate", "eight-gpus", "--", "sh", "-c", f"timeout 90 {unhang.binary} {command} --watch 1 | sed '/^-- /q'")
         t.ok(re.search("^-- [0-9:]{8}", run.stdout.decode(), flags=re.M), f"watch: {command} are looked at again", run.stdout[-300:] + run.stderr)
     emulated.refuses(t, unhang, ["regs", "--watch", "1", "--json"], ["--json"], "watch: not as JSON")
     m = Terminal(unhang, scenario, 80, 24, command="regs GRBM_STATUS --watch 1")

@@ -45,12 +45,17 @@ void party_find_dispatches(struct silicon_looked *g, const struct party *p, stru
 
 // --- what they wait for ---
 
-static enum wave_waits waits_of(const struct know *k, const struct where *at)
+/** Where no register tells of a barrier, the instruction does. */
+static enum wave_waits waits_of(struct silicon_round *r, const struct where *at, const struct wave_barrier *b)
 {
+	struct meaning_parked parked;
 	struct meaning m;
-	if (at->here >= at->ninstructions || !meaning_of(k, at->instructions[at->here].text, &m))
+	if (at->here >= at->ninstructions || !meaning_of(r->know, at->instructions[at->here].text, &m))
 		return WAITS_UNKNOWN;
-	return meaning_waits_memory(k, &m) ? WAITS_MEMORY : WAITS_OTHER;
+	if (!b->known && b->stood && meaning_parked(&r->arena, r->know, at->instructions, at->ninstructions, at->here, &parked) &&
+	    parked.meaning.what->act == ACT_BARRIER)
+		return WAITS_BARRIER;
+	return meaning_waits_memory(r->know, &m) ? WAITS_MEMORY : WAITS_OTHER;
 }
 
 /** The address that the loop loads from. Registers that do not change between the looks still hold it. */
@@ -170,11 +175,12 @@ void party_code_find(struct silicon_round *r, struct silicon_looked *g, struct p
 	ret->kernel = wave_space_kernel(ret->space, &some[0], ret->at);
 	ret->shader = wave_space_shader(ret->space, some[0].pc);
 	ret->one.kernel = ret->kernel;
-	const enum wave_waits waits = waits_of(r->know, ret->at);
+	struct wave_barrier barrier = wave_barrier_of(&ret->one);
+	const enum wave_waits waits = waits_of(r, ret->at, &barrier);
 	const struct know_unit *memory = know_unit(r->know, S("memory"));
 	watch_set_waits(&g->watch, p->waves, waits);
 	ret->one.memory_idle = waits == WAITS_MEMORY && memory && watch_unit(&g->watch, p->xcc, memory) == STEADY_CLEAR;
-	const struct wave_barrier barrier = wave_barrier_of(&ret->one);
+	barrier = wave_barrier_of(&ret->one);
 	struct str load;
 	ret->waits_for = wave_waits_for(&r->arena, r->know, ret->at, &barrier, &load);
 	find_poll(r, g, s, ret);

@@ -205,6 +205,24 @@ static void add_ones(struct verdict_facts *f, const struct watch *w, unsigned xc
 			note(f, "ones_in", w->know->units.data[i]->head.id);
 }
 
+/** Whether nothing takes work on any XCC of the partition; where one was not seen, it is not known. */
+static void add_partition(struct verdict_facts *f, const struct watch *w, uint64_t xccs)
+{
+	static const char *const takers[] = { "SPI", "CPC" };
+	bool idle = true;
+	for (unsigned xcc = 0; xcc < w->xccs; xcc++) {
+		if (!(xccs >> xcc & 1))
+			continue;
+		if (!watch_xcc_seen(w, xcc))
+			return;
+		for (size_t i = 0; i < ARRAY_SIZE(takers); i++) {
+			const struct know_unit *u = know_unit(w->know, str_z(takers[i]));
+			idle &= u && watch_unit(w, xcc, u) == STEADY_CLEAR;
+		}
+	}
+	note(f, "partition_idle", idle ? S("yes") : S("no"));
+}
+
 static void add_chain(struct verdict_facts *f, const struct watch_view *v)
 {
 	const struct know_unit *chain[CHAIN_MOST];
@@ -407,6 +425,7 @@ static bool facts_add_queues(struct verdict_facts *f, const struct watch *w, con
 	note(f, "stopped", stopped ? S("yes") : S("no"));
 	note(f, "process_moving", p->process_moves ? S("yes") : S("no"));
 	note(f, "others", p->others_move ? S("moving") : S("still"));
+	note(f, "beside", p->beside_move ? S("moving") : S("still"));
 	if (moved)
 		note(f, "queue_moving", S("yes"));
 	return moved;
@@ -465,6 +484,7 @@ void verdict_facts_of(struct verdict_facts *f, const struct watch *w, const stru
 			if (xccs >> other & 1)
 				alone = watch_unit(w, other, spi) == (other == xcc ? STEADY_SET : STEADY_CLEAR);
 		note(f, "alone_busy", alone ? S("yes") : S("no"));
+		add_partition(f, w, xccs);
 		add_chain(f, &view);
 	}
 	add_progress(f, w, p, q);

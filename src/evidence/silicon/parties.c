@@ -155,17 +155,22 @@ static void parties_add_processes(struct party_search *s)
 
 // --- how they stand to each other ---
 
-static bool rings_move(const struct watch *w)
+/** @shaders: only those that the command processor serves. */
+static bool rings_move(const struct watch *w, bool shaders)
 {
-	for (size_t i = 0; i < w->rings.len; i++)
-		if (w->rings.data[i].moved)
+	for (size_t i = 0; i < w->rings.len; i++) {
+		const struct know_unit *u = watch_ring_unit(w->know, w->rings.data[i].name);
+		if (w->rings.data[i].moved && !(shaders && u && u->engine))
 			return true;
+	}
 	return false;
 }
 
 static void party_compare(const struct party_search *s, struct party *p)
 {
-	p->others_move = p->process && rings_move(s->watch);
+	const uint64_t xccs = s->watch->device ? partition_of_xcc(s->watch->device, p->xcc) : 1;
+	p->others_move = p->process && rings_move(s->watch, false);
+	p->beside_move = p->process && rings_move(s->watch, true);
 	for (size_t i = 0; i < s->all->n; i++) {
 		const struct user_queue *u = &s->all->list[i];
 		if (!parties_of_gpu(s->watch, u) || !user_queue_moved(u) || party_has(p, u))
@@ -173,11 +178,14 @@ static void party_compare(const struct party_search *s, struct party *p)
 		bool same = p->process == &s->all->processes[u->process] && on_xcc(u, p->xcc);
 		p->process_moves |= same;
 		p->others_move |= !same;
+		p->beside_move |= !same && on_xcc(u, p->xcc);
 	}
 	for (size_t g = 0; s->watch->wave_looks && g < s->watch->ngroups; g++) {
 		const struct wave_set *o = &s->watch->groups[g];
-		if (!p->waves || o->of.vmid != p->waves->of.vmid)
-			p->others_move |= at_work(&o->state);
+		if (p->waves && o->of.vmid == p->waves->of.vmid)
+			continue;
+		p->others_move |= at_work(&o->state);
+		p->beside_move |= at_work(&o->state) && xccs >> o->of.xcc & 1;
 	}
 }
 
@@ -206,7 +214,7 @@ size_t parties_of(struct arena *a, const struct watch *w, const struct user_queu
 
 bool parties_may_hide(const struct watch *w, const struct user_queues *q)
 {
-	size_t n = rings_move(w);
+	size_t n = rings_move(w, false);
 	for (size_t process = 0; process < q->nprocesses; process++) {
 		bool uses = false, moves = false;
 		size_t standing = 0;

@@ -16,6 +16,7 @@ struct party {
 	const struct user_queue **queues; // its own, where its place on the GPU tells which one; else all of its process
 	bool process_moves;               // another queue of the process moved, in the same partition
 	bool others_move;                 // another party, or partition, makes progress on this GPU
+	bool beside_move;                 // another party of the same partition does, so that it may use the command processor
 };
 
 /** Finds those on an XCC; there is at least one. They lie in @a. */

@@ -67,6 +67,12 @@ static const struct judgement *judgement_of_queue(const struct silicon_looked *g
 	return found;
 }
 
+/** A queue is empty as soon as the GPU has taken its last packet, whose waves may be there still. */
+static bool own_waves(const struct judgement *j, const struct user_queue *u)
+{
+	return j && j->party->waves && j->party->sure && j->party->nqueues == 1 && j->party->queues[0] == u && j->party->waves->state.count;
+}
+
 /** Who gives the signal that a barrier at the head of a queue waits for, and whether that one waits for this queue itself. */
 static void add_barrier(struct silicon_round *r, const struct user_queue *u, struct verdict_facts *f)
 {
@@ -90,6 +96,8 @@ struct silicon_state state_of_queue(struct silicon_round *r, const struct silico
 				   user_queue_moved(u)   ? S("moved") :
 				   user_queue_stands(u)  ? S("stands") :
 							   S("empty"));
+	if (own_waves(j, u))
+		verdict_fact_add(f, "own_waves", arena_printf(&r->arena, "%zu", j->party->waves->state.count));
 	verdict_fact_add(f, "own_client", u->client ? S("yes") : S("no"));
 	verdict_fact_add(f, "own_packet", u->packet);
 	if (!u->client && r->queues.placed && r->queues.kfd.hqds_read)

@@ -197,15 +197,17 @@ static enum steadiness silicon_watch_unit_of(const struct watch_view *v, const s
 static enum steadiness pseudo_field(const struct watch_view *v, struct str name)
 {
 	const struct wave_state *s = v->waves, *all = watch_wave_state(v->watch, v->xcc);
-	const bool before_memory = str_is(name, "@waves-memory");
+	const bool before_memory = str_is(name, "@waves-memory"), at_barrier = str_is(name, "@waves-barrier");
 	if (!s)
 		return STEADY_UNKNOWN;
 	const struct know_unit *memory = know_unit(v->watch->know, S("memory"));
 	const bool busy = before_memory && memory && silicon_watch_unit_of(v, memory) == STEADY_SET;
 	// The instruction says what they wait for, where it could be read: then the memory path must be busy with it at every look. Else all
 	// waves of the XCC stand, at no barrier, while it is.
-	if (before_memory && s->waits == WAITS_OTHER)
+	if (before_memory && (s->waits == WAITS_OTHER || s->waits == WAITS_BARRIER))
 		return STEADY_CLEAR;
+	if (at_barrier && s->count && !s->moved && s->waits == WAITS_BARRIER)
+		return STEADY_SET;
 	if (before_memory && s->count && !s->moved && busy &&
 	    (s->waits == WAITS_MEMORY || (s->count == all->count && !s->barrier && !s->halted)))
 		return STEADY_SET;

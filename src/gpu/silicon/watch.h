@@ -51,7 +51,7 @@ struct wave_state {
 		unsigned number;
 		bool grows, falls; // at every look
 	} changes[WAVE_CHANGES];
-	enum wave_waits { WAITS_UNKNOWN, WAITS_MEMORY, WAITS_OTHER } waits; // by the instruction where most are: for memory, or not
+	enum wave_waits { WAITS_UNKNOWN, WAITS_MEMORY, WAITS_BARRIER, WAITS_OTHER } waits; // by the instruction where most are
 	uint64_t barrier_pc;                                               // where most of those at a barrier are
 	const struct wave *barrier_one;                                    // one of those
 	size_t loops; // each wave stayed in one of this many short pieces of code, each as long as a loop; 0: they moved around
