@@ -154,8 +154,8 @@ def test_tracepoint(m):
         causes = [i["cause"] for i in m.unhang.explain(m.unhang.write("queue.log", log)).document["incidents"]]
         m.t.same([c["class"] for c in causes], ["gpu-memory-misuse"], f"the {name} for a queue whose memory is gone")
     loop = "    wave 8 pc cycle 0.0031 0x7f0000001000 0x7f0000001008 0x7f0000001010 vmid 8 queue 2\n"
-    late = "messages\n    err  amdgpu 0000:03:00.0: [drm] *ERROR* comm: game pid: $pid(game) client: Unset ... Timed out waiting for fence=218:44\n"
-    run = emulated.inside(m.unhang, m.write(scenario(more=BUSY + loop) + late), "live", "--json")
+    late = "messages\n    994.1 err  amdgpu 0000:03:00.0: [drm] *ERROR* comm: game pid: $pid(game) client: Unset ... Timed out waiting for fence=218:44\n"
+    run = emulated.inside(m.unhang, m.write(scenario(more=BUSY + loop) + late), "--json")
     seen = [(i["cause"]["class"], [e["role"] for e in i["timeline"] if e["event"] == "user-queue-late"]) for i in json.loads(run.stdout)["incidents"]]
     m.t.same(seen, [("shader-livelock", ["effect"])], "work that was late is the effect of the loop that a look sees")
     m.t.same([e["role"] for i in found for e in i["timeline"] if e["event"] == "user-queue-hung"], ["effect"], "is no cause then")

@@ -63,35 +63,6 @@ bool verdict_fact_is(const struct verdict_facts *f, const char *name, const char
 	return false;
 }
 
-size_t verdicts_of(const struct know *k, const struct verdict_facts *f, const struct know_verdict *ret[static VERDICTS_MOST])
-{
-	const struct fact_view view = { facts_get, f };
-	size_t n = 0;
-	for (size_t i = 0; i < k->verdicts.len && n < VERDICTS_MOST; i++) {
-		const struct know_verdict *v = k->verdicts.data[i];
-		// After a verdict that something is wrong, others count only if they say so too.
-		if (v->aside || (n && !v->event.n) || condition_eval(v->when, &view) != TRUTH_YES)
-			continue;
-		ret[n++] = v;
-		if (!v->go_on)
-			break;
-	}
-	return n;
-}
-
-void verdict_asides(const struct know *k, const struct verdict_facts *f, struct text *to)
-{
-	const struct fact_view view = { facts_get, f };
-	for (size_t i = 0; i < k->verdicts.len; i++) {
-		const struct know_verdict *v = k->verdicts.data[i];
-		if (!v->aside || condition_eval(v->when, &view) != TRUTH_YES)
-			continue;
-		if (to->n)
-			text_add(to, S("\n"));
-		phrase_fill(to, v->hint, &view);
-	}
-}
-
 /** A fact of the unit; it is told of the one that the verdict is about. */
 static const char *still_fact(struct arena *a, struct str unit)
 {
@@ -111,12 +82,6 @@ void verdict_facts_unit(struct verdict_facts *f, const struct know *k, const str
 	facts_add(f, "still_at", verdict_fact(f, still_fact(f->arena, name)), FACT_CODE, true);
 	if (v->each_xcc)
 		say(f, "xcc", verdict_fact(f, "of_xcc"));
-}
-
-void verdict_hint(const struct verdict_facts *f, const struct know_verdict *v, struct text *to)
-{
-	const struct fact_view view = { facts_get, f };
-	phrase_fill(to, v->hint, &view);
 }
 
 // --- whether it could be looked at ---
