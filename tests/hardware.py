@@ -285,7 +285,10 @@ def test_lists(t, unhang, program):
     blocks = "GPU: 1\n    ECC_BLOCKS:\n        UMC:\n            CORRECTABLE_COUNT: 3\n            UNCORRECTABLE_COUNT: 0\n        XGMI_WAFL:\n            CORRECTABLE_COUNT: 0\n            UNCORRECTABLE_COUNT: 2\n"
     h = unhang.explain_text(blocks).first.data["hardware"]
     t.same((h["block"], h["service"]), ("xgmi_wafl", "watch"), "lists: amd-smi metric --ecc-blocks")
-    t.ok(unhang.explain_text("GPU: 3\n    EVENT: GPU_PRE_RESET\n    MESSAGE:\n").first.events("reset-begin"), "lists: amd-smi event")
+    for name, event in (("amd-smi event", "GPU: 3\n    EVENT: GPU_PRE_RESET\n    MESSAGE:\n"), ("amd-smi event --json", '[{"gpu": 3, "event": "GPU_PRE_RESET", "message": ""}]\n'),
+                        ("rocm-smi --showevents", "DEVICE\t\tTIME\t\tTYPE\t\tDESCRIPTION\nGPU[3]:\t\t 512.75\t\t GPU_PRE_RESET\t\t 0\n")):
+        a = unhang.explain_text(event)
+        t.ok(a.incidents and a.first.events("reset-begin"), f"lists: {name}", str(a.document)[:300])
 
 
 def test_joined(t, unhang, program):

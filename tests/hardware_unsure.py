@@ -218,6 +218,21 @@ def test_json(t, unhang):
 SLOT = "sys/bus/pci/devices/0000:1b:00.0"
 
 
+SCREEN = """+------------------------------------------------------------------------------+
+| AMD-SMI            26.2.2                                                    |
+|-------------------------------------+----------------------------------------|
+| BDF                        GPU-Name | Mem-Uti   Temp   UEC       Power-Usage |
+| GPU  HIP-ID  OAM-ID  Partition-Mode | GFX-Uti    Fan               Mem-Usage |
+|=====================================+========================================|
+| 0000:05:00.0    AMD Instinct MI300X | 3 %      44 °C   0           160/750 W |
+|   0       0       7        SPX/NPS1 | 0 %        N/A           285/196592 MB |
+|-------------------------------------+----------------------------------------|
+| 0000:1b:00.0    AMD Instinct MI300X | N/A        N/A   {}              N/A |
+|   1       1       6        SPX/NPS1 | 0 %        N/A           285/196592 MB |
++-------------------------------------+----------------------------------------+
+"""
+
+
 def test_files(t, unhang):
     """The driver's counters as people keep them: a tree of files, an archive of it, and what head, cat and grep make of them."""
     def of(content, name="pasted.txt"):
@@ -249,6 +264,10 @@ def test_files(t, unhang):
             ("rocm-smi --showxgmierr, nothing", "GPU[0]\t\t: XGMI Error count: 0 (No errors detected since last read)\n", "smi.txt", well),
             ("rocm-smi --showpagesinfo", "    Page address    Page size    Status\n    0x1d1e3f        0x1000       pending\n    0x1d1e40        0x1000       unreservable\n    0x1d1e41        0x1000       reserved\n", "smi.txt",
              (*well[:6], ["bad-page-pending", "bad-page-failed"])),
+            ("amd-smi", SCREEN.format("2  "), "smi.txt", (1, "0000:1b:00.0", None, 2, "uncorrected", "watch", [])),
+            ("amd-smi, none", SCREEN.format("0  "), "smi.txt", well),
+            ("amd-smi, not supported", SCREEN.format("N/A"), "smi.txt", well),
+            ("amd-smi, no number", SCREEN.format("-2 "), "smi.txt", (2, *well[1:6], ["ras-uncounted"])),
             ("ras-mc-ctl --errors", "MCE events:\n1 2026-05-28 11:22:33 +0000 error: Uncorrected, software containable error., bank Unified Memory Controller V2 (bank=60), mci UECC, mca DRAM ECC error. Ext Err Code: 0, "
              "memory_channel=5,csrow=1, status=0xbc2031000000011b, bank=0x0000003c\n", "ras.txt", (2, *well[1:6], ["rasdaemon-record"])),
             ("ras-mc-ctl, MI300A", "1 2026-05-28 11:22:33 +0000 error: Deferred error, no action required., bank Unified Memory Controller (bank=60), mca DRAM On Die ECC error. Ext Err Code: 0, memory_die_id=1\n", "ras.txt",

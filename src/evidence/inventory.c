@@ -1,5 +1,7 @@
 // What machines print about their GPUs: rocminfo, rocm-smi, amd-smi. It says which node number is which PCI address and which
 // part, what ROCm and driver are installed, and how many errors were counted.
+#include <stdio.h>
+
 #include "evidence/hardware/counts.h"
 
 struct inventory_gpu {
@@ -162,6 +164,24 @@ static bool old_smi_line(struct inventory *v, struct str text, struct place at)
 	return true;
 }
 
+/** `| 0000:ff:00.0   AMD Instinct MI300X | 0 %      44 °C   2           160/750 W |`: the third value counts uncorrected errors (UEC). */
+static void row_errors(struct error_counts *c, struct str text)
+{
+	enum { CELL = 2, ERRORS = 3 };
+	char line[64];
+	struct str cell = { 0 }, word = { 0 };
+	for (unsigned i = 0; i <= CELL; i++)
+		cell = str_split(&text, '|');
+	for (unsigned i = 0; i < ERRORS && cell.n;) {
+		word = str_word(&cell);
+		i += !str_is(word, "%") && !str_ends(word, S("C"));
+	}
+	if (!cell.n) // the row of another release
+		return;
+	snprintf(line, sizeof(line), "TOTAL_UNCORRECTABLE_COUNT: %.*s", (int)(word.n < 24 ? word.n : 24), word.p);
+	counts_line(c, str_z(line));
+}
+
 static enum taken inventory_line(void *self, const struct logline *line, struct place at)
 {
 	struct inventory *v = self;
@@ -187,8 +207,10 @@ static enum taken inventory_line(void *self, const struct logline *line, struct 
 		begin_gpu(v, at);
 		v->now.gpu = gpu;
 		v->now.index = gpu_line_number(text);
-		if (row)
+		if (row) {
 			str_copy(v->now.pci, sizeof(v->now.pci), str_cut(str_from(text, 2), 12));
+			row_errors(&v->now.counts, text);
+		}
 		return true;
 	}
 	if (fields_line(v, keys, ARRAY_SIZE(keys), text) || counts_line(&v->now.counts, text) || old_smi_line(v, text, at))
