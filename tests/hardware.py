@@ -299,6 +299,23 @@ def test_joined(t, unhang, program):
             stamp.format(31) + "amdgpu:  Process python3 pid 4242 thread python3 pid 4242\n")
     a = unhang.explain_text(text)
     t.same((len(a.incidents), a.first.cls, [e["role"] for e in a.first.events("page-fault")]), (1, "ras-uncorrectable-error", ["effect"]), "a page fault behind it is its effect")
+    kernel = unhang.write("hive.log", "".join(stamp.format(30).replace("1b", gpu) + line + "\n" for gpu, line in (
+        ("dd", "{1}uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!"), *(("4e", x) for x in old_form(0, status(0, GONE), ipid(0x96, 0, 0x290f00, 0b0110))), ("dd", "GPU reset begin!. Source:  2"))))
+    server = unhang.write("server.log", "INFO 05-28 11:22:20 [loggers.py:116] Engine 000\n"
+                          "(Worker_TP2 pid=4242) :0:rocdevice.cpp            :2993: 4711000000 us: [pid:4242 tid:0x7f0] Callback: Queue 0x7f2a00000000 aborting with error : HSA_STATUS_ERROR_EXCEPTION: An HSAIL operation resulted in a hardware exception. code: 0x1016\n"
+                          "(Worker_TP2 pid=4242) HW Exception by GPU node-4 (Agent handle: 0x55d0c0ffee00) reason :GPU Hang\n"
+                          "(EngineCore_0 pid=4001) ERROR 05-28 11:22:33 [multiproc_executor.py:140] Worker proc VllmWorker-2 died unexpectedly, shutting down executor.\n")
+    record = unhang.write("hbm.cper", made(UNCORRECTED_RECORDS[0], upper=0b0110, when=(2026, 5, 28, 11, 22, 30)))
+    for name, paths in (("", (kernel, server)), (", with its record", (kernel, server, record)), (", in another order", (record, server, kernel))):
+        served = unhang.explain(*paths)
+        t.same(([i.cls for i in served.incidents], {e["role"] for e in served.first.events("hsa-queue-error")}, {e["role"] for e in served.first.events("ras-bank-uncorrected")}),
+               (["ras-uncorrectable-error"], {"effect"}, {"cause"}), f"a server's aborted queue and hang are its effect{name}; the driver's bank is the cause, its record comes second")
+    served = unhang.explain(kernel, server).first.data["remedies"]
+    t.ok(not {"check-indices", "one-gpu-or-all"} & {r["id"] for r in served}, "and nobody is sent to look for an assertion in the job's code", str([r["id"] for r in served]))
+    far = unhang.explain(kernel, unhang.write("later.log", open(server).read().replace("05-28", "06-28")))
+    t.same(len(far.incidents), 2, "a queue that is aborted a month later is another failure")
+    alone = unhang.explain(kernel, unhang.write("aborted.log", "".join(x for x in open(server).read().splitlines(True) if "HW Exception" not in x)))
+    t.same(len(alone.incidents), 2, "and so is one whose program tells of no hang")
     poison = unhang.explain_text(log("Send SIGBUS to process python3:4242(pasid:32770)", "GPU reset for gfx RAS poison consumption is issued!")).first
     t.ok(poison.cls == "ras-uncorrectable-error" and poison.events("ras-poison"), "poison that killed a job", str(poison.roles))
     one = unhang.explain(unhang.write("kernel.log", text), unhang.write("now.cper", made(UNCORRECTED_RECORDS[0])))

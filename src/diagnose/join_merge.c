@@ -1,5 +1,8 @@
 #include "diagnose/join_merge.h"
 
+#include "diagnose/chain.h"
+#include "diagnose/take.h"
+
 enum {
 	PAGE_SHIFT = 12,
 	SMALLEST_ADDRESS = 1 << 20,
@@ -238,4 +241,41 @@ void incident_merge(struct incident *to, struct incident *from, struct clock_bri
 	if (!to->boot_id.n)
 		to->boot_id = arena_str(&to->arena, from->boot_id);
 	incident_free(from);
+}
+
+// --- whether they can be one failure ---
+
+bool incident_has_reset(const struct incident *i)
+{
+	for (size_t n = 0; n < i->events.len; n++)
+		if (i->events.data[n]->kind->hang || i->events.data[n]->kind->as_hang)
+			return true;
+	return false;
+}
+
+bool incident_tells_of_hang(const struct incident *i)
+{
+	for (size_t n = 0; n < i->events.len; n++)
+		if (i->events.data[n]->kind->told_hang)
+			return true;
+	return false;
+}
+
+bool incident_same_class(const struct incident *a, const struct incident *b)
+{
+	return a->cause && b->cause && str_eq(a->cause->head.id, b->cause->head.id);
+}
+
+bool incident_different_causes(const struct incident *a, const struct incident *b)
+{
+	if (!a->cause || !b->cause || a->cause->stage->counts >= BAND_SYMPTOM || b->cause->stage->counts >= BAND_SYMPTOM)
+		return false;
+	return !incident_same_class(a, b) && !(a->cause->class->memory_fault && b->cause->class->memory_fault);
+}
+
+bool incident_explains_hang(const struct know *k, const struct incident *kernel, const struct incident *program)
+{
+	const struct diag_event *from = kernel->root, *to = program->root;
+	return incident_has_hang(kernel) && incident_tells_of_hang(program) && from && from->cause && to && to->cause &&
+	       chain_lead(k, from, to);
 }

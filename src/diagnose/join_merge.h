@@ -1,4 +1,4 @@
-// Merges two incidents: their times onto one clock, their events into one order.
+// Whether two incidents can be one failure; and merges two: their times onto one clock, their events into one order.
 #pragma once
 
 #include "diagnose/incident.h"
@@ -15,6 +15,14 @@ void incident_merge(struct incident *to, struct incident *from, struct clock_bri
 void incident_add_gpu(struct incident *to, const struct diag_gpu *gpu);
 /** It is about this GPU, and the one before is one of the others. */
 void incident_lead_gpu(struct incident *i, struct str device);
+/** Whether the driver reset a GPU in it, or counted an error, which is what programs are told as a hang. */
+bool incident_has_reset(const struct incident *i);
+bool incident_tells_of_hang(const struct incident *i);
+bool incident_same_class(const struct incident *a, const struct incident *b);
+/** Whether each has a cause of its own that does not explain the other's. */
+bool incident_different_causes(const struct incident *a, const struct incident *b);
+/** Whether what made the driver reset the GPU can have led to what a program tells, which tells of a hang, too. */
+bool incident_explains_hang(const struct know *k, const struct incident *kernel, const struct incident *program);
 /** The page of a fault; false where the event tells of none. */
 bool diag_page(const struct diag_event *e, uint64_t *ret);
 static inline bool is_calendar(enum time_clock clock)

@@ -173,42 +173,16 @@ static bool has_times(const struct part *p)
 
 // --- what belongs together ---
 
-/** Whether the driver reset a GPU in it, or counted an error, which is what programs are told as a hang. */
-static bool has_reset(const struct incident *i)
+static bool hang_explains(const struct know *k, const struct part *kernel, const struct part *program)
 {
-	for (size_t n = 0; n < i->events.len; n++)
-		if (i->events.data[n]->kind->hang || i->events.data[n]->kind->as_hang)
-			return true;
-	return false;
+	return kernel->kernel && !program->kernel && incident_explains_hang(k, kernel->incident, program->incident);
 }
 
-static bool has_hang(const struct incident *i)
+/** Whether they are two failures, each with its own cause. */
+static bool two_failures(const struct know *k, const struct part *a, const struct part *b)
 {
-	for (size_t n = 0; n < i->events.len; n++)
-		if (i->events.data[n]->kind->hang)
-			return true;
-	return false;
-}
-
-static bool tells_of_hang(const struct incident *i)
-{
-	for (size_t n = 0; n < i->events.len; n++)
-		if (i->events.data[n]->kind->told_hang)
-			return true;
-	return false;
-}
-
-static bool same_class(const struct incident *a, const struct incident *b)
-{
-	return a->cause && b->cause && str_eq(a->cause->head.id, b->cause->head.id);
-}
-
-/** Whether each has a cause of its own that does not explain the other's. */
-static bool different_causes(const struct incident *a, const struct incident *b)
-{
-	if (!a->cause || !b->cause || a->cause->stage->counts >= BAND_SYMPTOM || b->cause->stage->counts >= BAND_SYMPTOM)
-		return false;
-	return !same_class(a, b) && !(a->cause->class->memory_fault && b->cause->class->memory_fault);
+	return incident_different_causes(a->incident, b->incident) && !share_process(a, b) && !hang_explains(k, a, b) &&
+	       !hang_explains(k, b, a);
 }
 
 /** Whether a program's report and an incident of the kernel belong together. @only: the kernel's log has just one that it can mean. */
@@ -220,10 +194,10 @@ static bool program_and_kernel(const struct part *program, const struct part *ke
 	if (share_process(program, kernel))
 		return true;
 	// Two faults of different addresses are two faults.
-	if (same_class(program->incident, kernel->incident) && !(program->npages && kernel->npages))
+	if (incident_same_class(program->incident, kernel->incident) && !(program->npages && kernel->npages))
 		return true;
-	return only &&
-	       ((has_reset(kernel->incident) && tells_of_hang(program->incident)) || (apart >= 0 && apart <= SAME_SECONDS));
+	return only && ((incident_has_reset(kernel->incident) && incident_tells_of_hang(program->incident)) ||
+			(apart >= 0 && apart <= SAME_SECONDS));
 }
 
 /** Faults of two processes, which nothing joins. */
@@ -262,14 +236,14 @@ static bool now_and_before(const struct part *now, const struct part *before)
 	double apart = distance(now, before);
 	if (!before->kernel || before->outlived || y->reset_ended || (y->gpu.device.n && !str_eq(x->gpu.device, y->gpu.device)))
 		return false;
-	if (has_hang(y))
+	if (incident_has_hang(y))
 		return apart >= 0;
 	if (share_process(now, before))
 		return apart >= 0 && apart <= JOB_SECONDS;
 	return apart >= 0 && apart <= SAME_SECONDS && !(now->npids && before->npids);
 }
 
-static bool belong(const struct part *a, const struct part *b, size_t kernels)
+static bool belong(const struct know *k, const struct part *a, const struct part *b, size_t kernels)
 {
 	double apart = distance(a, b);
 	if (a->incident->now != b->incident->now)
@@ -278,7 +252,7 @@ static bool belong(const struct part *a, const struct part *b, size_t kernels)
 		return is_aftermath(a, b);
 	if (share_fault(a, b))
 		return apart <= JOB_SECONDS;
-	if (different_causes(a->incident, b->incident) && !share_process(a, b))
+	if (two_failures(k, a, b))
 		return false;
 	if (a->kernel && b->kernel)
 		return kernel_and_kernel(a, b);
@@ -290,8 +264,19 @@ static bool belong(const struct part *a, const struct part *b, size_t kernels)
 	return !has_times(a) || !has_times(b);
 }
 
+/** Whether @record is of the failure by which its group explains @program: the driver's records tell it once more. */
+static bool group_explains(const struct know *k, const struct part *parts, size_t n, const struct part *record,
+			   const struct part *program)
+{
+	for (size_t i = 0; i < n; i++)
+		if (parts[i].group == record->group && incident_same_class(parts[i].incident, record->incident) &&
+		    hang_explains(k, &parts[i], program))
+			return true;
+	return false;
+}
+
 /** Whether the two groups can be one failure: nothing in them is too far apart in time, and no two have causes of their own. */
-static bool groups_fit(const struct part *parts, size_t n, size_t a, size_t b)
+static bool groups_fit(const struct know *k, const struct part *parts, size_t n, size_t a, size_t b)
 {
 	for (size_t i = 0; i < n; i++) {
 		for (size_t m = 0; m < n && parts[i].group == parts[a].group; m++) {
@@ -302,8 +287,8 @@ static bool groups_fit(const struct part *parts, size_t n, size_t a, size_t b)
 				return false;
 			if (x->kernel && y->kernel && other_owners(x, y))
 				return false;
-			if (different_causes(x->incident, y->incident) && !share_process(x, y) && !share_fault(x, y) &&
-			    x->incident->now == y->incident->now)
+			if (two_failures(k, x, y) && !share_fault(x, y) && x->incident->now == y->incident->now &&
+			    !group_explains(k, parts, n, x, y) && !group_explains(k, parts, n, y, x))
 				return false;
 		}
 	}
@@ -324,7 +309,7 @@ static size_t count_kernels(const struct part *parts, size_t n)
 {
 	size_t count = 0;
 	for (size_t i = 0; i < n; i++)
-		count += parts[i].kernel && has_reset(parts[i].incident);
+		count += parts[i].kernel && incident_has_reset(parts[i].incident);
 	return count;
 }
 
@@ -340,14 +325,14 @@ static void find_outlived(struct part *parts, size_t n)
 }
 
 /** What shares a fault or a process first: the rest then has less to choose from. */
-static void join_parts(struct part *parts, size_t n, size_t kernels, bool strong)
+static void join_parts(const struct know *k, struct part *parts, size_t n, size_t kernels, bool strong)
 {
 	for (size_t i = 0; i < n; i++) {
 		for (size_t m = i + 1; m < n; m++) {
 			const struct part *a = &parts[i], *b = &parts[m];
 			if (a->group == b->group || (strong && !share_fault(a, b) && !share_process(a, b)))
 				continue;
-			if (belong(&parts[i], &parts[m], kernels) && groups_fit(parts, n, i, m))
+			if (belong(k, &parts[i], &parts[m], kernels) && groups_fit(k, parts, n, i, m))
 				unite(parts, n, i, m);
 		}
 	}
@@ -370,7 +355,7 @@ static void merge_group(struct part *parts, size_t n, size_t first)
 
 /** Joins what belongs together among the @n incidents of @list, and frees those that were merged into others. Returns how many are
  * left. Those that were joined have to be concluded again. */
-static size_t incidents_join(struct incident **list, size_t n, const struct boot_began *boot)
+static size_t incidents_join(const struct know *k, struct incident **list, size_t n, const struct boot_began *boot)
 {
 	struct part *parts = mem_alloc((n + 1) * sizeof(*parts));
 	for (size_t i = 0; i < n; i++) {
@@ -382,8 +367,8 @@ static size_t incidents_join(struct incident **list, size_t n, const struct boot
 	for (size_t i = 0; i < n; i++)
 		parts[i].group = i;
 	find_outlived(parts, n);
-	join_parts(parts, n, kernels, true);
-	join_parts(parts, n, kernels, false);
+	join_parts(k, parts, n, kernels, true);
+	join_parts(k, parts, n, kernels, false);
 	size_t left = 0;
 	for (size_t i = 0; i < n; i++) {
 		if (parts[i].group != i)
@@ -480,7 +465,7 @@ void ledger_join(struct ledger *l, const struct know *k, const struct machine *m
 		all[at++] = l->incidents.data[i];
 	for (size_t i = 0; i < l->seen.len; i++)
 		all[at++] = l->seen.data[i];
-	n = incidents_join(all, n, boot);
+	n = incidents_join(k, all, n, boot);
 	for (size_t i = 0; i < n; i++) {
 		incident_complete(all[i], m);
 		incident_conclude(all[i], k);
