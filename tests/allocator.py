@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 import emulated
 import guard as preload
@@ -180,6 +181,58 @@ def test_guard(t, r, jobs):
     less.write_bytes(data)
     told = flat(r.said("explain", log, less))
     t.ok("of no allocation that is known" in told and f"the guard's list lacks {torn} allocations" in told and "The nearest is" not in told, "nor if all rows are torn, of which the report tells", told)
+    test_whose(t, r, file, int(address, 16))
+
+
+def test_whose(t, r, file, past):
+    """The guard names an allocation only where the fault can be of its process, and beside it."""
+    log, changed, data = r.top / "whose.log", r.top / "changed.allocations", bytearray(file.read_bytes())
+    header = preload.Header.from_buffer_copy(data)
+    pid, begin = header.pid, past - 4194304
+
+    def said(address, *more):
+        log.write_text(f"Memory access fault by GPU node-1 (Agent handle: 0x55) on address {address:#x}. Reason: Page not present or supervisor privilege.\n")
+        return flat(r.said("explain", log, *more))
+
+    def kernel(process, pid, when, path):
+        log.write_text(f"{when} host kernel: amdgpu 0000:03:00.0: amdgpu: [gfxhub0] no-retry page fault (src_id:0 ring:24 vmid:8 pasid:32770, for process {process} pid {pid} thread x pid {pid})\n"
+                       f"{when} host kernel: amdgpu 0000:03:00.0: amdgpu:   in page starting at address {past:#x} from client 10\n")
+        return flat(r.said("explain", log, path))
+
+    def with_header(**values):
+        for name, value in values.items():
+            field = getattr(preload.Header, name)
+            data[field.offset:field.offset + field.size] = value.to_bytes(field.size, "little")
+        changed.write_bytes(data)
+        return changed
+    sure = "past the end of hipMalloc"
+    text = said(begin, file)
+    t.ok("could not reach memory that is allocated" in text and "hipDeviceEnablePeerAccess" in text and "Confidence: high" not in text and sure not in text, "an address inside of an allocation is not out of bounds", text)
+    text = said(past + (128 << 10), file)
+    t.ok("so far beside an allocation" in text and "Confidence: high" not in text and sure not in text, "one that is far beside it may be of any other", text)
+    day, now = (time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(when)) for when in (time.time() - 2 * 86400, time.time()))
+    t.ok(sure in kernel("programs", pid, now, file), "a fault of the process that the kernel names is its own")
+    t.ok(sure not in kernel("programs", pid + 1, now, file), "one of another process is not")
+    t.ok(sure not in kernel("programs", pid, day, file), "nor is one that is older than the process")
+    inside = with_header(pid_namespace=header.pid_namespace or 4026531836)
+    text = kernel("python", 4242, now, inside)
+    t.ok("the log names python, and the guard's list is of" in text and sure not in text, "of another container the names have to agree", text)
+    text = said(past, with_header(pid_namespace=header.pid_namespace, state=2))
+    t.ok("ended in order" in text and sure not in text, "nor is a fault sure of a process that ended in order", text)
+    other = r.top / "other.allocations"
+    data[:] = file.read_bytes()
+    with_header(pid=pid + 7).rename(other)
+    rows = next(s for s in (preload.Section.from_buffer_copy(data, 4096 + i * 24) for i in range(64)) if s.kind == 1)
+    for at in range(rows.offset, rows.offset + rows.slots * rows.stride, rows.stride):
+        if not any(data[at:at + 8]):
+            continue
+        row = preload.Row.from_buffer_copy(data, at)
+        row.address, row.map = row.address ^ 1 << 44, row.map and row.map ^ 1 << 44
+        row.check = preload.check_of([int.from_bytes(bytes(row)[j:j + 8], "little") for j in range(0, rows.stride, 8)], row.id)
+        data[at:at + rows.stride] = bytes(row)
+    other.write_bytes(data)
+    text = said(past, file, other)
+    t.ok("which process of the job it was" in text and sure not in text, "with two processes a message without a number is of either", text)
 
 
 def test_unguarded(t, r):

@@ -49,7 +49,9 @@ struct evidence_reader {
 /** A fault whose address an allocator knows is handed on with what it knows. */
 static void event_with_allocation(void *ctx, const struct event *e)
 {
-	const struct evidence_reader *r = ctx;
+	struct evidence_reader *r = ctx;
+	if (r->books.list.len)
+		allocations_note(&r->books, e);
 	if (!r->books.list.len || !allocations_asked(e)) {
 		r->told.event(r->told.ctx, e);
 		return;

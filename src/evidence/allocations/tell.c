@@ -13,7 +13,9 @@
 
 enum { FINDINGS_TOLD = 24, FRAMES_SAID = 5, BOOKS_MOST = 64, BURST_LEAST = 1000 };
 #define NEAR (UINT64_C(1) << 30)
-static const double STILL = 5; // seconds inside of a call, before which it is nothing to tell
+#define BESIDE (UINT64_C(64) << 10) // so far from an allocation a wrong index leads from that one, and not from any other
+#define CLOCKS_APART (26 * 3600.0)  // a log without a time zone
+static const double STILL = 5;      // seconds inside of a call, before which it is nothing to tell
 
 struct allocations_telling {
 	const struct artefact_output *out;
@@ -177,12 +179,45 @@ static void tell_allocator(struct allocations_telling *t)
 
 // --- what others found ---
 
-/** By the process that the event names, if it does: several ranks have the same addresses. */
-static bool event_is_of(const struct event *e, const struct allocations *a)
+/** Who faulted, as far as it is told; empty: nobody says. */
+struct fault_user {
+	struct str pid, name;
+};
+
+void allocations_note(struct allocation_books *b, const struct event *e)
 {
-	const struct fact *pid = event_fact(e, "pid");
+	const struct fact *pid = event_fact(e, "pid"), *process = event_fact(e, "process");
+	if (!pid)
+		return;
+	b->user_at = e->at;
+	str_copy(b->user_pid, sizeof(b->user_pid), pid->value);
+	str_copy(b->user_name, sizeof(b->user_name), process ? process->value : (struct str){ 0 });
+}
+
+static struct fault_user fault_user(const struct allocation_books *b, const struct event *e)
+{
+	enum { LINES = 2 };
+	const struct fact *pid = event_fact(e, "pid"), *process = event_fact(e, "process");
+	if (pid)
+		return (struct fault_user){ pid->value, process ? process->value : (struct str){ 0 } };
+	const bool told =
+		b->user_at.source == e->at.source && e->at.line > b->user_at.line && e->at.line - b->user_at.line <= LINES;
+	return told ? (struct fault_user){ str_z(b->user_pid), str_z(b->user_name) } : (struct fault_user){ 0 };
+}
+
+/** Of another container, a number says nothing. */
+static bool user_is(const struct fault_user *u, const struct allocations *a)
+{
 	int64_t n;
-	return !pid || a->header.pid_namespace || !str_number(pid->value, &n) || n == a->header.pid;
+	return !a->header.pid_namespace && str_number(u->pid, &n) && n == a->header.pid;
+}
+
+/** Several ranks have the same addresses, and no fault is older than its process. */
+static bool event_may_be_of(const struct event *e, const struct fault_user *u, const struct allocations *a)
+{
+	if (e->time.clock == TIME_WALL && e->time.seconds + CLOCKS_APART < (double)a->header.real_ns / 1e9)
+		return false;
+	return !u->pid.n || a->header.pid_namespace || user_is(u, a);
 }
 
 /** When it happened, by the file's clock; 0: nobody knows. What a program prints has no time, and how long before it something was is not known then. */
@@ -194,20 +229,44 @@ static uint64_t event_time_in(const struct event *e, const struct allocations *a
 
 /** Why an address that no row has may be an allocation's; empty: it is none's. A log without a process may be of another run, where the same
  * addresses are others'; one near an allocation is of this run. */
-static struct str doubt_say(struct arena *to, const struct event *e, const struct allocations *a, const struct allocation_at *at)
+static struct str wild_doubt_say(struct arena *to, const struct fault_user *u, const struct allocations *a, uint64_t distance)
 {
-	if (at->place != ALLOC_ELSEWHERE)
-		return (struct str){ 0 };
 	if (a->missing)
-		return arena_printf(to, "the guard's list lacks " STR_FMT " allocation%s", STR_ARG(arena_grouped(to, a->missing)),
-				    a->missing == 1 ? "" : "s");
+		return arena_printf(to, "the guard's list lacks " STR_FMT " allocation%s",
+				    STR_ARG(arena_grouped(to, a->missing)), a->missing == 1 ? "" : "s");
 	if (a->damage.n)
 		return S("the guard's list is damaged");
-	return at->distance > NEAR && !event_fact(e, "pid") ? S("the log names no process and may be of another run") :
-							      (struct str){ 0 };
+	return distance > NEAR && !u->pid.n ? S("the log names no process and may be of another run") : (struct str){ 0 };
 }
 
-static void add_allocation(struct event *e, struct arena *to, struct allocations *a, const struct allocation_at *at)
+/** How far beside the allocation the page lies; 0: in it. */
+static uint64_t beside(const struct allocation_at *at)
+{
+	const int64_t behind = at->first - (int64_t)at->row->size;
+	return at->place == ALLOC_PAST && behind > 0     ? (uint64_t)behind :
+	       at->place == ALLOC_BEFORE && at->last < 0 ? (uint64_t)-at->last :
+							   0;
+}
+
+/** Why an address beside an allocation may be none of its own. @others: so many other processes have lists. */
+static struct str near_doubt_say(struct arena *to, const struct fault_user *u, const struct allocations *a,
+				 const struct allocation_at *at, size_t others)
+{
+	const struct str name = str_cut(a->program, 15); // the kernel has no more of it
+	if (beside(at) > BESIDE)
+		return S("it is so far beside an allocation that an index from any other one could lead there");
+	if (user_is(u, a))
+		return (struct str){ 0 };
+	if (u->pid.n && u->name.n && !str_starts(u->name, name))
+		return arena_printf(to, "the log names " STR_FMT ", and the guard's list is of " STR_FMT, STR_ARG(u->name),
+				    STR_ARG(a->program));
+	if (a->header.state == ALLOC_ENDED)
+		return S("the process of the guard's list ended in order");
+	return others && !u->pid.n ? S("the message does not say which process of the job it was") : (struct str){ 0 };
+}
+
+static void add_allocation(struct event *e, struct arena *to, struct allocations *a, const struct allocation_at *at,
+			   const struct fault_user *u, size_t others)
 {
 	static const char *const kinds[] = { [ALLOC_ELSEWHERE] = "wild",
 					     [ALLOC_INSIDE] = "inside",
@@ -216,15 +275,17 @@ static void add_allocation(struct event *e, struct arena *to, struct allocations
 					     [ALLOC_FREED] = "freed" };
 	const struct alloc_header *h = &a->header;
 	const uint32_t every = h->sampling > h->sample ? h->sampling : h->sample;
-	const struct str doubt = doubt_say(to, e, a, at);
+	const struct str doubt =
+		at->place == ALLOC_ELSEWHERE ? wild_doubt_say(to, u, a, at->distance) : near_doubt_say(to, u, a, at, others);
 	event_add_text(e, to, "guard", doubt.n ? S("unsure") : str_z(kinds[at->place]));
 	event_add_text(e, to, "guard_doubt", doubt);
 	if (at->guess)
 		event_add_text(e, to, "guard_guess", S("a guess"));
-	else if (at->place != ALLOC_ELSEWHERE)
+	else if (at->place > ALLOC_INSIDE && !doubt.n)
 		event_add_text(e, to, "proof",
-			       at->place == ALLOC_FREED ? S("the address lies in memory that the guard keeps unmapped since it was freed") :
-							  S("the address lies in the guard's gap"));
+			       at->place == ALLOC_FREED ?
+				       S("the address lies in memory that the guard keeps unmapped since it was freed") :
+				       S("the address lies in the guard's gap"));
 	if (every > 1)
 		event_add_number(e, to, "guard_sampled", every);
 	if (!at->row || (at->place == ALLOC_ELSEWHERE && at->distance > NEAR))
@@ -244,16 +305,19 @@ void allocations_add_to(const struct allocation_books *b, struct event *e, struc
 	const struct fact *address = allocations_asked(e);
 	struct allocations *best = NULL;
 	struct allocation_at found = { 0 };
+	const struct fault_user user = fault_user(b, e);
 	uint64_t v;
-	size_t hits = 0;
+	size_t hits = 0, lists = 0;
 	if (!b->list.len || !address || event_fact(e, "guard") || !str_hex(address->value, &v))
 		return;
 	for (size_t i = 0; i < b->list.len; i++) {
 		struct allocations *one = b->list.data[i];
 		const struct allocation_at at = allocations_find(one, v);
-		const bool known = at.row || one->missing || one->damage.n; // one whose rows are all torn knows that it does not know
-		if (one->header.mode != ALLOC_MODE_GUARD || !known || !event_is_of(e, one))
+		const bool known =
+			at.row || one->missing || one->damage.n; // one whose rows are all torn knows that it does not know
+		if (one->header.mode != ALLOC_MODE_GUARD || !known || !event_may_be_of(e, &user, one))
 			continue;
+		lists++;
 		// A wild address of one process may be an allocation of another.
 		if (!best || (found.place == ALLOC_ELSEWHERE && at.place != ALLOC_ELSEWHERE)) {
 			best = one;
@@ -263,7 +327,7 @@ void allocations_add_to(const struct allocation_books *b, struct event *e, struc
 		hits += at.place != ALLOC_ELSEWHERE;
 	}
 	if (best && hits < 2)
-		add_allocation(e, a, best, &found);
+		add_allocation(e, a, best, &found, &user, lists - 1);
 }
 
 // --- reading ---
