@@ -313,10 +313,12 @@ def test_races(t, j):
     sanitizer = subprocess.run(["gcc", "-print-file-name=libtsan.so"], capture_output=True, text=True).stdout.strip()
     if not library.exists() or not os.path.isabs(sanitizer) or kfd.ROOT:
         return t.skip("races", "no ThreadSanitizer here, or another C library than its own")
-    for mode in ("guard", "pool"):
+    recorder = {**j.recorded(), "HSA_TOOLS_LIB": str(library.with_name("librecorder-threads.so")), "UNHANG_LEVEL": "3"}
+    for mode, more in (("guard", {}), ("pool", {}), ("guard beside the recorder", recorder), ("pool beside the recorder", recorder)):
         job = j.run("random", 20000 if ALL else 600, 8, 4, timeout=1000, LD_PRELOAD=f"{sanitizer} {library} {j.kfd}", TSAN_OPTIONS="exitcode=66 ignore_noninstrumented_modules=1 report_thread_leaks=0",
-                    **({"UNHANG_POOL": "1"} if mode == "pool" else {}))
+                    **more, **({"UNHANG_POOL": "1"} if mode.startswith("pool") else {}))
         t.same((job.returncode, job.out, job.err.count("ThreadSanitizer")), (0, "random wrong 0\n", 0), f"{mode}: without a race")
+        t.same((j.where / f"{job.pid}.recording").exists(), bool(more), f"{mode}: the recorder is there if it was asked for")
     return None
 
 
