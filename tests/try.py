@@ -178,7 +178,7 @@ def test_attacked(t, y):
     done = y.run("--quiet", "--fails-if", "nan=/nonexistent/out.npy", "--", "true")
     t.ok(done.returncode == 1 and "No such file" in done.out, "results that are not there are no success", done.out)
     done = y.run("--quiet", "guard", "--", "true")
-    t.ok(done.returncode == 1 and "had no allocation of the job to look at" in done.out and "no finding" not in done.out, "a job without HIP is no all-clear of the guard", done.out)
+    t.ok(done.returncode == 1 and "had no allocation of the job to look at" in done.out and "no finding" not in done.out, "a job without HIP is no all-clear of the guard", (done.returncode, done.err, done.out))
 
 
 def test_plain(t, y):
