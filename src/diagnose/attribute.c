@@ -28,6 +28,22 @@ static void take_spoken(struct incident *i, const struct machine *m)
 	i->gpu.apu = part->apu;
 }
 
+/** A record of a hardware error names the device, and not where it is. */
+static void take_recorded(struct incident *i, const struct know *k)
+{
+	for (size_t n = 0; n < i->events.len && !i->gpu.name.n && !i->gpu.device.n; n++) {
+		const struct diag_event *e = i->events.data[n];
+		uint64_t id;
+		const struct know_part *part = diag_fact(e, "cper_id") && str_hex(diag_value(e, "device_id"), &id) ?
+						       know_part(k, (unsigned)id, -1) :
+						       NULL;
+		if (!part)
+			continue;
+		i->gpu.name = part->name;
+		i->gpu.gfx = part->gfx;
+	}
+}
+
 /** What programs say that they run on, where neither the log nor the text around it names the part. */
 static void take_told(struct incident *i, const struct machine *m)
 {
@@ -206,6 +222,7 @@ void incident_attribute(struct incident *i, const struct know *k, const struct m
 	i->log_has_boot = m->has_boot;
 	name_nodes(i, m);
 	attribute_name_gpu(i, m);
+	take_recorded(i, k);
 	for (size_t n = 0; n < m->facts.len; n++) {
 		// The firmware of another GPU says nothing about this one.
 		if (m->facts.data[n].device.n && i->gpu.device.n && !str_eq(m->facts.data[n].device, i->gpu.device))

@@ -262,7 +262,7 @@ static void name_program(struct incident *i)
 		i->program =
 			told++ ? arena_printf(&i->arena, STR_FMT "%s" STR_FMT, STR_ARG(i->program), glue, STR_ARG(name)) : name;
 	}
-	if (told && str_is(str_z(role), "victim"))
+	if (told && (str_is(str_z(role), "victim") || !diag_fact(i->root, "process")))
 		diag_set_note(i, i->root, "victim_note", i->program);
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "evidence/hardware/cper.h"
+#include "report/text/prose.h"
 #include "session/session.h"
 #include "watch/watch.h"
 
@@ -36,16 +37,28 @@ static void corrected_follow_bank(struct corrected_all *c, const struct event *e
 }
 
 /** What the event says of it, and what the bank of the same block does. */
-static void corrected_describe(struct corrected_all *c, struct corrected *m, const struct event *e)
+static struct module_error corrected_error(struct corrected_all *c, const struct corrected *m, const struct event *e, struct arena *a)
 {
-	module_error_add(&m->error, &(struct fact_view){ event_get, e }, &c->arena);
+	struct module_error error = { 0 };
+	module_error_add(&error, &(struct fact_view){ event_get, e }, a);
 	if (!c->bank_corrected || !str_is(m->gpu.device, c->bank_device) ||
-	    !str_eq(module_error_value(&c->bank, "ras_block"), module_error_value(&m->error, "ras_block")))
-		return;
-	const struct module_error *bank = module_error_copy(&c->bank, &c->arena);
+	    !str_eq(module_error_value(&c->bank, "ras_block"), module_error_value(&error, "ras_block")))
+		return error;
+	const struct module_error *bank = module_error_copy(&c->bank, a);
 	for (size_t n = 0; n < ERROR_FIELDS; n++)
-		if (!m->error.values[n].n)
-			m->error.values[n] = bank->values[n];
+		if (!error.values[n].n)
+			error.values[n] = bank->values[n];
+	return error;
+}
+
+/** Errors of one memory channel are of another kind than those of all of them. */
+static void corrected_locate(struct corrected_all *c, struct corrected *m, const struct event *e)
+{
+	static const char *const place[] = { "bank_die", "bank_umc", "bank_channel" };
+	_cleanup_arena_ struct arena a = { 0 };
+	const struct module_error error = m->scattered ? m->error : corrected_error(c, m, e, &a);
+	for (size_t n = 0; n < ARRAY_SIZE(place); n++)
+		m->scattered |= !str_eq(module_error_value(&m->error, place[n]), module_error_value(&error, place[n]));
 }
 
 void corrected_take(struct corrected_all *c, const struct event *e, struct stamp when)
@@ -64,9 +77,13 @@ void corrected_take(struct corrected_all *c, const struct event *e, struct stamp
 	int64_t n = 1;
 	if (!m || (count && (!str_number(count->value, &n) || n <= 0)))
 		return;
-	if (!m->all)
-		corrected_describe(c, m, e);
+	if (!m->all) {
+		m->error = corrected_error(c, m, e, &c->arena);
+		m->begin = when;
+	}
+	corrected_locate(c, m, e);
 	m->all += (uint64_t)n;
+	m->end = when;
 	if (dated)
 		trend_add(&c->days, &(struct trend_day){ name, in, trend_day_of(when.seconds), n });
 }
@@ -109,13 +126,26 @@ static void corrected_add_rate(struct uh_session *s, const struct trend *t, cons
 	module_error_set(error, "ras_week_before", arena_printf(&s->arena, "%lld", (long long)before));
 }
 
+static void corrected_add_channel(const struct corrected *m, struct text *to)
+{
+	const struct str die = module_error_value(&m->error, "bank_die"), umc = module_error_value(&m->error, "bank_umc"),
+			 channel = module_error_value(&m->error, "bank_channel");
+	if (!m->scattered && m->all > 1 && umc.n)
+		text_printf(to, ". All are of one memory channel (die " STR_FMT ", UMC " STR_FMT " channel " STR_FMT ")", STR_ARG(die),
+			    STR_ARG(umc), STR_ARG(channel));
+}
+
 static void corrected_add_counts(struct uh_session *s, const struct corrected *m, struct module_error *error, struct text *to)
 {
 	const struct corrected_all *c = &s->corrected;
 	const struct str name = m->gpu.device, block = module_error_value(&m->error, "ras_block");
 	const int64_t stored = trend_came(&c->stored, name, block, TREND_EVER, TREND_EVER);
-	if (m->all)
+	if (m->all) {
+		_cleanup_text_ struct text over = { 0 };
 		text_printf(to, ": %llu", (unsigned long long)m->all);
+		if (m->begin.clock == TIME_BOOT && prose_between(&over, m->begin, m->end))
+			text_printf(to, " in " STR_FMT, STR_ARG(text_str(&over)));
+	}
 	if (m->all && trend_first(&c->days, name, block) >= 0) {
 		text_add(to, S(", "));
 		corrected_add_rate(s, &c->days, m, trend_day_of(c->newest), error, to);
@@ -156,6 +186,7 @@ void corrected_tell(struct uh_session *s)
 		if (afid.n)
 			text_printf(&text, " (AFID " STR_FMT ")", STR_ARG(afid));
 		corrected_add_counts(s, m, &error, &text);
+		corrected_add_channel(m, &text);
 		text_printf(&text, ". They harm nothing. There is no public threshold for them; ask the vendor only if "
 				   "the rate keeps growing");
 		note.text = text_str(&text);

@@ -14,6 +14,8 @@ struct corrected {
 	struct module_error error; // the first of them
 	uint64_t all;              // that were told
 	struct place at;           // of the first
+	struct stamp begin, end;   // of the first and the last
+	bool scattered;            // not all are of one place in the module
 };
 
 struct corrected_all {

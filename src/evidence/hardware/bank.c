@@ -101,14 +101,16 @@ static struct str bank_instance(const struct know_bank *bank, uint64_t ipid, str
 	return (struct str){ 0 };
 }
 
-/** Where it is: module, die, instance, and what the table's fields say. */
-static void add_bank_place(const struct know *k, const struct know_bank *bank, uint64_t ipid, struct str instance,
+/** Where it is: module, die, instance, and what the table's fields say. Parts without AMD's numbers have no module and die there. */
+static void add_bank_place(const struct know *k, const struct know_bank *bank, const struct error_bank *b, struct str instance,
 			   struct event *e, struct arena *a)
 {
 	const struct know_register *r = bank && bank->fields.n ? know_register(k, bank->fields) : NULL;
-	const uint64_t upper = bank_bits(ipid, 47, 44);
-	event_add_number(e, a, "bank_socket", (int64_t)(bank_bits(ipid, 0, 0) << SOCKETS_LOW | (upper & 3)));
-	event_add_number(e, a, "bank_die", (int64_t)(upper >> SOCKETS_LOW));
+	const uint64_t ipid = b->value[BANK_IPID], upper = bank_bits(ipid, 47, 44);
+	if (!b->unnumbered) {
+		event_add_number(e, a, "bank_socket", (int64_t)(bank_bits(ipid, 0, 0) << SOCKETS_LOW | (upper & 3)));
+		event_add_number(e, a, "bank_die", (int64_t)(upper >> SOCKETS_LOW));
+	}
 	event_add(e, S("bank_instance"), instance, FACT_TEXT);
 	for (const struct know_field *f = r ? r->fields : NULL; f; f = f->next) {
 		uint64_t value = 0;
@@ -198,7 +200,7 @@ void bank_facts(const struct know *k, const struct error_bank *b, enum bank_regi
 		event_add(e, S("bank_title"), bank ? bank->title : S("a block that is not public"), FACT_TEXT);
 		event_add(e, S("ras_block"), bank ? bank->block : (struct str){ 0 }, FACT_TEXT);
 		event_add(e, S("bank_error"), lost ? (struct str){ 0 } : error.n ? error : S("not public"), FACT_TEXT);
-		add_bank_place(k, bank, ipid, instance, e, a);
+		add_bank_place(k, bank, b, instance, e, a);
 	}
 	if (others && !bank_has(b, BANK_SYND))
 		return;

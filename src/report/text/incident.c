@@ -135,25 +135,6 @@ void prose_title(const struct incident *i, struct text *to)
 			 i->log_has_boot ? S(" The log does not show the cause.") : S(" The cause is earlier than this log."));
 }
 
-void prose_module(const struct incident *i, struct text *to)
-{
-	const struct {
-		const char *before;
-		struct str value;
-	} rows[] = { { "serial ", i->gpu.serial }, { "slot ", i->gpu.slot }, { "unique id ", i->gpu.unique_id } };
-	struct str oam = { 0 };
-	if (!i->action->service.n)
-		return;
-	for (size_t n = 0; n < ARRAY_SIZE(rows); n++)
-		if (rows[n].value.n)
-			text_printf(to, "%s%s" STR_FMT, to->n ? ", " : "", rows[n].before, STR_ARG(rows[n].value));
-	incident_get(i, S("bank_oam"), 0, &oam);
-	if (oam.n)
-		text_printf(to, "%s" STR_FMT, to->n ? ", " : "", STR_ARG(oam));
-	else if (i->gpu.oam)
-		text_printf(to, "%sposition %lld on its board", to->n ? ", " : "", (long long)i->gpu.oam - 1);
-}
-
 void prose_incident(void *ctx, const struct incident *i)
 {
 	struct text_report *t = ctx;

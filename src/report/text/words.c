@@ -152,3 +152,27 @@ void prose_fact(const struct text_report *t, int indent, const struct fact *f)
 	fprintf(t->out, "%*s%-*.*s ", indent, "", NAME, STR_ARG(f->name));
 	print_wrapped(t->out, f->value, (size_t)indent + NAME + 1, column, t->width);
 }
+
+void prose_module(const struct incident *i, struct text *to)
+{
+	const struct {
+		const char *before;
+		struct str value;
+	} rows[] = { { "serial ", i->gpu.serial }, { "slot ", i->gpu.slot }, { "unique id ", i->gpu.unique_id } };
+	const struct str oam = incident_error(i, "bank_oam"), socket = incident_error(i, "bank_socket");
+	if (!i->action->service.n)
+		return;
+	for (size_t n = 0; n < ARRAY_SIZE(rows); n++)
+		if (rows[n].value.n)
+			text_printf(to, "%s%s" STR_FMT, to->n ? ", " : "", rows[n].before, STR_ARG(rows[n].value));
+	if (oam.n)
+		text_printf(to, "%s" STR_FMT, to->n ? ", " : "", STR_ARG(oam));
+	else if (i->gpu.oam)
+		text_printf(to, "%sposition %lld on its board", to->n ? ", " : "", (long long)i->gpu.oam - 1);
+	else if (socket.n) // the driver writes OAM and this number into its records
+		text_printf(to, "%sOAM" STR_FMT " on its board", to->n ? ", " : "", STR_ARG(socket));
+	// What the boot firmware tells is of a module that no driver runs.
+	if (socket.n && !i->gpu.serial.n && pci_length(i->gpu.device) && !incident_error(i, "fw_status").n)
+		text_printf(to, ". On the node, its serial number is in /sys/bus/pci/devices/" STR_FMT "/serial_number",
+			    STR_ARG(i->gpu.device));
+}
