@@ -205,7 +205,7 @@ def test_watch(m):
     """The counters rise, and the log has no line: the watch opens an incident, saves the evidence and explains it, of this GPU and no job."""
     later = counted(1, 0, 1).replace("event_state ", "event_state from 2 ")
     w = watched.Machine(m.unhang, "counters", WELL + counted() + later)
-    told = w.until(f"ls {w.top}/state/incidents/*/diagnosis.json >/dev/null 2>&1")
+    told = w.until(f"grep -q explained {w.top}/out")
     i = (w.incidents() or [{}])[0]
     m.t.same((watched.words(told)[:2], len(w.incidents()), i.get("origin"), i.get("class"), i.get("bundle")), (["opened", "explained"], 1, "counters", "ras-uncorrectable-error", "taken"),
              "counters rise without a line: an incident, captured and explained")

@@ -41,7 +41,7 @@ class Machine:
     def command(self, *more):
         return " ".join(f"'{a}'" for a in [self.unhang.binary, "watch", *self.options, *more])
 
-    def run(self, script, timeout=120):
+    def run(self, script, timeout=300):
         return self.unhang.run("emulate", self.scenario, "--", "sh", "-c", script, timeout=timeout)
 
     def once(self):
@@ -49,9 +49,9 @@ class Machine:
         return run.stdout.decode().splitlines()
 
     def until(self, condition, first=":"):
-        """Runs the watch until a condition of the shell holds, at most 40 s."""
+        """Runs the watch until a condition of the shell holds; for two minutes and more only where something is broken."""
         script = (f"{first}; {self.command()} >>{self.top}/out 2>&1 & p=$!; n=0; "
-                  f"until {condition} || [ $n -gt 400 ]; do sleep 0.1; n=$((n+1)); done; kill -TERM $p; wait $p; echo status $?")
+                  f"until {condition} || [ $n -gt 1200 ]; do sleep 0.1; n=$((n+1)); done; kill -TERM $p; wait $p; echo status $?")
         run = self.run(script)
         told = (self.top / "out").read_text().splitlines() + run.stdout.decode().splitlines()
         return [line for line in told if not line.startswith("Watching ")]
