@@ -136,7 +136,15 @@ static void begin(void)
 
 bool guard_on(void)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	pthread_once(&once, begin);
+	static pthread_mutex_t beginning = PTHREAD_MUTEX_INITIALIZER;
+	static bool begun;
+	if (!__atomic_load_n(&begun, __ATOMIC_ACQUIRE)) {
+		pthread_mutex_lock(&beginning);
+		if (!begun && hip_there()) {
+			begin();
+			__atomic_store_n(&begun, true, __ATOMIC_RELEASE);
+		}
+		pthread_mutex_unlock(&beginning);
+	}
 	return __atomic_load_n(&guard.mode, __ATOMIC_ACQUIRE) != ALLOC_MODE_NONE;
 }

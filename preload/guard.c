@@ -55,7 +55,8 @@ static bool is_matched(const struct request *q)
 static bool is_wanted(const struct request *q)
 {
 	const struct guard_settings *s = &guard.settings;
-	if (q->flags == HIP_SIGNAL_MEMORY && q->call == ALLOC_CALL_EXT_MALLOC)
+	// HIP's virtual memory functions know no flags.
+	if (q->call == ALLOC_CALL_EXT_MALLOC && q->flags && (q->flags == HIP_SIGNAL_MEMORY || guard.header->tier == ALLOC_TIER_MAPPED))
 		return false;
 	if (s->match[0] && !is_matched(q))
 		return false;

@@ -126,6 +126,8 @@ void file_make(void);
 void record_write(void *to, void *record, unsigned words, uint64_t id);
 
 // symbols.c
+/** Whether HIP is loaded by now. */
+bool hip_there(void);
 /** Finds HIP's functions. NULL: all that are needed are there; else the name of one that is not. */
 const char *hip_find(void);
 /** The function of ours in place of HIP's of this name; NULL: there is none. */
@@ -237,7 +239,7 @@ void pool_reset(int device);
 struct bounds {
 	uint64_t begin, size, number, map, map_size;
 	uint32_t row;
-	bool pooled;
+	bool pooled, nobodys; // in a mapping or slab of ours, but of no allocation
 };
 bool bounds_of(const void *p, struct bounds *ret);
 

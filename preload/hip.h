@@ -63,6 +63,7 @@ enum { HIP_PINNED = 1, HIP_LOCATION_DEVICE = 1, HIP_READ_WRITE = 3, HIP_GRANULAR
 	X(hipMemGetInfo, (size_t * available, size_t * total), (available, total))                                             \
 	X(hipMemGetAddressRange, (void **base, size_t *size, void *p), (base, size, p))                                        \
 	X(hipMemPtrGetInfo, (void *p, size_t *size), (p, size))                                                                \
+	X(hipPointerGetAttributes, (void *data, const void *p), (data, p))                                                     \
 	X(hipPointerGetAttribute, (void *data, int attribute, void *p), (data, attribute, p))                                  \
 	X(hipDrvPointerGetAttributes, (unsigned n, int *attributes, void **data, void *p), (n, attributes, data, p))           \
 	X(hipIpcGetMemHandle, (struct hip_ipc * handle, void *p), (handle, p))                                                 \
@@ -95,6 +96,8 @@ enum { HIP_PINNED = 1, HIP_LOCATION_DEVICE = 1, HIP_READ_WRITE = 3, HIP_GRANULAR
 
 /** Those that are only called. */
 #define HIP_CALLED(X)                                                                                                          \
+	X(hipPeekAtLastError, (void))                                                                                          \
+	X(hipGetLastError, (void))                                                                                             \
 	X(hipGetDevice, (int *ret))                                                                                            \
 	X(hipSetDevice, (int device))                                                                                          \
 	X(hipDeviceSynchronize, (void))                                                                                        \

@@ -27,7 +27,7 @@ void *hook_named(const char *name)
 static hip_error lacks(const char *name)
 {
 	static bool told;
-	if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+	if (hip_there() && !__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
 		rec_line("the program calls %s, which this HIP does not have", name);
 	return HIP_NOT_SUPPORTED;
 }
@@ -78,6 +78,17 @@ static hip_error passed_allocate(struct request *q, void **ret)
 	return e;
 }
 
+/** What HIP says to the program after this call, if it asks for the last error: what only we tried is not the program's. */
+static hip_error last_error(void) { return hip.hipPeekAtLastError ? hip.hipPeekAtLastError() : HIP_SUCCESS; }
+
+static hip_error answered(hip_error e, hip_error before)
+{
+	if (!e && !before && last_error() && hip.hipGetLastError)
+		hip.hipGetLastError();
+	inside_end();
+	return e;
+}
+
 static hip_error serve_allocation(enum alloc_call call, void **ret, size_t size, unsigned flags, const void *caller)
 {
 	struct request q;
@@ -94,18 +105,16 @@ hip_error hipMalloc(void **ret, size_t size)
 {
 	if (!guard_on() || !inside_begin(ALLOC_CALL_MALLOC, size, 0))
 		return PLAIN(hipMalloc, ret, size);
-	const hip_error e = serve_allocation(ALLOC_CALL_MALLOC, ret, size, 0, CALLER);
-	inside_end();
-	return e;
+	const hip_error before = last_error();
+	return answered(serve_allocation(ALLOC_CALL_MALLOC, ret, size, 0, CALLER), before);
 }
 
 hip_error hipExtMallocWithFlags(void **ret, size_t size, unsigned flags)
 {
 	if (!guard_on() || !inside_begin(ALLOC_CALL_EXT_MALLOC, size, flags))
 		return PLAIN(hipExtMallocWithFlags, ret, size, flags);
-	const hip_error e = serve_allocation(ALLOC_CALL_EXT_MALLOC, ret, size, flags, CALLER);
-	inside_end();
-	return e;
+	const hip_error before = last_error();
+	return answered(serve_allocation(ALLOC_CALL_EXT_MALLOC, ret, size, flags, CALLER), before);
 }
 
 // --- freeing ---
@@ -154,18 +163,16 @@ hip_error hipFree(void *p)
 {
 	if (!guard_on() || !p || !inside_begin(ALLOC_CALL_FREE, (uintptr_t)p, 0))
 		return PLAIN(hipFree, p);
-	const hip_error e = serve_free(p, ALLOC_CALL_FREE, NULL, CALLER);
-	inside_end();
-	return e;
+	const hip_error before = last_error();
+	return answered(serve_free(p, ALLOC_CALL_FREE, NULL, CALLER), before);
 }
 
 hip_error hipFreeAsync(void *p, hip_stream stream)
 {
 	if (!guard_on() || !p || !inside_begin(ALLOC_CALL_FREE_ASYNC, (uintptr_t)p, (uintptr_t)stream))
 		return PLAIN(hipFreeAsync, p, stream);
-	const hip_error e = serve_free(p, ALLOC_CALL_FREE_ASYNC, stream, CALLER);
-	inside_end();
-	return e;
+	const hip_error before = last_error();
+	return answered(serve_free(p, ALLOC_CALL_FREE_ASYNC, stream, CALLER), before);
 }
 
 // --- what is passed on as it is, and told ---

@@ -289,9 +289,9 @@ bool pool_find(struct span *span, uint64_t address, uint64_t *ret_begin, uint64_
 	       uint32_t *ret_row)
 {
 	const struct piece *p = piece_of((struct slab *)span, address);
-	if (!p || !p->size)
+	*ret_begin = p ? p->slab->base + (uint64_t)p->at * GRAIN : 0;
+	if (!p || address >= *ret_begin + p->size)
 		return false;
-	*ret_begin = p->slab->base + (uint64_t)p->at * GRAIN;
 	*ret_size = p->size;
 	*ret_number = p->number;
 	*ret_row = p->row;

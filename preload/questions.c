@@ -7,6 +7,7 @@ bool bounds_of(const void *p, struct bounds *ret)
 	bool found = false;
 	pthread_mutex_lock(&guard.lock);
 	struct span *s = at ? span_of(at) : NULL;
+	*ret = (struct bounds){ 0 };
 	if (s && s->slab) {
 		found = pool_find(s, at, &ret->begin, &ret->size, &ret->number, &ret->row);
 		ret->map = s->begin;
@@ -15,10 +16,18 @@ bool bounds_of(const void *p, struct bounds *ret)
 	} else if (s) {
 		const struct allocation *a = (const struct allocation *)s;
 		found = a->state == ALLOC_LIVE && at >= a->address && at < a->address + a->size;
-		*ret = (struct bounds){ a->address, a->size, 0, a->map, a->map_size, a->row, false };
+		*ret = (struct bounds){ a->address, a->size, 0, a->map, a->map_size, a->row, false, false };
 	}
+	ret->nobodys = s && !found;
 	pthread_mutex_unlock(&guard.lock);
 	return found;
+}
+
+/** What HIP is asked about: where nothing of the program's is, it is not to find its own memory. */
+static void *asked(bool on, const void *p, struct bounds *b, bool *ret_ours)
+{
+	*ret_ours = on && bounds_of(p, b);
+	return on && b->nobodys ? (void *)1 : (void *)(uintptr_t)p;
 }
 
 hip_error hipMemGetInfo(size_t *available, size_t *total)
@@ -36,9 +45,10 @@ hip_error hipMemGetInfo(size_t *available, size_t *total)
 hip_error hipMemGetAddressRange(void **base, size_t *size, void *p)
 {
 	struct bounds b;
-	const bool on = guard_on();
-	const hip_error e = hip.hipMemGetAddressRange ? hip.hipMemGetAddressRange(base, size, p) : HIP_NOT_SUPPORTED;
-	if (e || !on || !bounds_of(p, &b))
+	bool ours;
+	void *at = asked(guard_on(), p, &b, &ours);
+	const hip_error e = hip.hipMemGetAddressRange ? hip.hipMemGetAddressRange(base, size, at) : HIP_NOT_SUPPORTED;
+	if (e || !ours)
 		return e;
 	if (base)
 		*base = (void *)b.begin;
@@ -50,9 +60,10 @@ hip_error hipMemGetAddressRange(void **base, size_t *size, void *p)
 hip_error hipMemPtrGetInfo(void *p, size_t *size)
 {
 	struct bounds b;
-	const bool on = guard_on();
-	const hip_error e = hip.hipMemPtrGetInfo ? hip.hipMemPtrGetInfo(p, size) : HIP_NOT_SUPPORTED;
-	if (!e && on && size && bounds_of(p, &b))
+	bool ours;
+	void *at = asked(guard_on(), p, &b, &ours);
+	const hip_error e = hip.hipMemPtrGetInfo ? hip.hipMemPtrGetInfo(at, size) : HIP_NOT_SUPPORTED;
+	if (!e && size && ours)
 		*size = b.size;
 	return e;
 }
@@ -69,12 +80,21 @@ static void attribute_set(void *data, int attribute, const struct bounds *b)
 		*(uint32_t *)data = (uint32_t)b->number | UINT32_C(1) << 31;
 }
 
+hip_error hipPointerGetAttributes(void *data, const void *p)
+{
+	struct bounds b;
+	bool ours;
+	const void *at = asked(guard_on(), p, &b, &ours);
+	return hip.hipPointerGetAttributes ? hip.hipPointerGetAttributes(data, at) : HIP_NOT_SUPPORTED;
+}
+
 hip_error hipPointerGetAttribute(void *data, int attribute, void *p)
 {
 	struct bounds b;
-	const bool on = guard_on();
-	const hip_error e = hip.hipPointerGetAttribute ? hip.hipPointerGetAttribute(data, attribute, p) : HIP_NOT_SUPPORTED;
-	if (!e && on && bounds_of(p, &b))
+	bool ours;
+	void *at = asked(guard_on(), p, &b, &ours);
+	const hip_error e = hip.hipPointerGetAttribute ? hip.hipPointerGetAttribute(data, attribute, at) : HIP_NOT_SUPPORTED;
+	if (!e && ours)
 		attribute_set(data, attribute, &b);
 	return e;
 }
@@ -82,10 +102,11 @@ hip_error hipPointerGetAttribute(void *data, int attribute, void *p)
 hip_error hipDrvPointerGetAttributes(unsigned n, int *attributes, void **data, void *p)
 {
 	struct bounds b;
-	const bool on = guard_on();
+	bool ours;
+	void *at = asked(guard_on(), p, &b, &ours);
 	const hip_error e =
-		hip.hipDrvPointerGetAttributes ? hip.hipDrvPointerGetAttributes(n, attributes, data, p) : HIP_NOT_SUPPORTED;
-	if (!e && on && attributes && data && bounds_of(p, &b))
+		hip.hipDrvPointerGetAttributes ? hip.hipDrvPointerGetAttributes(n, attributes, data, at) : HIP_NOT_SUPPORTED;
+	if (!e && attributes && data && ours)
 		for (unsigned i = 0; i < n; i++)
 			attribute_set(data[i], attributes[i], &b);
 	return e;

@@ -18,6 +18,8 @@ static struct opened {
 	uint64_t base, given;
 	struct opened *next;
 } * all_opened;
+/** Of the list, and held while HIP opens and closes: of two threads one would find the other's half way. */
+static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 
 static void handle_change(uint64_t *w)
 {
@@ -54,8 +56,9 @@ hip_error hipIpcGetMemHandle(struct hip_ipc *handle, void *p)
 	struct bounds b;
 	if (!guard_on() || !inside_begin(ALLOC_CALL_IPC_GET, (uintptr_t)p, 0))
 		return hip.hipIpcGetMemHandle ? hip.hipIpcGetMemHandle(handle, p) : HIP_NOT_SUPPORTED;
-	const bool ours = hip.hipIpcGetMemHandle && handle && bounds_of(p, &b);
+	const bool ours = bounds_of(p, &b) && hip.hipIpcGetMemHandle && handle;
 	const hip_error e = ours                   ? marked_get(handle, &b) :
+			    b.nobodys              ? HIP_INVALID_VALUE :
 			    hip.hipIpcGetMemHandle ? hip.hipIpcGetMemHandle(handle, p) :
 						     HIP_NOT_SUPPORTED;
 	if (ours && !e) {
@@ -67,7 +70,7 @@ hip_error hipIpcGetMemHandle(struct hip_ipc *handle, void *p)
 	return e;
 }
 
-/** Opens what a handle names, once. The lock is not held. */
+/** Opens what a handle names, once. */
 static hip_error marked_open(void **ret, struct opened *o, unsigned flags)
 {
 	struct hip_ipc handle;
@@ -75,23 +78,21 @@ static hip_error marked_open(void **ret, struct opened *o, unsigned flags)
 	const uint64_t offset = o->handle[HANDLE_LAST] & ~MARK_MASK;
 	handle_change(o->handle);
 	o->handle[HANDLE_LAST] = 0;
-	pthread_mutex_lock(&guard.lock);
+	memcpy(&handle, o->handle, sizeof(handle));
+	pthread_mutex_lock(&opening);
 	for (const struct opened *other = all_opened; other; other = other->next)
 		if (!memcmp(other->handle, o->handle, sizeof(o->handle)))
 			base = (void *)other->base;
-	pthread_mutex_unlock(&guard.lock);
-	memcpy(&handle, o->handle, sizeof(handle));
 	const hip_error e = base ? HIP_SUCCESS : hip.hipIpcOpenMemHandle(&base, handle, flags);
-	if (e)
-		return e;
-	o->base = (uintptr_t)base;
-	o->given = o->base + offset;
-	pthread_mutex_lock(&guard.lock);
-	o->next = all_opened;
-	all_opened = o;
-	pthread_mutex_unlock(&guard.lock);
-	*ret = (void *)o->given;
-	return HIP_SUCCESS;
+	if (!e) {
+		o->base = (uintptr_t)base;
+		o->given = o->base + offset;
+		o->next = all_opened;
+		all_opened = o;
+		*ret = (void *)o->given;
+	}
+	pthread_mutex_unlock(&opening);
+	return e;
 }
 
 hip_error hipIpcOpenMemHandle(void **ret, struct hip_ipc handle, unsigned flags)
@@ -114,25 +115,31 @@ hip_error hipIpcOpenMemHandle(void **ret, struct hip_ipc handle, unsigned flags)
 }
 
 /** The mapping is closed with the last that was given out of it. */
-hip_error hipIpcCloseMemHandle(void *p)
+static hip_error marked_close(void *p)
 {
 	struct opened *mine = NULL;
 	bool used = false;
-	void *base = p;
-	if (guard_on()) {
-		pthread_mutex_lock(&guard.lock);
-		for (struct opened **at = &all_opened; *at && !mine; at = mine ? at : &(*at)->next)
-			if ((*at)->given == (uintptr_t)p) {
-				mine = *at;
-				*at = mine->next;
-			}
-		base = mine ? (void *)mine->base : p;
-		for (const struct opened *other = all_opened; mine && other; other = other->next)
-			used |= other->base == mine->base;
-		pthread_mutex_unlock(&guard.lock);
-	}
+	for (struct opened **at = &all_opened; *at && !mine; at = mine ? at : &(*at)->next)
+		if ((*at)->given == (uintptr_t)p) {
+			mine = *at;
+			*at = mine->next;
+		}
+	for (const struct opened *other = all_opened; mine && other; other = other->next)
+		used |= other->base == mine->base;
+	void *base = mine ? (void *)mine->base : p;
 	free(mine);
-	if (used)
-		return HIP_SUCCESS;
-	return hip.hipIpcCloseMemHandle ? hip.hipIpcCloseMemHandle(base) : HIP_NOT_SUPPORTED;
+	return used ? HIP_SUCCESS : hip.hipIpcCloseMemHandle(base);
+}
+
+hip_error hipIpcCloseMemHandle(void *p)
+{
+	const bool on = guard_on();
+	if (!hip.hipIpcCloseMemHandle)
+		return HIP_NOT_SUPPORTED;
+	if (!on)
+		return hip.hipIpcCloseMemHandle(p);
+	pthread_mutex_lock(&opening);
+	const hip_error e = marked_close(p);
+	pthread_mutex_unlock(&opening);
+	return e;
 }

@@ -16,7 +16,11 @@ typedef void *symbol_fn(void *handle, const char *name);
 symbol_fn *guard_next_dlsym __attribute__((visibility("hidden")));
 // Also called before a sanitizer has begun.
 #define EARLY __attribute__((no_sanitize("thread", "address")))
-void *guard_look_up(void *handle, const char *name) __attribute__((visibility("hidden"), used));
+/** Two registers: what dlsym() answers, or (NULL) the handle with which libc does. */
+struct looked_up {
+	void *found, *handle;
+};
+struct looked_up guard_look_up(void *handle, const char *name) __attribute__((visibility("hidden"), used));
 
 static EARLY void next_find(void)
 {
@@ -38,16 +42,18 @@ static bool is_hip(const void *function)
 	return dladdr(function, &in) && in.dli_fname && strstr(in.dli_fname, HIP_LIBRARY);
 }
 
-/** What dlsym() has to answer in HIP's place; NULL: libc answers. A handle's own HIP is there, or nothing is hooked. */
-EARLY void *guard_look_up(void *handle, const char *name)
+/** What dlsym() has to answer in HIP's place, where a handle's own HIP is there. Without HIP our functions are not to be found either: who looks
+ * for them wants to know whether it is there. */
+EARLY struct looked_up guard_look_up(void *handle, const char *name)
 {
 	if (!guard_next_dlsym)
 		next_find();
-	if (!name || name[0] != 'h' || handle == RTLD_NEXT || handle == RTLD_DEFAULT)
-		return NULL;
-	void *ours = hook_named(name);
+	void *ours = name && name[0] == 'h' && handle != RTLD_NEXT ? hook_named(name) : NULL;
 	const void *theirs = ours ? guard_next_dlsym(handle, name) : NULL;
-	return theirs && (is_hip(theirs) || !strcmp(name, "hsa_init")) ? ours : NULL;
+	if (theirs && theirs == ours && !strncmp(name, "hip", 3) && !hip_there())
+		return (struct looked_up){ NULL, dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD) };
+	const bool hooked = theirs && (is_hip(theirs) || !strcmp(name, "hsa_init"));
+	return (struct looked_up){ hooked ? ours : NULL, handle };
 }
 
 // dlsym() looks at who calls it (RTLD_NEXT), so it is not called from here: what is not ours is a jump, with the stack as it was.
@@ -64,6 +70,7 @@ __asm__(".text\n"
 	"	add $8, %rsp\n"
 	"	pop %rsi\n"
 	"	pop %rdi\n"
+	"	mov %rdx, %rdi\n"
 	"	test %rax, %rax\n"
 	"	jz 1f\n"
 	"	ret\n"
@@ -78,12 +85,14 @@ __asm__(".text\n"
 	"	stp x0, x1, [sp, #16]\n"
 	"	bl guard_look_up\n"
 	"	mov x9, x0\n"
+	"	mov x10, x1\n"
 	"	ldp x0, x1, [sp, #16]\n"
 	"	ldp x29, x30, [sp], #32\n"
 	"	cbz x9, 1f\n"
 	"	mov x0, x9\n"
 	"	ret\n"
-	"1:	adrp x9, guard_next_dlsym\n"
+	"1:	mov x0, x10\n"
+	"	adrp x9, guard_next_dlsym\n"
 	"	ldr x9, [x9, #:lo12:guard_next_dlsym]\n"
 	"	br x9\n"
 	".size dlsym, . - dlsym\n");
@@ -115,6 +124,12 @@ static void *hip_symbol(void *handle, const char *name)
 {
 	void *found = next_symbol(RTLD_NEXT, name);
 	return found || !handle ? found : next_symbol(handle, name);
+}
+
+bool hip_there(void)
+{
+	struct loaded l = { "" };
+	return next_symbol(RTLD_NEXT, "hipMalloc") || dl_iterate_phdr(library_look, &l);
 }
 
 const char *hip_find(void)

@@ -327,7 +327,8 @@ def test_asked(t, j):
     for mode in ("plain", "guard", "pool"):
         more = {"plain": mode == "plain", **({"UNHANG_POOL": "1"} if mode == "pool" else {})}
         job = j.run("ask", **more)
-        t.same(job.out, "".join(f"ask 1 {n} 1 0 1 {n} 1\n" for n in (1000, 5000, 123456)), f"{mode}: bounds and attributes of an allocation")
+        t.same(job.out, "".join(f"ask 1 {n} 1 0 1 {n} 1\n" for n in (1000, 5000, 123456)) + "".join(f"{where} range 0 known 0 start 0 given 0\n" for where in ("freed", "behind")),
+               f"{mode}: bounds and attributes of an allocation, and none where there is no allocation")
         job = j.run("share", **more)
         t.same((job.returncode, job.out), (0, "share 1 2 3\n"), f"{mode}: two allocations in another process")
         job = j.run("first", **more)
@@ -338,6 +339,11 @@ def test_asked(t, j):
         t.ok(job.returncode == 0 and re.fullmatch("looked up 1( 1)*\nothers\n", job.out), f"{mode}: functions that are looked up, and other memory", job.out + job.err)
         lines = ["unhang: guard: memory of hipMallocManaged is not guarded", "unhang: guard: memory of hipMallocPitch is not guarded"] if mode == "guard" else []
         t.same(job.err.splitlines(), lines, f"{mode}: what is not guarded is said")
+
+
+def test_nearly_full(t, j):
+    """What only the library tried, and could not have, is no error of the program's: frameworks ask for the last one after each launch."""
+    as_without(t, j, "a GPU with a megabyte left", "nearly-full", HSA_DISABLE_FRAGMENT_ALLOCATOR="1")
 
 
 def test_exported(t, j):
@@ -510,6 +516,12 @@ def test_tiers(t, j):
     t.same((job.returncode, job.out, len(job.seen.findings)), (0, "random wrong 0\n", 0), "a right program is not reported")
     newer = int(re.search(r"\d$", j.hip[0])[0]) >= 7
     t.same(job.seen.header.tier, 2 if newer else 3, "HIP's virtual memory where it works")
+    job = j.run("flagged", 1, HSA_DISABLE_FRAGMENT_ALLOCATOR="0")
+    address, flags = told(job, "flagged")[0], {r.address: r.flags for r in job.seen.rows}
+    if not address:
+        t.skip("memory with flags", "this HIP has none")
+    else:
+        t.ok(flags.get(address, 0) & (PASSED if newer else GUARDED), "memory with flags is HIP's own where its virtual memory has none", (hex(address), flags))
     kind = "pages of HIP's virtual memory of 4 KB instead" if newer else "at least 4 MB instead of 4 KB"
     line = f"the runtime's fragment allocator is on: each allocation takes {kind}"
     for arguments in (["grow", 5], ["captured", 0, "same"], *([["captured", 1, "same"], ["captured", 2, "other"], ["segments"]] if newer or ALL else [])):
@@ -559,11 +571,36 @@ HIP_STUB = "int hipMalloc(void **p, unsigned long n) { static char room[4096]; *
 STUB_USER = "#include <stdio.h>\nint hipMalloc(void **, unsigned long), hipFree(void *);\nint main(void) { void *p; int e = hipMalloc(&p, 10); printf(\"stub %d %d\\n\", e, hipFree(p)); }\n"
 
 
+# Looks for HIP's functions before HIP is there, and calls what it should not have found; then it loads HIP.
+LATE_USER = """#include <dlfcn.h>
+#include <stdio.h>
+extern int hipMalloc(void **, unsigned long) __attribute__((weak));
+int main(int argc, char **argv)
+{
+	void *p, *found = dlsym(RTLD_DEFAULT, "hipMalloc"), *own = dlsym(dlopen(NULL, RTLD_LAZY), "hipFree");
+	const int early = hipMalloc ? hipMalloc(&p, 10) : 801;
+	void *hip = dlopen(argv[1], RTLD_LAZY);
+	int (*make)(void **, unsigned long) = NULL;
+	*(void **)&make = hip ? dlsym(hip, "hipMalloc") : NULL;
+	printf("found %d %d early %d late %d\\n", found != NULL, own != NULL, early, make ? make(&p, 10) : -1);
+}
+"""
+
+
+def test_late(t, j, environment):
+    stub, user = j.unhang.directory / "libamdhip64.so.98", j.unhang.directory / "late_user"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", stub, j.unhang.write("late_stub.c", HIP_STUB)], check=True)
+    subprocess.run(["gcc", "-o", user, j.unhang.write("late_user.c", LATE_USER), "-ldl"], check=True)
+    for name, e, said in (("without", j.unhang.environment, ""), ("with", environment, "unhang: guard: this HIP has no hipGetDevice; nothing is guarded\n")):
+        done = subprocess.run([user, stub], env=e, capture_output=True, text=True)
+        t.same((done.returncode, done.stdout, done.stderr), (0, "found 0 0 early 801 late 0\n", said), f"{name} the library: HIP is not found before it is there, and is found then")
+
+
 def test_aside(t, j):
     """Programs without HIP see nothing of it; a HIP that lacks a function is left alone."""
     environment = {**j.unhang.environment, "LD_PRELOAD": str(j.guard), "UNHANG_ALLOCATIONS": f"{j.where}/aside.allocations"}
     plain = j.unhang.environment
-    script = "import os, threading, ctypes; print(sorted(k for k in os.environ if 'HSA' in k), threading.active_count(), len(os.listdir('/proc/self/task')), bool(ctypes.CDLL(None).malloc))"
+    script = "import os, threading, ctypes; print(sorted(k for k in os.environ if 'HSA' in k), threading.active_count(), len(os.listdir('/proc/self/task')), bool(ctypes.CDLL(None).malloc), hasattr(ctypes.CDLL(None), 'hipMalloc'))"
     for command in (["ls", "/"], [sys.executable, "-c", script], ["env", "-u", "LD_PRELOAD", "-u", "UNHANG_ALLOCATIONS", "sh", "-c", "env | grep -c HSA; true"]):
         runs = [subprocess.run(command, env=e, capture_output=True, text=True) for e in (environment, plain)]
         t.same(*((r.returncode, r.stdout, r.stderr) for r in runs), f"{pathlib.Path(command[0]).name}: as without")
@@ -585,6 +622,7 @@ def test_aside(t, j):
     else:
         t.skip("a static program", "no static C library")
     t.ok(not (j.where / "aside.allocations").exists(), "and no file is made")
+    test_late(t, j, environment)
     stub, user = j.unhang.directory / "libamdhip64.so.99", j.unhang.directory / "stub_user"
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", stub, j.unhang.write("stub.c", HIP_STUB)], check=True)
     subprocess.run(["gcc", "-o", user, j.unhang.write("stub_user.c", STUB_USER), f"-L{stub.parent}", "-l:libamdhip64.so.99", f"-Wl,-rpath,{stub.parent}"], check=True)
@@ -637,7 +675,7 @@ def test_kills(t, j):
         t.ok(run.returncode in (0, 1) and not run.stderr, "without a complaint", (run.returncode, run.stderr))
 
 
-TESTS = (test_aside, test_outside, test_freed, test_wild, test_misuses, test_often, test_slack, test_lost, test_no_gpu, test_stack, test_threads, test_model, test_races, test_asked, test_exported, test_captured, test_graph_memory, test_segments, test_descriptors, test_mappings, test_python, test_pool, test_available, test_budget, test_tiers, test_hang, test_setting, test_words, test_recorder, test_operation, test_kills)
+TESTS = (test_aside, test_outside, test_freed, test_wild, test_misuses, test_often, test_slack, test_lost, test_no_gpu, test_stack, test_threads, test_model, test_races, test_asked, test_nearly_full, test_exported, test_captured, test_graph_memory, test_segments, test_descriptors, test_mappings, test_python, test_pool, test_available, test_budget, test_tiers, test_hang, test_setting, test_words, test_recorder, test_operation, test_kills)
 
 
 def main():

@@ -44,6 +44,7 @@ error hipMemcpyPeer(void *, int, const void *, int, size_t), hipStreamBeginCaptu
 error hipSetDeviceFlags(unsigned), hipDeviceEnablePeerAccess(int, unsigned), hipMemsetAsync(void *, int, size_t, stream), hipGraphGetNodes(void *, void **, size_t *);
 error hipGraphInstantiate(void **, void *, void **, char *, size_t), hipGraphLaunch(void *, stream);
 const char *hipGetErrorName(error);
+error hipGetLastError(void);
 enum { TO_DEVICE = 1, TO_HOST = 2, BETWEEN = 3, THREADS_MOST = 64, LIVE_MOST = 256 };
 
 #define CHECK(call)                                                                                                            \
@@ -407,6 +408,18 @@ static void give_back(void)
 
 // --- what programs ask ---
 
+/** What HIP says where no allocation is: never that there is one. */
+static void asked_of_nobody(const char *name, char *p)
+{
+	struct attributes a = { .device = -1 };
+	struct ipc handle;
+	void *base = NULL, *start = NULL;
+	size_t size = 0;
+	const error range = hipMemGetAddressRange(&base, &size, p), known = hipPointerGetAttributes(&a, p);
+	const error began = hipPointerGetAttribute(&start, 11, p), given = hipIpcGetMemHandle(&handle, p);
+	printf("%s range %d known %d start %d given %d\n", name, !range, !known && a.device_pointer, !began && start, !given);
+}
+
 static void ask(void)
 {
 	enum { BUFFER_ID = 7, RANGE_START = 11, RANGE_SIZE = 12 };
@@ -426,6 +439,9 @@ static void ask(void)
 		printf("ask %d %zu %d %d %d %u %x\n", base == p[i], size, a.device_pointer == p[i] + 900, a.device,
 		       start == p[i], range[0], range[1] == 0xabcdef || !range[1]);
 	}
+	CHECK(release(p[1]));
+	asked_of_nobody("freed", p[1]);
+	asked_of_nobody("behind", p[0] + 1000);
 }
 
 /** Two allocations, each by its handle, and another process that has both. */
@@ -965,6 +981,28 @@ static void peers(void)
 	CHECK(release(a));
 }
 
+/** nearly-full: a megabyte is left, which is too little for a slab; the last error is that of the program's calls. */
+static void nearly_full(void)
+{
+	void *p = NULL, *last_one = NULL;
+	for (size_t size = (size_t)1 << 40; size >= 1 << 20; size /= 2)
+		while (!hipMalloc(&p, size))
+			last_one = p;
+	CHECK(release(last_one));
+	hipGetLastError();
+	const error made = hipMalloc(&p, 8192), last = hipGetLastError(), freed = hipFree(p);
+	printf("nearly full %d %d %d\n", made, last, freed ? freed : hipGetLastError());
+}
+
+/** flagged FLAGS: memory that other devices and the host may use at the same time keeps its kind. */
+static void flagged(unsigned flags)
+{
+	void *p = NULL;
+	CHECK(hipExtMallocWithFlags(&p, 8192, flags));
+	say("flagged", p, 8192);
+	CHECK(release(p));
+}
+
 /** What HIP says is free, before and after many small allocations: they take pages, whatever the driver counts. */
 static void available(int n)
 {
@@ -1088,6 +1126,10 @@ int main(int argc, char **argv)
 		peers();
 	else if (!strcmp(mode, "available"))
 		available(atoi(a));
+	else if (!strcmp(mode, "nearly-full"))
+		nearly_full();
+	else if (!strcmp(mode, "flagged"))
+		flagged((unsigned)atoi(a));
 	else if (!strcmp(mode, "small-stack"))
 		small_stack((size_t)atoll(a));
 	else if (!strcmp(mode, "threads"))
