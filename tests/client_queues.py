@@ -167,6 +167,10 @@ def test_refused(m):
     for name, said, known in (("a queue that a program did not get", "Failed to create usermode queue", ["ring"]), ("a word of nobody", "Some other thing", [])):
         found = json.loads(m.unhang.run("knowledge", "match", "--json", "-", stdin=line + said + "\n").stdout)
         m.t.same([(f["subsystem"], f["signature"]) for f in found if "subsystem" in f], [(k, None) for k in known], f"refused: {name}")
+    for said, want in (("[drm] *ERROR* Failed to suspend gang: -110", "user-queues-failed"), ("amdgpu: Failed to resume queue, err (-110)", "user-queues-failed"),
+                       ("amdgpu: userq reset disabled by debug mask", "user-queue-late"), ("[drm] *ERROR* Invalid compute IP MQD size", None)):
+        found = json.loads(m.unhang.run("knowledge", "match", "--json", "-", stdin=f"[  600.2] amdgpu 0000:03:00.0: {said}\n").stdout)
+        m.t.same([f.get("signature", "") for f in found if "subsystem" in f], [want], f"refused: {said}")
 
 
 def test_only_reads(m):
