@@ -61,7 +61,8 @@ CARD = "temp1 temp2 in0 freq2 power1_cap"
 PARTS = {
     "gfx900": (90000, "vega10", CARD + " pwm1 power1_input"), "gfx906": (90006, "vega20", CARD + " power1_average power1_input"),
     "gfx908": (90008, "arcturus", CARD + " power1_average"), "gfx90a": (90010, "aldebaran", CARD + " power1_average"),
-    "gfx942": (90402, "ip discovery", "temp2 freq2 power1_cap power1_input"), "gfx1010": (100100, "navi10", CARD + " pwm1 power1_average"),
+    "gfx942": (90402, "ip discovery", "temp2 freq2 power1_cap power1_input"), "gfx950": (90500, "ip discovery", "temp2 freq2 power1_cap power1_input"),
+    "gfx1010": (100100, "navi10", CARD + " pwm1 power1_average"),
     "gfx1030": (100300, "sienna_cichlid", CARD + " pwm1 power1_average"), "gfx1100": (110000, "ip discovery", CARD + " pwm1 power1_average"),
     "gfx1101": (110001, "ip discovery", CARD + " pwm1 power1_average"), "gfx1102": (110002, "ip discovery", CARD + " pwm1 power1_average"),
     "gfx1103": (110003, "ip discovery", "temp1 in0 in1 power1_average power1_input"),
@@ -399,7 +400,7 @@ def pairs(path): return {key: int(value) for key, value in (line.split() for lin
 nodes = "/sys/class/kfd/kfd/topology/nodes/"
 def node_of(card): return next(n for n in os.listdir(nodes) if f"drm_render_minor {card + 128}\\n" in text(nodes + n + "/properties"))
 out["cards"] = []
-for card in range(14):
+for card in range(15):
     device, node = f"/sys/class/drm/card{card}/device/", nodes + node_of(card) + "/"
     sensors = os.listdir(glob.glob(device + "hwmon/hwmon*")[0])
     out["cards"].append({"properties": pairs(node + "properties"), "name": text(node + "name").strip(),

@@ -199,7 +199,8 @@ def test_spaces(t, unhang):
     t.ok(b"VMID 9 became another program's" in run.stderr, "and it is said", run.stderr)
 
 
-PARTS = ("gfx900", "gfx906", "gfx908", "gfx90a", "gfx942", "gfx1010", "gfx1030", "gfx1100", "gfx1101", "gfx1102", "gfx1103", "gfx1151", "gfx1200", "gfx1201")
+PARTS = ("gfx900", "gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1010", "gfx1030", "gfx1100", "gfx1101", "gfx1102", "gfx1103", "gfx1151", "gfx1200",
+         "gfx1201")
 PROCESS = """process p{index}
     queue 1 gpu {pci} ring 0x7f0000000000 size 4096 rptr {packet} wptr {end} place 1.0.2 vmid 8
     packet 1 {packet} dispatch kernel 0x7f00001005c0 args 0x7f2220000000 grid 4096 2 1 group 128 1 1
@@ -212,7 +213,7 @@ def machine_of_parts(more=lambda part: "", packet=70):
     text = "scenario parts\n    title One of each part\n\n"
     for index, part in enumerate(PARTS):
         pci = f"0000:{3 + 16 * index:02x}:00.0"
-        text += f"gpu {pci}\n    part {part}\n    shaders {'xccs 1 ' if part == 'gfx942' else ''}ses 1 shs 1 cus 2\n{BUSY}{more(part)}"
+        text += f"gpu {pci}\n    part {part}\n    shaders {'xccs 1 ' if part in ('gfx942', 'gfx950') else ''}ses 1 shs 1 cus 2\n{BUSY}{more(part)}"
         text += f"    wave 4 pc 0x7f0000101710 vmid 8 queue 2 packet {packet} group 1 1 0 group-waves 2\n\n"
         text += PROCESS.format(index=index, pci=pci, packet=packet, end=packet + 1)
     return text

@@ -20,7 +20,7 @@ GPU = """gpu {pci}
     virtual 0 0x7fff00001000 0x77
 {more}"""
 HEAD = "scenario memory\n    title memory\n"
-PARTS = ("gfx906", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201")
+PARTS = ("gfx906", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1201")
 PROCESS = """process {name}
     queue {id} gpu {pci} ring {ring:#x} size 0x1000 rptr 4 wptr 5 {more}
     memory {ring:#x} 0xabcd
@@ -55,7 +55,7 @@ def test_parts(m):
         d = m.read(s, "--vmid", "8", "--length", "8", "--walk", "0x7f000000fffc", name=f"{part}: as JSON")
         t.same([(p["source"], p["bytes"]) for p in d.get("pages", [])], [("vram", "44000000"), ("system", "55000000")], f"{part}: bytes of two pages")
         walk = d.get("walk", {"steps": [], "neighbours": []})
-        further = part in ("gfx90a", "gfx942")  # their last tables lead to one more
+        further = part in ("gfx90a", "gfx942", "gfx950")  # their last tables lead to one more
         t.same([e["table"] for e in walk["steps"]][-2:], ["PTB", "PTB"] if further else ["PDB0", "PTB"], f"{part}: each level")
         t.ok(all(e["flags"].startswith("valid") for e in walk["steps"]), f"{part}: and its flags", walk)
         t.same((walk.get("mapped"), walk.get("to"), walk.get("place")), (True, "VRAM", "0x20fffc"), f"{part}: where it leads")
@@ -185,7 +185,7 @@ def test_fault(m):
         return (f.get("space"), d.get("vmid"), walk.get("mapped"), (f.get("below") or {}).get("address"), (f.get("above") or {}).get("address")), f
 
     for part in PARTS:
-        s = fault(part, lut.format(0x8001) if part != "gfx942" else "")
+        s = fault(part, lut.format(0x8001) if part not in ("gfx942", "gfx950") else "")
         found, f = answer(s, f"{part}: a fault as JSON")
         t.same(found, ("same", 8, False, "0x7f0000011fff", "0x7f4000000000"), f"{part}: where mapped memory ends before it, and begins behind it")
         t.same((f.get("process"), f.get("pasid"), f.get("vmid"), f.get("access"), f.get("client")), ("train", 32769, 8, "write", "TCP"), f"{part}: the fault as the log has it")

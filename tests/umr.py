@@ -60,12 +60,12 @@ gpu 0000:43:00.0
     wave  xcc 6 se 1 sh 0 cu 2 simd 3 slot 9 pc 0x7f0000007000
 """
 # Every part, with what is in it by chance: its table of GC, its first ring for compute, shaders.
-PARTS = {"gfx900": "gc_9_0", "gfx906": "gc_9_4_0", "gfx908": "gc_9_4_1", "gfx90a": "gc_9_4_2", "gfx942": "gc_9_4_3", "gfx1010": "gc_10_1_0",
+PARTS = {"gfx900": "gc_9_0", "gfx906": "gc_9_4_0", "gfx908": "gc_9_4_1", "gfx90a": "gc_9_4_2", "gfx942": "gc_9_4_3", "gfx950": "gc_9_4_3", "gfx1010": "gc_10_1_0",
          "gfx1030": "gc_10_3_0", "gfx1100": "gc_11_0_0", "gfx1101": "gc_11_0_3", "gfx1102": "gc_11_0_0", "gfx1103": "gc_11_0_0",
          "gfx1151": "gc_11_5_0", "gfx1200": "gc_12_0_0", "gfx1201": "gc_12_0_0"}
 # Nothing of any part is left out. What umr has to be told, by fault of its own: on MI300X that VGPRs come by eights, which it takes for granted of
 # no part but MI200 (discover_by_ip_table.c); and which card is meant (AT, below).
-OPTIONS = {"gfx942": ("-vmp", "0", "-vgpr", "3")}
+OPTIONS = dict.fromkeys(("gfx942", "gfx950"), ("-vmp", "0", "-vgpr", "3"))
 REGISTERS_TRIED = 150
 BUFFER = 0x7f0080000000
 # A read of these acts, or answers for waves (SQ_*), or is what umr looks at by itself.
@@ -229,9 +229,9 @@ def chance_scenario(part, chance):
     word = lambda: f"{chance.getrandbits(32):#x}"
     alloc = "0x2000" if PARTS[part] > "gc_11" and PARTS[part] < "gc_9" else "0x200"
     alloc = {"gfx9": "0x02000100", "gfx1": alloc}[part[:4]]
-    if part in ("gfx90a", "gfx942"):
+    if part in ("gfx90a", *OPTIONS):
         alloc = "0x02003040"  # 16 VGPRs, and none behind them for accumulation: umr counts those as VGPRs
-    compute = "comp_0.1.0.0" if part == "gfx942" else "comp_1.0.0"
+    compute = "comp_0.1.0.0" if part in OPTIONS else "comp_1.0.0"
     text = f"gpu 0000:03:00.0\n    part {part}\n    shaders ses 2 cus 4\n"
     text += "".join(f"    register {n} = {word()}\n" for n in names if n != "GRBM_STATUS") + "    register GRBM_STATUS = 0x80403028\n"
     for n in range(6):
