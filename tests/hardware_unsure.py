@@ -206,6 +206,10 @@ def test_json(t, unhang):
             ("ras --cper --folder", [row("FATAL", **kept)], fatal),
             ("ras --cper, a severity that amd-smi does not know", [row("UNKNOWN")], (2, None, None, None, None, ["cper-odd"])),
             ("the file beside a record", beside, (1, None, None, None, "uncorrected", [])),
+            ("ras --afid", {"cper_file": "/tmp/c/fatal-1.cper", "afids": [30]}, (1, None, None, None, "fatal", [])),
+            ("ras --afid --folder", [{"cper_file": "/tmp/c/uncorrected-1.cper", "afids": [28], "decode_failed": False}], (1, None, None, None, "uncorrected", [])),
+            ("ras --afid, a file with a name of its own", [{"cper_file": "/tmp/c/mine.cper", "afids": [30], "decode_failed": False}], (2, None, None, None, None, ["cper-numbered"])),
+            ("ras --afid, a damaged file", [{"cper_file": "/tmp/c/mine.cper", "afids": [], "decode_failed": True}], (2, None, None, None, None, ["cper-cut"])),
             ("a log with severities", [row("FATAL", message="x")], (0, None, None, None, None, []))):
         t.same(of(document), wanted, f"json: {name}")
     t.same(of([{"gpu": 3, "ecc_blocks": blocks(umc=4)}], indent=None), (1, "3", "umc", 4, "uncorrected", []), "json: on one line")
@@ -216,6 +220,23 @@ def test_json(t, unhang):
 
 
 SLOT = "sys/bus/pci/devices/0000:1b:00.0"
+
+
+def test_numbers(t, unhang):
+    """amd-smi ras --afid: subcommands/ras.py of ROCm 7.2."""
+    table, asked = "file_name                        list of afids\n{}\n", "root@node7:~# sudo amd-smi ras --afid --cper-file {}\n{}\nroot@node7:~#\n"
+    for name, text, wanted in (("a table", table.format("fatal-1.cper                     30 31"), (1, "fatal", 30, [])),
+                               ("a file with a name of its own", table.format("mine.cper                        30"), (2, None, None, ["cper-numbered"])),
+                               ("a damaged file", table.format("mine.cper                        decode failed"), (2, None, None, ["cper-cut"])),
+                               ("a record without a number", table.format("corrected-1.cper                 -"), (0, None, None, [])),
+                               ("bare numbers behind the command", asked.format("/tmp/c/fatal-1.cper", "20 22"), (1, "fatal", 20, [])),
+                               ("no number behind the command", asked.format("/tmp/c/fatal-1.cper", "-\n20"), (0, None, None, [])),
+                               ("a number without the command", "30\n", (0, None, None, []))):
+        t.same([x for x in told(unhang, text, "afid.txt")][:4], [wanted[0], wanted[1], wanted[2], wanted[3] + (["cper-corrected"] if "corrected-1" in text else [])], f"AFID: {name}")
+    pages = seed("error-list/pages.txt")
+    for name, kept, date in (("seconds", "6836F1F9", "2025-05-28T11:22:33Z"), ("a packed date", f"{26 << 27 | 5 << 23 | 28 << 17 | 11 << 12 | 22 << 6 | 33:08X}", "2026-05-28T11:22:33Z"), ("no date", "FFFFFFFF", None)):
+        note = unhang.explain_text(pages.replace("6836F1F9", kept), "table.txt").document["notes"][0]["text"]
+        t.ok((f"the newest of {date}" in note) if date else "newest" not in note, f"EEPROM: {name}", note)
 
 
 SCREEN = """+------------------------------------------------------------------------------+
@@ -289,7 +310,7 @@ def test_files(t, unhang):
 
 def main():
     unhang, t = tap.Unhang(sys.argv[1]), tap.Tap()
-    for test in (test_records, test_apei, test_counts, test_kernel_counts, test_banks, test_json, test_files):
+    for test in (test_records, test_apei, test_counts, test_kernel_counts, test_banks, test_json, test_numbers, test_files):
         test(t, unhang)
     t.end()
 

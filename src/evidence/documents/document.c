@@ -21,7 +21,7 @@ static const char *const keys[] = { "\"unhang/try/",     "\"unhang/bisect/", "\"
 				    "\"function_name\"", "\"pg_status\"",    "\"nccl_version\"",      "\"thread_name\"",
 				    "'entries'",         "'pg_config'",      "'pg_status'",           "'nccl_version'",
 				    "\"gpu_data\"",      "\"gpu\"",          "\"gpu_id\"",            "\"card",
-				    "\"error_severity\"" };
+				    "\"error_severity\"", "\"cper_file\"" };
 
 bool document_begins(struct str head)
 {

@@ -2,23 +2,37 @@
 // keeps in its EEPROM (the driver's ras_eeprom_table).
 #include "evidence/hardware/list.h"
 
+#include <time.h>
+
 #include "evidence/hardware/cper.h"
 
 enum { PAGES_MOST = 65536, CHANNELS = 256 };
 enum { TABLE_GOOD = 0x414d4452, TABLE_BAD = 0x42414447 }; // how the driver marks the table of a module
 
-enum list_form { LIST_RECORDS, LIST_FILES, LIST_PAGES };
+enum list_form { LIST_RECORDS, LIST_FILES, LIST_PAGES, LIST_ASKED };
 
 struct error_list {
 	struct artefact_output out;
 	enum list_form form;
 	struct place at;
+	char file[64]; // whose numbers the command asked for
 	// Of the table of bad pages:
 	bool headed, bad;
 	size_t pages;
 	uint64_t newest; // seconds since 1970
 	unsigned char channels[CHANNELS / 8];
 };
+
+/** `$ amd-smi ras --afid --cper-file /tmp/fatal-1.cper`, behind which its numbers stand. */
+static struct str list_asked(struct str line)
+{
+	struct str rest, path;
+	if (!str_after(line, S("amd-smi ras "), &rest) || str_find(rest, S("--afid")) < 0 || !str_after(rest, S("--cper-file"), &rest))
+		return (struct str){ 0 };
+	str_behind(rest, S("="), &rest);
+	path = str_word(&rest);
+	return str_ends(path, S(".cper")) ? str_base(path) : (struct str){ 0 };
+}
 
 static bool list_form(struct str line, enum list_form *ret)
 {
@@ -33,7 +47,8 @@ static bool list_form(struct str line, enum list_form *ret)
 			*ret = heads[i].form;
 			return true;
 		}
-	return false;
+	*ret = LIST_ASKED;
+	return list_asked(line).n > 0;
 }
 
 static bool error_list_begins(struct str line)
@@ -65,6 +80,8 @@ bool list_tell(const struct artefact_output *out, const struct listed_record *r,
 	int64_t number;
 	struct event e;
 	const char *signature = list_signature(r->grade);
+	if (!signature && str_ends(r->grade, S(".cper"))) // somebody gave the file a name of his own
+		signature = str_number(r->afid, &number) ? "list-record-named" : str_is(r->afid, "decode") ? "cper-cut" : NULL;
 	if (!signature || !artefact_event(out, signature, at, &e))
 		return false;
 	_cleanup_arena_ struct arena a = { 0 };
@@ -97,15 +114,40 @@ static bool list_record(const struct error_list *l, const struct logline *line, 
 		r.clock = str_word(&rest);
 		r.gpu = str_word(&rest);
 		r.grade = str_word(&rest);
+		r.file = str_word(&rest);
+		r.afid = str_word(&rest);
 	} else {
-		r.grade = r.file = r.date;
+		r.file = l->form == LIST_ASKED ? str_z(l->file) : r.date;
+		r.afid = l->form == LIST_ASKED ? r.date : str_word(&rest);
+		r.grade = r.file;
+		r.date = (struct str){ 0 };
 	}
-	r.file = r.file.n ? r.file : str_word(&rest);
-	r.afid = str_word(&rest);
 	return list_tell(&l->out, &r, at, line->text);
 }
 
+/** `30 31`, the line behind the command. */
+static bool list_numbers(struct error_list *l, const struct logline *line, struct str text, struct place at)
+{
+	const bool here = l->file[0] && str_run(text, char_digit) > 0 && list_record(l, line, text, at);
+	l->file[0] = 0;
+	return here;
+}
+
 // --- bad pages ---
+
+/** Seconds since 1970: as amdgpu writes them, or as the newer RAS core and the host's driver of virtual functions pack a date since 2000, which is
+ * beyond 2038 as seconds. 0: neither. */
+static uint64_t page_time(uint64_t kept)
+{
+	struct tm tm = { .tm_sec = kept & 63, .tm_min = kept >> 6 & 63, .tm_hour = kept >> 12 & 31, .tm_mday = kept >> 17 & 63 };
+	tm.tm_mon = (int)(kept >> 23 & 15) - 1;
+	tm.tm_year = (int)(kept >> 27 & 31) + 100;
+	if (kept <= INT32_MAX)
+		return kept;
+	return kept <= UINT32_MAX && tm.tm_sec < 60 && tm.tm_min < 60 && tm.tm_hour < 24 && tm.tm_mday && tm.tm_mday < 32 && tm.tm_mon >= 0 && tm.tm_mon < 12 ?
+		       (uint64_t)timegm(&tm) :
+		       0;
+}
 
 /** `    0 0x00014      ue    0x00 0x000000006837C1A9 0x000000000000   0x05    0x02 0x000001D1E3F0`; the first row says how the table is marked. */
 static bool list_page(struct error_list *l, struct str text)
@@ -126,7 +168,8 @@ static bool list_page(struct error_list *l, struct str text)
 	if (n < WORDS || !str_starts(words[PAGE], S("0x")) || !(str_is(words[TYPE], "ue") || str_is(words[TYPE], "re")))
 		return str_starts(text, S("Index "));
 	l->pages += l->pages < PAGES_MOST;
-	l->newest = values[TIME] > l->newest ? values[TIME] : l->newest;
+	const uint64_t time = page_time(values[TIME]);
+	l->newest = time > l->newest ? time : l->newest;
 	if (values[CHANNEL] < CHANNELS)
 		l->channels[values[CHANNEL] / 8] |= (unsigned char)(1 << values[CHANNEL] % 8);
 	return true;
@@ -168,9 +211,14 @@ static enum taken error_list_line(void *self, const struct logline *line, struct
 		error_list_close(l);
 		l->form = form;
 		l->at = at;
+		if (form == LIST_ASKED)
+			str_copy(l->file, sizeof(l->file), list_asked(text));
 		return TAKEN_YES;
 	}
-	return (l->form == LIST_PAGES ? list_page(l, text) : list_record(l, line, text, at)) ? TAKEN_YES : TAKEN_NO;
+	const bool taken = l->form == LIST_PAGES ? list_page(l, text) :
+			   l->form == LIST_ASKED ? list_numbers(l, line, text, at) :
+						   list_record(l, line, text, at);
+	return taken ? TAKEN_YES : TAKEN_NO;
 }
 
 ARTEFACT_READER(error_list, "error-list", 2);

@@ -64,7 +64,7 @@ static void smi_walk(struct smi_gpu *g, const json_t *object, unsigned depth)
 /** A row of `amd-smi ras --cper`, or the file beside a record. Logs have severities, too: a row has nothing else. */
 static bool smi_record(const struct artefact_output *out, const json_t *row)
 {
-	static const char rows[] = "timestamp|gpu|gpu_id|severity|cper_file|file_name|metadata_file|afids|list_of_afids";
+	static const char rows[] = "timestamp|gpu|gpu_id|severity|cper_file|file_name|metadata_file|afids|list_of_afids|decode_failed";
 	const bool beside = json_object_get(row, "error_severity") && json_object_get(row, "notify_type");
 	char room[2][LINE_MOST];
 	const char *key;
@@ -72,6 +72,10 @@ static bool smi_record(const struct artefact_output *out, const json_t *row)
 	struct str rest = document_text(row, "timestamp");
 	struct listed_record r = { .grade = document_text(row, beside ? "error_severity" : "severity"),
 				   .date = str_word(&rest) };
+	r.file = document_text(row, "cper_file");
+	r.file = str_base(r.file.n ? r.file : document_text(row, "file_name"));
+	if (!r.grade.n && json_object_get(row, "afids")) // `ras --afid`: the name of the file says how bad it was
+		r.grade = r.file;
 	if (!r.grade.n)
 		return false;
 	json_object_foreach((json_t *)row, key, value) if (!beside && !str_among(str_z(key), STR_EQUALS, rows).n) return false;
@@ -83,8 +87,8 @@ static bool smi_record(const struct artefact_output *out, const json_t *row)
 	r.clock = str_word(&rest);
 	r.gpu = gpu ? smi_value(gpu, room[0]) : (struct str){ 0 };
 	r.afid = json_array_size(afids) ? smi_value(json_array_get(afids, 0), room[1]) : (struct str){ 0 };
-	r.file = document_text(row, "cper_file");
-	r.file = str_base(r.file.n ? r.file : document_text(row, "file_name"));
+	if (json_is_true(json_object_get(row, "decode_failed")))
+		r.afid = S("decode");
 	return list_tell(out, &r, (struct place){ out->source, out->line },
 			 S("a record of a hardware error, as amd-smi lists it"));
 }
