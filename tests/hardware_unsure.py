@@ -71,6 +71,10 @@ def test_apei(t, unhang):
             ("a length of 0", ghes.replace("0xb0", "0x0"), (1, "fatal", None, [])),
             ("the boot before, cut off", bert[:bert.index("[Hardware Error]:   000000a0")], (1, "uncorrected", None, []))):
         t.same(told(unhang, text, "apei.log"), wanted, f"APEI: {name}")
+    panic = "[   85.4] Kernel panic - not syncing: Fatal hardware error!\n"
+    t.same(told(unhang, panic, "panic.log"), (2, None, None, ["hardware-panic"]), "APEI: the kernel stopped for hardware, and the device is not in this log")
+    obeyed = unhang.explain_text(ghes + panic).first
+    t.same((obeyed.cls, obeyed.data["cause"]["confidence"] > 0.5, len(obeyed.events("hardware-panic", "effect"))), ("ras-uncorrectable-error", True, 1), "APEI: the kernel's panic obeys the hardware, and is no crash of the driver")
     alone = unhang.explain_text(cut).first
     t.same((alone.data["cause"]["confidence"] <= 0.5, alone.data["hardware"]["service"], alone.data["hardware"]["oam"]), (True, "watch", "OAM3"), "APEI: what is only printed is told as that")
 
