@@ -132,6 +132,7 @@ def test_guard(t, r, jobs):
     last = report["tries"][-1]
     t.ok(re.search(r"used memory that was freed.*: hipMalloc of 4,194,304 bytes at 0x", last["title"] or ""), "a use after free names the allocation", last["title"])
     t.ok("up to 255 bytes do not fault" in last["allocator"] and "offsets are ranges" in last["allocator"], "the limits are in the report", last["allocator"])
+    t.ok(re.search(r"at once; guarded ones take multiples of 4 KiB with HIP [567]\.\d+; ", last["allocator"]), "and what granularity is reached on which HIP", last["allocator"])
     t.ok("PYTORCH" not in last["allocator"] and "Allocator" not in done.stderr, "without PyTorch, of which it is none; and not on the screen of a fault that is explained", done.stderr)
     t.ok(re.search(r"Allocated +in .*main", done.stderr) and re.search(r"Freed +in .*main", done.stderr), "the screen has the functions", done.stderr)
     t.ok("Advice Find the pointer that somebody kept: copy" in flat(done.stderr) and "--level" not in done.stderr, "and what to fix", done.stderr)

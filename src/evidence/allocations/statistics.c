@@ -126,6 +126,17 @@ static void unguarded_say(struct text *t, struct arena *a, const struct alloc_he
 	text_add(t, below < UINT64_MAX ? S(").") : S("."));
 }
 
+/** What the guard reached with this HIP: 50221153 is 5.2. */
+static void granularity_say(struct text *t, struct arena *a, const struct alloc_header *h)
+{
+	enum { MAJOR = 10000000, MINOR = 100000 };
+	if (h->mode != ALLOC_MODE_GUARD || !h->granularity)
+		return;
+	text_printf(t, "; guarded ones take multiples of " STR_FMT, STR_ARG(map_size_say(a, h->granularity)));
+	if (h->hip_version >= MAJOR)
+		text_printf(t, " with HIP %u.%u", h->hip_version / MAJOR, h->hip_version % MAJOR / MINOR);
+}
+
 struct str allocations_statistics_say(struct arena *a, const struct allocations *of)
 {
 	static const char *const modes[] = {
@@ -146,6 +157,7 @@ struct str allocations_statistics_say(struct arena *a, const struct allocations 
 	if (s.taken_peak > s.peak_bytes && s.peak_bytes)
 		text_printf(&t, " in " STR_FMT " (%llu %% unused)", STR_ARG(about_say(a, s.taken_peak)),
 			    (unsigned long long)((s.taken_peak - s.peak_bytes) * 100 / s.taken_peak));
+	granularity_say(&t, a, h);
 	const struct str half = half_say(a, &s);
 	if (half.n)
 		text_printf(&t, "; half of those freed lived less than " STR_FMT, STR_ARG(half));
