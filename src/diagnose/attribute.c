@@ -17,6 +17,16 @@ static bool means_other_node(const struct incident *i, int64_t node)
 	return false;
 }
 
+/** Whether the evidence tells the GPU by the number that AMD's tools give it, or by its serial number. A log with one address may be of another
+ * machine, or of the only one of eight GPUs that the driver spoke of: who has an address by his number got it from machine_index(). */
+static bool means_other_index(const struct incident *i)
+{
+	for (size_t n = 0; n < i->events.len; n++)
+		if (diag_fact(i->events.data[n], "gpu_index") || diag_fact(i->events.data[n], "bank_serial"))
+			return true;
+	return false;
+}
+
 /** What the user says, or else the one part that the text around the log names, where the log itself does not tell. */
 static void take_spoken(struct incident *i, const struct machine *m)
 {
@@ -41,6 +51,16 @@ static void take_recorded(struct incident *i, const struct know *k)
 			continue;
 		i->gpu.name = part->name;
 		i->gpu.gfx = part->gfx;
+	}
+}
+
+/** Tools print with an error which module it is of. */
+static void take_printed_module(struct incident *i)
+{
+	for (size_t n = 0; n < i->events.len; n++) {
+		const struct str serial = diag_value(i->events.data[n], "bank_serial"), uuid = diag_value(i->events.data[n], "bank_uuid");
+		i->gpu.serial = i->gpu.serial.n ? i->gpu.serial : serial;
+		i->gpu.unique_id = i->gpu.unique_id.n ? i->gpu.unique_id : uuid;
 	}
 }
 
@@ -74,7 +94,7 @@ static void attribute_name_part(struct incident *i, struct diag_gpu *named, cons
 static void attribute_name_gpu(struct incident *i, const struct machine *m)
 {
 	// A log that names one GPU only can mean no other.
-	if (!i->gpu.device.n && m->ngpus == 1 && !means_other_node(i, m->gpus[0].node)) {
+	if (!i->gpu.device.n && m->ngpus == 1 && !means_other_node(i, m->gpus[0].node) && !means_other_index(i)) {
 		i->gpu.device = arena_str(&i->arena, m->gpus[0].device);
 		struct fact pci = { S("pci"), i->gpu.device, FACT_TEXT, m->gpus[0].at };
 		if (pci_length(i->gpu.device))
@@ -183,9 +203,10 @@ static void name_nodes(struct incident *i, const struct machine *m)
 	bool several = false;
 	for (size_t n = 0; n < i->events.len; n++) {
 		struct diag_event *e = i->events.data[n];
-		const struct fact *node = diag_fact(e, "gpu_node");
+		const struct fact *node = diag_fact(e, "gpu_node"), *index = diag_fact(e, "gpu_index");
 		int64_t number;
 		struct str pci = node && str_number(node->value, &number) ? machine_node(m, number) : (struct str){ 0 };
+		pci = pci.n || !index || !str_number(index->value, &number) ? pci : machine_index(m, number);
 		pci = pci.n ? pci : rank_pci(m, e);
 		if (!pci.n)
 			continue;
@@ -223,6 +244,7 @@ void incident_attribute(struct incident *i, const struct know *k, const struct m
 	name_nodes(i, m);
 	attribute_name_gpu(i, m);
 	take_recorded(i, k);
+	take_printed_module(i);
 	for (size_t n = 0; n < m->facts.len; n++) {
 		// The firmware of another GPU says nothing about this one.
 		if (m->facts.data[n].device.n && i->gpu.device.n && !str_eq(m->facts.data[n].device, i->gpu.device))

@@ -159,6 +159,14 @@ struct str machine_node(const struct machine *m, int64_t node)
 	return (struct str){ 0 };
 }
 
+struct str machine_index(const struct machine *m, int64_t index)
+{
+	for (size_t i = 0; i < m->ngpus && index >= 0; i++)
+		if (m->gpus[i].index == index + 1)
+			return m->gpus[i].device;
+	return (struct str){ 0 };
+}
+
 /** busId of RCCL: domain, bus, device and function as one hexadecimal number. */
 static void note_rank(struct machine *m, const struct event *e)
 {
@@ -184,6 +192,7 @@ void machine_merge(struct machine *m, const struct machine *from)
 			continue;
 		g->part = g->part ? g->part : from->gpus[i].part;
 		g->node = g->node ? g->node : from->gpus[i].node;
+		g->index = g->index ? g->index : from->gpus[i].index;
 		g->gfx = g->gfx.n ? g->gfx : arena_str(&m->arena, from->gpus[i].gfx);
 		g->name = g->name.n ? g->name : arena_str(&m->arena, from->gpus[i].name);
 	}
@@ -242,7 +251,9 @@ void machine_note(struct machine *m, const struct know *k, const struct event *e
 	if (tells == TELLS_IDENTITY) {
 		const struct fact *node = event_fact(e, "gpu_node");
 		const struct know_part *part = find_part(k, e);
-		const struct fact *gfx = event_fact(e, "gfx"), *name = event_fact(e, "gpu_name");
+		const struct fact *gfx = event_fact(e, "gfx"), *name = event_fact(e, "gpu_name"), *index = event_fact(e, "gpu_index");
+		if (g && index && str_number(index->value, &g->index))
+			g->index++;
 		if (g && gfx && !g->gfx.n)
 			g->gfx = arena_str(&m->arena, gfx->value);
 		if (!g && gfx)

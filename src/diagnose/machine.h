@@ -13,6 +13,7 @@ struct machine_gpu {
 	const struct know_part *part;
 	struct str gfx, name; // where no part is known
 	int64_t node;         // its number in the HSA runtime; 0: not known, since node 0 is the CPU
+	int64_t index;        // its number among AMD's tools, and 1; 0: not known
 	bool probing;
 };
 
@@ -49,6 +50,8 @@ struct machine_gpu *machine_gpu(struct machine *m, struct str device, struct pla
 bool machine_is_gpu(const struct machine *m, struct str device);
 /** The PCI address of an HSA node; empty where it is not known. */
 struct str machine_node(const struct machine *m, int64_t node);
+/** The PCI address of the GPU that AMD's tools call by this number; empty where none of them listed it with its address. */
+struct str machine_index(const struct machine *m, int64_t index);
 /** Adds what another source says. A fact on which the two disagree is dropped. */
 void machine_merge(struct machine *m, const struct machine *from);
 void machine_clear(struct machine *m);

@@ -77,6 +77,8 @@ static void inventory_tell_gpu(struct inventory *v)
 				  FACT_TEXT);
 		if (g->node >= 0)
 			event_add_number(&e, &a, "gpu_node", g->node);
+		if (g->index >= 0)
+			event_add_number(&e, &a, "gpu_index", g->index);
 		if (g->chip) {
 			event_add_code(&e, &a, "vendor", 0x1002);
 			event_add_code(&e, &a, "device_id", g->chip);

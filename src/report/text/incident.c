@@ -41,7 +41,7 @@ static void gpu_part(const struct incident *i, struct text *part)
 	else if (node)
 		text_printf(part, "node-" STR_FMT, STR_ARG(node->value));
 	else if (index)
-		text_printf(part, "number " STR_FMT, STR_ARG(index->value));
+		text_printf(part, "number " STR_FMT " (PCI address not known)", STR_ARG(index->value));
 	else if (!i->gpu.name.n && !i->gpu.gfx.n)
 		text_add(part, S("not named in this log"));
 	if (i->other_gpus.len)
