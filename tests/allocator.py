@@ -218,8 +218,10 @@ def test_whose(t, r, file, past):
     inside = with_header(pid_namespace=header.pid_namespace or 4026531836)
     text = kernel("python", 4242, now, inside)
     t.ok("the log names python, and the guard's list is of" in text and sure not in text, "of another container the names have to agree", text)
-    text = said(past, with_header(pid_namespace=header.pid_namespace, state=2))
+    text = said(past, with_header(pid_namespace=header.pid_namespace, state=2, hip_version=60443484))
     t.ok("ended in order" in text and sure not in text, "nor is a fault sure of a process that ended in order", text)
+    text = said(past, with_header(hip_version=70253211))
+    t.ok(sure in text, "unless its HIP returns faults as errors, as HIP 7 does", text)
     other = r.top / "other.allocations"
     data[:] = file.read_bytes()
     with_header(pid=pid + 7).rename(other)

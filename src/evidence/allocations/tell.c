@@ -15,6 +15,7 @@ enum { FINDINGS_TOLD = 24, FRAMES_SAID = 5, BOOKS_MOST = 64, BURST_LEAST = 1000 
 #define NEAR (UINT64_C(1) << 30)
 #define BESIDE (UINT64_C(64) << 10) // so far from an allocation a wrong index leads from that one, and not from any other
 #define CLOCKS_APART (26 * 3600.0)  // a log without a time zone
+enum { FAULT_RETURNS = 70000000 }; // from HIP 7 on a fault is an error that calls return, and the program may end in order
 static const double STILL = 5;      // seconds inside of a call, before which it is nothing to tell
 
 struct allocations_telling {
@@ -260,7 +261,7 @@ static struct str near_doubt_say(struct arena *to, const struct fault_user *u, c
 	if (u->pid.n && u->name.n && !str_starts(u->name, name))
 		return arena_printf(to, "the log names " STR_FMT ", and the guard's list is of " STR_FMT, STR_ARG(u->name),
 				    STR_ARG(a->program));
-	if (a->header.state == ALLOC_ENDED)
+	if (a->header.state == ALLOC_ENDED && a->header.hip_version < FAULT_RETURNS)
 		return S("the process of the guard's list ended in order");
 	return others && !u->pid.n ? S("the message does not say which process of the job it was") : (struct str){ 0 };
 }
