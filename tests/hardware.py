@@ -331,6 +331,7 @@ def test_tools(t, unhang, program):
              "rocm-smi": ("         Block       Status  Correctable Error  Uncorrectable Error\n           UMC      ENABLED                  4                    2\n", 2, "ras-counted"),
              "files of sysfs": ("/sys/class/drm/card1/device/ras/umc_err_count:ue: 2\n/sys/class/drm/card1/device/ras/umc_err_count:ce: 9\n", 2, "ras-counted"),
              "amd-smi metric -e": ("GPU: 0\n    ECC:\n        TOTAL_CORRECTABLE_COUNT: 9\n        TOTAL_UNCORRECTABLE_COUNT: 2\n        TOTAL_DEFERRED_COUNT: 0\n", 2, "ras-counted"),
+             "omnistat": ('rocm_ras_umc_uncorrectable_count{card="3"} 2.0\nrocm_ras_gfx_uncorrectable_count{card="3"} 0.0\n', 2, "ras-counted"),
              "the exporter's field id": ('gpu_afid_errors{afid_index="0",severity="fatal",gpu_id="0"} 30\n', None, "cper-fatal")}
     for name, (text, count, event) in forms.items():
         a = unhang.explain_text(text)

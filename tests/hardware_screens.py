@@ -55,6 +55,7 @@ LOGS = {
     "link": text(started(), announced("05"), registers(T + 0.1, "46", 1, status(0, GONE), ipid(0x50, 0, 0x11a09200, 2)), counts("46", 1, "uncorrectable hardware errors detected in xgmi_wafl block"), resets(T + 0.3, "46")),
     "watchdog": text(started("75a0", "6.19.0"), announced("46"), registers(T + 0.1, "46", 1, status(5, GONE), ipid(0x2e, 1, 0x1f007900, 2)), counts("46", 1, "uncorrectable hardware errors detected in df block"), resets(T + 0.4, "46")),
     "graphics": text(started(), announced("46"), registers(T + 0.1, "46", 1, status(0x3b, GONE), ipid(1, 1, 0x38430400, 2), synd=3), [(T + 1, dev("46") + "GPU reset begin!"), (T + 9, dev("46") + "GPU reset end with ret = -62")]),
+    "users": text(started(), announced("05"), *(registers(T + 0.04, gpu, 1, 0x98000800003e0000, where) for gpu, where in (("85", 0x0001200136430401), ("c6", 0x0001100136430401))), resets(T + 1, "05")),
     "boot": text(started(gpus=NODE[:7]), [(40, dev("e5") + "socket: 7, aid: 2, hbm: 1, fw_status: 0x1c, memory training failed"), (40.2, dev("e5") + "Fatal error during GPU init"), (40.3, "amdgpu: probe of 0000:e5:00.0 failed with error -22")]),
     "worn out": text(started(gpus=NODE[:7]), [(40, dev("e5") + "RAS records:132 exceed threshold:128, GPU will not be initialized. Replace this GPU or increase the threshold"), (40.2, dev("e5") + "Fatal error during GPU init")]),
     "older module": text(started("740c", "6.5.0-41-generic", MI250), announced("2c"), [(T + 0.1, dev("2c") + f"MCA {name} {value}, umc_reg_offset 0x100000") for name, value in (("STATUS", "0xbc2031000000011b"), ("IPID", "0x9600150f00"))],
@@ -71,6 +72,8 @@ SAYS = {
     "link": (("fatal error of an XGMI link", "OAM2", "the screws of each OAM", "1. Check the four screws"), ("xgmi_error",)),
     "watchdog": (("a watchdog ran out", "MI350X", "OAM2", "power it off and on", "inside-test"), ("cloud",)),
     "graphics": (("inside of the module (GC)", "OAM2", "GC (told by the power controller) on die 0 (xcd1)", "names GC, told by the power controller, die 0 (xcd1); the error is GfxFatal"), ()),
+    # In the words of ROCm/ROCm#4021: two modules used it, and neither of them has to be broken.
+    "users": (("The GPU used data that memory had marked", "Module not known: OAM6, OAM5 used broken data, whose origin may be any module or the host", "See which module counts memory errors"), ("serial",)),
     "boot": (("the HBM could not be trained at boot, die 2, HBM 1", "OAM7 on its board", "Power the machine off and on", "power-cycle-node"), ("Above 4G", "linux-firmware", "serial_number")),
     "worn out": (("limit of bad pages (132 of 128)", "have this GPU replaced", "sudo lspci -vs 0000:e5:00.0 | grep -i slot"), ()),
     "older module": (("uncorrected error of a memory controller (UMC) and its HBM", "0000:2c:00.0", "UMC 0 channel 4", "names a memory controller (UMC) and its HBM, memory controller 0 channel 4"), ("OAM", "on die", ", ,", ",,")),
@@ -110,6 +113,9 @@ def test_notes(t, unhang):
     t.ok("120 in 46 min. They harm nothing" in storm(one, other), "those of several channels", storm(one, other))
     near = seen(text(started(), [(40, dev("46") + "RAS records:117 exceeds 90% of threshold:128")]))
     t.ok("At the limit, the driver gives this module up" in near and "ask the vendor" in near, "nearly too many bad pages: what to do", near)
+    for line in ("pending ECC list full (1024), dropping bad bank event (total dropped:5)", "5 pending ECC bad-bank events were dropped during GPU reset", "There are too many ras interrupts!"):
+        a = unhang.explain_text(text(started(), [(T, dev("46") + line)]))
+        t.same((a.status, [n["event"] for n in a.document["notes"]]), (2, ["ras-dropped"]), f"what the driver leaves out is no all-clear: {line[:30]}")
     record = unhang.run("explain", unhang.write("old.cper", bank(FATAL, status(0, GONE), ipid(0x96, 0, 0x490f00, 6), oam=2))).stdout.decode()
     t.ok("Instinct MI300X (gfx942)" in record and "OAM2" in record and "not named" not in record, "a record names the part", record)
 

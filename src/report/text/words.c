@@ -153,6 +153,24 @@ void prose_fact(const struct text_report *t, int indent, const struct fact *f)
 	print_wrapped(t->out, f->value, (size_t)indent + NAME + 1, column, t->width);
 }
 
+/** Modules that used what is broken on one of them, or elsewhere: who tells of it only met it. */
+static void module_users(const struct incident *i, struct text *to)
+{
+	_cleanup_text_ struct text users = { 0 };
+	for (size_t n = 0; n < i->events.len; n++) {
+		char name[16];
+		const struct str socket = diag_value(i->events.data[n], "bank_socket");
+		if (!socket.n || !diag_fact(i->events.data[n], "only_used"))
+			continue;
+		snprintf(name, sizeof(name), "OAM%.*s", (int)(socket.n < 4 ? socket.n : 4), socket.p);
+		if (str_find(text_str(&users), str_z(name)) < 0)
+			text_printf(&users, "%s%s", users.n ? ", " : "", name);
+	}
+	if (users.n)
+		text_printf(to, "not known: " STR_FMT " used broken data, whose origin may be any module or the host",
+			    STR_ARG(text_str(&users)));
+}
+
 void prose_module(const struct incident *i, struct text *to)
 {
 	const struct {
@@ -162,6 +180,10 @@ void prose_module(const struct incident *i, struct text *to)
 	const struct str oam = incident_error(i, "bank_oam"), socket = incident_error(i, "bank_socket");
 	if (!i->action->service.n)
 		return;
+	if (diag_fact(i->root, "only_used")) {
+		module_users(i, to);
+		return;
+	}
 	for (size_t n = 0; n < ARRAY_SIZE(rows); n++)
 		if (rows[n].value.n)
 			text_printf(to, "%s%s" STR_FMT, to->n ? ", " : "", rows[n].before, STR_ARG(rows[n].value));
