@@ -37,6 +37,12 @@ static hip_error wait_by_freeing(void)
 
 static bool are_captures(void) { return __atomic_load_n(&captures, __ATOMIC_ACQUIRE) > 0; }
 
+bool device_records(hip_stream stream)
+{
+	int status = 0;
+	return are_captures() && hip.hipStreamIsCapturing && !hip.hipStreamIsCapturing(stream, &status) && status;
+}
+
 bool device_forbids(void) { return are_captures() && wait_by_freeing(); }
 
 hip_error device_wait(int device)

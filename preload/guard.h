@@ -190,6 +190,8 @@ void device_leave(int before);
 hip_error device_wait(int device);
 /** Whether a capture of a stream that is under way forbids this thread to allocate: HIP says so. */
 bool device_forbids(void);
+/** Whether work of this stream goes into a graph: it must not be waited for. */
+bool device_records(hip_stream stream);
 /** So many captures of streams more are under way. */
 void device_captures(int by);
 /** Bytes of a device: of none, @n is 0. */

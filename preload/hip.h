@@ -104,6 +104,7 @@ enum { HIP_PINNED = 1, HIP_LOCATION_DEVICE = 1, HIP_READ_WRITE = 3, HIP_GRANULAR
 	X(hipStreamCreateWithFlags, (hip_stream * ret, unsigned flags))                                                        \
 	X(hipStreamCreateWithPriority, (hip_stream * ret, unsigned flags, int priority))                                       \
 	X(hipDeviceGetStreamPriorityRange, (int *least, int *greatest))                                                        \
+	X(hipStreamIsCapturing, (hip_stream stream, int *ret))                                                                 \
 	X(hipStreamSynchronize, (hip_stream stream))                                                                           \
 	X(hipMemsetAsync, (void *p, int value, size_t n, hip_stream stream))                                                   \
 	X(hipMemcpyAsync, (void *to, const void *from, size_t n, int kind, hip_stream stream))                                 \

@@ -136,6 +136,17 @@ static hip_error free_of_hip(void *p, const struct request *q, hip_stream stream
 	return e;
 }
 
+/** From HIP 6 on the graph frees what is freed while it is captured, each time that it is launched. It cannot free a part of a mapping or slab, so that
+ * the memory stays the program's. */
+static bool is_for_graph(hip_stream stream, const void *p)
+{
+	enum { FREED_BY_GRAPHS = 60000000 };
+	if (guard.header->hip_version < FREED_BY_GRAPHS || !device_records(stream))
+		return false;
+	rec_line("hipFreeAsync(%p) while its stream is captured: the memory is kept", p);
+	return true;
+}
+
 static hip_error serve_free(void *p, enum alloc_call call, hip_stream stream, const void *caller)
 {
 	struct request q;
@@ -147,8 +158,10 @@ static hip_error serve_free(void *p, enum alloc_call call, hip_stream stream, co
 	const struct allocation *a = s && !s->slab ? (struct allocation *)s : NULL;
 	// In the unmapped bytes around an allocation, and where nothing is, HIP says what is wrong.
 	const bool ours = s && (s->slab || ((uintptr_t)p >= a->map && (uintptr_t)p < a->map + a->map_size));
-	if (ours && async && call == ALLOC_CALL_FREE_ASYNC && (s->slab || a->state == ALLOC_LIVE)) {
+	if (ours && async && (s->slab || a->state == ALLOC_LIVE)) {
 		pthread_mutex_unlock(&guard.lock);
+		if (is_for_graph(stream, p))
+			return HIP_SUCCESS;
 		hip.hipStreamSynchronize(stream);
 		pthread_mutex_lock(&guard.lock);
 		s = span_of((uintptr_t)p);

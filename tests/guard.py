@@ -394,6 +394,15 @@ def test_graph_memory(t, j):
         t.skip("memory nodes", "this HIP has no hipGraphAddMemAllocNode")
 
 
+def test_freed_in_order(t, j):
+    """hipFreeAsync of what hipMalloc made, also on a stream that is captured: the capture goes on, and nobody else gets the memory that a graph may still use."""
+    plain, *jobs = (j.run("freed-in-order", **more) for more in ({"plain": True}, {}, {"UNHANG_POOL": "1"}))
+    for mode, job in zip(("guard", "pool"), jobs):
+        t.same((job.returncode, job.out), (0, plain.out), f"as without the {mode}")
+        line = r"hipFreeAsync\(0x[0-9a-f]+\) while its stream is captured: the memory is kept" if plain.out.split()[-4] == "0" else r"double free of .*"
+        t.ok(re.fullmatch(rf"unhang: {mode}: {line}\n", job.err), f"what the {mode} cannot do is told", job.err)
+
+
 def test_segments(t, j):
     """Segments as PyTorch makes them (expandable_segments): addresses that are mapped, unmapped and mapped again, among other allocations."""
     told = ["memory of hipMemAddressReserve is not guarded"]
@@ -675,7 +684,7 @@ def test_kills(t, j):
         t.ok(run.returncode in (0, 1) and not run.stderr, "without a complaint", (run.returncode, run.stderr))
 
 
-TESTS = (test_aside, test_outside, test_freed, test_wild, test_misuses, test_often, test_slack, test_lost, test_no_gpu, test_stack, test_threads, test_model, test_races, test_asked, test_nearly_full, test_exported, test_captured, test_graph_memory, test_segments, test_descriptors, test_mappings, test_python, test_pool, test_available, test_budget, test_tiers, test_hang, test_setting, test_words, test_recorder, test_operation, test_kills)
+TESTS = (test_aside, test_outside, test_freed, test_wild, test_misuses, test_often, test_slack, test_lost, test_no_gpu, test_stack, test_threads, test_model, test_races, test_asked, test_nearly_full, test_exported, test_captured, test_graph_memory, test_freed_in_order, test_segments, test_descriptors, test_mappings, test_python, test_pool, test_available, test_budget, test_tiers, test_hang, test_setting, test_words, test_recorder, test_operation, test_kills)
 
 
 def main():

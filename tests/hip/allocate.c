@@ -746,6 +746,24 @@ static void captured_nodes(stream s, const char *how)
 	CHECK(release(to));
 }
 
+/** freed-in-order: hipFreeAsync of what hipMalloc made: beside work of its stream, and while that is captured. */
+static void freed_in_order(void)
+{
+	stream s;
+	void *graph = NULL, *p = allocate(NODE_BYTES), *q = allocate(NODE_BYTES), *other = allocate(NODE_BYTES);
+	error (*end)(void *, stream) = NULL;
+	*(void **)&end = looked_up("hipFreeAsync");
+	CHECK(hipStreamCreateWithFlags(&s, 1));
+	CHECK(hipMemsetAsync(p, 7, NODE_BYTES, s));
+	const error freed = end(p, s), waited = hipStreamSynchronize(s);
+	CHECK(hipStreamBeginCapture(s, 2));
+	CHECK(hipMemsetAsync(other, 7, NODE_BYTES, s));
+	const error captured = end(q, s), ended = hipStreamEndCapture(s, &graph);
+	printf("freed %d %d captured %d %d then %d\n", freed, waited, captured, ended, hipFree(q));
+	churn(20);
+	puts("freed in order");
+}
+
 static void graph_memory(void)
 {
 	stream s;
@@ -1126,6 +1144,8 @@ int main(int argc, char **argv)
 		peers();
 	else if (!strcmp(mode, "available"))
 		available(atoi(a));
+	else if (!strcmp(mode, "freed-in-order"))
+		freed_in_order();
 	else if (!strcmp(mode, "nearly-full"))
 		nearly_full();
 	else if (!strcmp(mode, "flagged"))
