@@ -79,6 +79,16 @@ def test_apei(t, unhang):
     t.same((alone.data["cause"]["confidence"] <= 0.5, alone.data["hardware"]["service"], alone.data["hardware"]["oam"]), (True, "watch", "OAM3"), "APEI: what is only printed is told as that")
 
 
+def test_limit(t, unhang):
+    """What the driver says of too many bad pages: its sentences are one event, and a limit that somebody set is not AMD's."""
+    at = "[   31.1] amdgpu 0000:4e:00.0: amdgpu: "
+    over = at + "RAS records:129 exceed threshold:128\n"
+    for name, text, action in (("AMD's", "Please consult AMD Service Action Guide (SAG) for appropriate service procedures", "replace"),
+                               ("one that somebody set", "User defined threshold is set, runtime service will be halt when threshold is reached", "nothing")):
+        i = unhang.explain_text(over + at + text + "\n").first
+        t.same((i.cls, i.data["action"]["do"], [e["event"] for e in i.timeline], i.timeline[0].get("count", 1)), ("ras-uncorrectable-error", action, ["ras-threshold"], 1), f"limit of bad pages: {name}")
+
+
 TABLE = "GPU: 2\n    ECC_BLOCKS:\n        UMC:\n            CORRECTABLE_COUNT: 0\n            UNCORRECTABLE_COUNT: {}\n            DEFERRED_COUNT: 0\n"
 METRIC = 'gpu_ecc_uncorrect_umc{{gpu_id="3",serial_number="x"}} {}\n'
 FILE = "/sys/class/drm/card1/device/ras/umc_err_count:ue: {}\n"
@@ -314,7 +324,7 @@ def test_files(t, unhang):
 
 def main():
     unhang, t = tap.Unhang(sys.argv[1]), tap.Tap()
-    for test in (test_records, test_apei, test_counts, test_kernel_counts, test_banks, test_json, test_numbers, test_files):
+    for test in (test_records, test_apei, test_limit, test_counts, test_kernel_counts, test_banks, test_json, test_numbers, test_files):
         test(t, unhang)
     t.end()
 
