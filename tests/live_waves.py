@@ -240,6 +240,9 @@ def test_parts(t, unhang):
     document = emulated.document(t, emulated.inside(unhang, scenario, "waves", "--json"), "waves", "parts without it as JSON")
     known = {part: sum(w["packet"] is not None for w in document.get("waves", []) if w["gfx"] == part) for part in PARTS}
     t.same(known, {part: 0 if part.startswith("gfx11") or part == "gfx90a" else 4 for part in PARTS}, "what is not set up is not set, and what is left over is not believed")
+    said = {gpu: emulated.inside(unhang, scenario, "waves", "--registers", "--gpu", gpu).stdout.decode() for gpu in ("3", "0")}  # MI210 and another
+    t.same([("ttmps: not set" in text, "ttmp000:" in text, "(TTMPs) of 5 waves." in text, "(TTMPs) of 1 wave." in text) for text in said.values()],
+           [(True, False, True, False), (True, True, False, True)], "and the text says so")
     t.ok(all(w["workgroup"] is None and w["wave_in_group"] is None for w in document.get("waves", []) if w["packet"] is None), "nor its workgroup", document)
 
 

@@ -38,6 +38,8 @@ def test_once(t, unhang):
         t.same(len(found.get("gpus", [])), gpus, f"once: {scenario} has its GPUs")
         slowed = {g["pci"]: g["throttle"] for g in found.get("gpus", []) if g["throttle"]}
         t.ok(list(slowed) == ["0000:a6:00.0"] * (gpus > 1) and all("prochot" in s for s in slowed.values()), f"once: {scenario}: what slows a GPU down, without a second round", slowed)
+    text = emulated.inside(unhang, "hardware-errors", "top", "--once").stdout.decode()
+    t.ok(re.search(r"^0000:a6:00\.0 [^\n]*\n {13}slowed by prochot \d+ %, power \d+ %$", text, re.M) and all(len(line) <= 80 for line in text.splitlines()), "once: nothing is cut off", text)
     emulated.refuses(t, unhang, ["emulate", "idle", "--", unhang.binary, "top", "--gpu", "7"], ["there is no GPU 7"], "once: a GPU that is not there")
 
 

@@ -324,10 +324,11 @@ def compare_dispatches(b, part, compute, chance):
     theirs = []
     for one in re.split(r"^-{20,}$", b.umr(scenario, "0000:03:00.0", *told(part), "-O", "no_disasm", "-wa", "none"), flags=re.M)[1:]:
         words = [int(w, 16) for m in re.finditer(r"^>TTMP\[\d+\.\.\d+\] = \{ (.*) \}", one, re.M) for w in m[1].split(", ")]
-        theirs.append(placed(part, words) if len(words) == 16 else None)
-    ours = [(w["packet"], w["workgroup"]) for w in b.ours(scenario, part, "waves", "0000:03:00.0", "--sample", "1").get("waves", [])]
+        theirs.append((*placed(part, words), words) if len(words) == 16 else None)
+    ours = [(w["packet"], w["workgroup"], [int(v, 16) for v in w["ttmps"] or []])
+            for w in b.ours(scenario, part, "waves", "0000:03:00.0", "--sample", "1", "--registers").get("waves", [])]
     if part.startswith("gfx9"):  # umr asks amdgpu_gprwave for TTMPs by bytes, but the driver counts registers there: it shows others
-        theirs = [(41, [x, 1, 2]) for x in groups]
+        theirs = [(41, [x, 1, 2], words) for x in groups for packet, group, words in ours if group[0] == x and placed(part, words) == (packet, group)]
     b.t.same((sorted(map(str, theirs)), len(ours)), (sorted(map(str, ours)), 3), f"{part}: dispatch and workgroup of three waves alike (TTMPs)")
     shell = AT + f"at 0000:03:00.0 {' '.join(told(part))} -vr 3@{BUFFER:#x} 28 | od -An -v -tx1 | tr -d ' \\n'"
     theirs = b.unhang.run("emulate", scenario, "--", "sh", "-c", shell).stdout.decode()

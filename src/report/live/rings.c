@@ -168,7 +168,9 @@ static void live_rings_walk_gpu(struct rings_sheet *r, const struct rings_seen *
 		sheet_say_safe(s, "", g->title, "");
 		sheet_say(s, ": %zu ring%s, %zu of them idle", g->n, g->n == 1 ? "" : "s", count[RING_IDLE]);
 		if (count[RING_STILL])
-			sheet_say(s, ", %zu not moving in %u ms", count[RING_STILL], g->watched_ms);
+			sheet_say(s, ", %zu not moving", count[RING_STILL]);
+		if (count[RING_STILL] && !g->states)
+			sheet_say(s, " in %u ms", g->watched_ms);
 		sheet_say(s, "\n");
 	}
 	sheet_open(s, "rings", '[');

@@ -7,7 +7,7 @@
 #include "base/print.h"
 #include "report/sheet.h"
 
-enum { WIDTH = 80, BLOCK_LINES = 4, FRAME_LINES = 5, BAR = 10, TOP_ROOM = 64, MS = 1000, MILLI = 1000, MINUTE = 60, HOUR = 3600, DAY = 86400 };
+enum { WIDTH = 80, ROW_WIDTH = 67, BLOCK_LINES = 4, FRAME_LINES = 5, BAR = 10, TOP_ROOM = 64, TOP_SLOWED = 256, MS = 1000, MILLI = 1000, MINUTE = 60, HOUR = 3600, DAY = 86400 };
 
 static const double gigabyte = 1 << 30;
 
@@ -111,32 +111,50 @@ static const char *top_worry(const struct top_gpu *g)
 	return g->throttle.n ? "33" : !str_is(g->state, "active") ? "2" : NULL;
 }
 
-static struct str top_slowed(const struct top_gpu *g)
+/** `prochot 61 %, power 4 %` */
+static const char *top_slowed(char room[static TOP_SLOWED], const struct top_gpu *g)
 {
-	return g->throttle.n ? g->throttle : g->throttle_known ? S("nothing") : S("?");
+	size_t n = 0;
+	if (!g->throttle.n)
+		return strcpy(room, g->throttle_known ? "nothing" : "?");
+	for (struct str rest = g->throttle; rest.n && n < TOP_SLOWED - 1;) {
+		if (str_starts(rest, S(" of the time)"))) {
+			rest = str_from(rest, sizeof(" of the time)") - 1);
+			continue;
+		}
+		if (*rest.p != '(')
+			room[n++] = *rest.p;
+		rest = str_from(rest, 1);
+	}
+	room[n] = '\0';
+	return room;
 }
 
 // --- a line for each ---
 
 static void top_head_line(struct top_page *p)
 {
-	top_say(p, "1", "%-12s %4s %5s %7s %7s  %-11s %-11s %s", "GPU", "load", "MHz", "W", "C", "memory GB", "queues",
+	top_say(p, "1", "%-12s %4s %5s %8s %7s  %-11s %-11s %s", "GPU", "load", "MHz", "W", "C", "memory GB", "queues",
 		"slowed by");
 }
 
 static void top_gpu_line(struct top_page *p, const struct top_seen *t, const struct top_gpu *g)
 {
 	const struct device *d = g->device;
-	char load[TOP_ROOM], clock[TOP_ROOM], power[TOP_ROOM], heat[TOP_ROOM], memory[TOP_ROOM], queues[TOP_ROOM];
+	char load[TOP_ROOM], clock[TOP_ROOM], power[TOP_ROOM], heat[TOP_ROOM], memory[TOP_ROOM], queues[TOP_ROOM], slowed[TOP_SLOWED];
+	const unsigned width = p->style->width ? p->style->width : WIDTH;
 	if (!str_is(g->state, "active")) {
 		top_say(p, top_worry(g), STR_FMT "  " STR_FMT, STR_ARG(d->pci), STR_ARG(g->state));
 		return;
 	}
-	top_say(p, top_worry(g), STR_FMT " %4s %5s %7s %7s  %-11s %-11s " STR_FMT, STR_ARG(d->pci),
+	const bool fits = ROW_WIDTH + strlen(top_slowed(slowed, g)) <= width;
+	top_say(p, top_worry(g), STR_FMT " %4s %5s %8s %7s  %-11s %-11s %s", STR_ARG(d->pci),
 		top_of(load, d->busy, 0, 1, "", "%"), top_of(clock, d->clock, 0, 1, "", ""),
 		top_of(power, d->power_mw, d->power_cap_mw, MILLI, "/", ""),
 		top_of(heat, d->temperature, g->temperature_most, MILLI, "/", ""), top_memory(memory, d, "/", ""),
-		top_queues(queues, t, d), STR_ARG(top_slowed(g)));
+		top_queues(queues, t, d), fits ? slowed : "");
+	if (!fits)
+		top_say(p, top_worry(g), "%*sslowed by %s", 13, "", slowed);
 }
 
 // --- a block for each ---
@@ -144,7 +162,7 @@ static void top_gpu_line(struct top_page *p, const struct top_seen *t, const str
 static void top_block(struct top_page *p, const struct top_gpu *g)
 {
 	const struct device *d = g->device;
-	char a[TOP_ROOM], b[TOP_ROOM], c[TOP_ROOM], bars[2][BAR + 3];
+	char a[TOP_ROOM], b[TOP_ROOM], c[TOP_ROOM], slowed[TOP_SLOWED], bars[2][BAR + 3];
 	top_say(p, "1", STR_FMT "  " STR_FMT "  " STR_FMT "  " STR_FMT, STR_ARG(d->pci), STR_ARG(d->name), STR_ARG(d->gfx),
 		STR_ARG(str_is(g->state, "active") ? S("") : g->state));
 	if (!str_is(g->state, "active"))
@@ -158,7 +176,7 @@ static void top_block(struct top_page *p, const struct top_gpu *g)
 	text_printf(&line, "  temp   %-13s %-12s  slowed by  ",
 		    top_of(a, d->temperature, g->temperature_most, MILLI, " of ", "C"),
 		    top_bar(bars[0], d->temperature, g->temperature_most));
-	text_add(&line, top_slowed(g));
+	text_printf(&line, "%s", top_slowed(slowed, g));
 	top_put(p, g->throttle.n ? "33" : NULL, &line);
 }
 
@@ -168,10 +186,10 @@ static void top_queue_line(struct top_page *p, const struct top_seen *t, const s
 {
 	char room[48] = "first look";
 	if (q->compared && q->done && !strcmp(q->unit, "packets"))
-		snprintf(room, sizeof(room), "moves, %.0f a second", (double)q->done * MS / (double)(t->watched_ms ? t->watched_ms : 1));
+		snprintf(room, sizeof(room), "%.0f a second", (double)q->done * MS / (double)(t->watched_ms ? t->watched_ms : 1));
 	else if (q->compared)
 		snprintf(room, sizeof(room), "%s", q->done ? "moves" : q->waiting ? "stands" : "empty");
-	top_say(p, top_stands(q) ? "33" : NULL, STR_FMT "  %5u  %-6s  %6llu %-7.*s  %-22s  " STR_FMT " (%lld)", STR_ARG(q->gpu), q->id,
+	top_say(p, top_stands(q) ? "33" : NULL, STR_FMT "  %5u  %-6s %6llu %-7.*s  %-14s  " STR_FMT " (%lld)", STR_ARG(q->gpu), q->id,
 		q->client ? "driver" : "KFD", (unsigned long long)q->waiting, (int)strlen(q->unit) - (q->waiting == 1), q->unit, room,
 		STR_ARG(q->process), (long long)q->pid);
 }
@@ -184,7 +202,7 @@ static void top_queue_table(struct top_page *p, const struct top_seen *t, unsign
 		top_say(p, NULL, "%s", t->root ? "No program has queues." : "Queues of programs: only root sees them.");
 	if (!t->nqueues || room < 2)
 		return;
-	top_say(p, "1", "%-12s  %5s  %-6s  %14s  %-22s  %s", "GPU", "queue", "of", "waiting", "progress", "program");
+	top_say(p, "1", "%-12s  %5s  %-6s %14s  %-14s  %s", "GPU", "queue", "of", "waiting", "progress", "program");
 	for (int stands = 1; stands >= 0; stands--)
 		for (size_t i = 0; i < t->nqueues; i++) {
 			if (top_stands(&t->queues[i]) != stands)

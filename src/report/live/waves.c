@@ -111,6 +111,19 @@ static void walk_block(struct listing *l, struct block_names names, const struct
 	sheet_close(s, ']');
 }
 
+/** Of which dispatch and workgroup it is, as the hardware wrote it down. */
+static void walk_ttmps(struct sheet *s, const struct wave *w)
+{
+	if (!w->placed) {
+		sheet_put(s, "ttmps", v_null());
+		sheet_say(s, "%8sttmps: not set for this wave\n", "");
+		return;
+	}
+	sheet_open(s, "ttmps", '[');
+	walk_words(s, "ttmp", w->ttmps, WAVE_TTMPS, false);
+	sheet_close(s, ']');
+}
+
 static void walk_registers(struct listing *l, const struct wave *w)
 {
 	const struct wave_block words = { .address = w->lds.address, .count = w->lds.count / 4 };
@@ -127,6 +140,7 @@ static void walk_registers(struct listing *l, const struct wave *w)
 	walk_wave_fields(l->sheet, l->look->know, l->seen->gfx.n || !w->queue || !w->queue->agent ? l->seen->gfx : w->queue->agent->gfx, w,
 			 l->look->options->width);
 	walk_block(l, (struct block_names){ "sgprs", "s", false }, &w->sgprs, 1);
+	walk_ttmps(l->sheet, w);
 	if (w->no_vgprs) {
 		sheet_put(l->sheet, "vgprs", v_null());
 		sheet_say(l->sheet, "%8sthe wave had released its vector registers\n", "");
@@ -379,6 +393,10 @@ static size_t count_waves(const struct listing *l, bool (*is)(const struct waves
 
 static bool is_stopped(const struct waves_seen *s, size_t i) { return s->waves[i].stop_reasons; }
 static bool is_moving(const struct waves_seen *s, size_t i) { return s->moved[i]; }
+static bool is_unplaced(const struct waves_seen *s, size_t i)
+{
+	return s->waves[i].slot.known && s->waves[i].slot.me && !s->waves[i].placed;
+}
 
 /** A text shows first where the waves are, and where they are many, no more. */
 static void walk_waves(struct listing *l)
@@ -435,6 +453,10 @@ static void walk_waves(struct listing *l)
 				   "\n  wave  queue  xcc   packet  workgroup      in group  lanes  pc\n");
 	for (size_t i = 0; i < l->n; i++)
 		walk_wave(l, i);
+	const size_t unplaced = s->as_json ? 0 : count_waves(l, is_unplaced);
+	if (unplaced)
+		sheet_say(s, "The GPU did not note packet and workgroup (TTMPs) of %zu wave%s.\n", unplaced,
+			  unplaced == 1 ? "" : "s");
 }
 
 void report_waves(const struct waves_seen *seen, size_t n, const struct uh_look_options *o, FILE *out)
