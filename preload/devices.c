@@ -56,6 +56,24 @@ hip_error device_wait(int device)
 	return e;
 }
 
+static uint64_t used; // GPUs of the program, as bits
+_Static_assert(DEVICES_MOST <= 64, "each has its bit");
+
+void device_used(int device)
+{
+	if (device >= 0 && device < DEVICES_MOST)
+		__atomic_fetch_or(&used, UINT64_C(1) << device, __ATOMIC_RELAXED);
+}
+
+hip_error devices_wait(int device)
+{
+	const hip_error e = device_wait(device);
+	uint64_t others = __atomic_load_n(&used, __ATOMIC_RELAXED) & ~(UINT64_C(1) << device);
+	for (; !e && others; others &= others - 1)
+		device_wait(__builtin_ctzll(others)); // one that is lost uses nothing any more
+	return e;
+}
+
 /** The highest priority has hardware queues of its own: behind a kernel of the program's that waits for the host, a call that the host
  * makes would wait for ever. */
 static hip_error stream_make(hip_stream *ret)

@@ -188,6 +188,10 @@ int device_enter(int device);
 void device_leave(int before);
 /** Waits for all that the device does. An error: it could not be waited for. */
 hip_error device_wait(int device);
+/** Also for the other GPUs of the program: they may use its memory. HIP itself waits for them up to 6.4. */
+hip_error devices_wait(int device);
+/** The program has made it the current one. */
+void device_used(int device);
 /** Whether a capture of a stream that is under way forbids this thread to allocate: HIP says so. */
 bool device_forbids(void);
 /** Whether work of this stream goes into a graph: it must not be waited for. */

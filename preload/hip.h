@@ -86,6 +86,7 @@ enum { HIP_PINNED = 1, HIP_LOCATION_DEVICE = 1, HIP_READ_WRITE = 3, HIP_GRANULAR
 	  (node, graph, after, n, parameters))                                                                                 \
 	X(hipGraphAddNode, (void *node, void *graph, const void *after, size_t n, const int *parameters),                      \
 	  (node, graph, after, n, parameters))                                                                                 \
+	X(hipSetDevice, (int device), (device))                                                                                \
 	X(hipDeviceReset, (void), ())                                                                                          \
 	X(hipGetProcAddress, (const char *name, void **ret, int version, uint64_t flags, void *status),                        \
 	  (name, ret, version, flags, status))                                                                                 \
@@ -99,7 +100,6 @@ enum { HIP_PINNED = 1, HIP_LOCATION_DEVICE = 1, HIP_READ_WRITE = 3, HIP_GRANULAR
 	X(hipPeekAtLastError, (void))                                                                                          \
 	X(hipGetLastError, (void))                                                                                             \
 	X(hipGetDevice, (int *ret))                                                                                            \
-	X(hipSetDevice, (int device))                                                                                          \
 	X(hipDeviceSynchronize, (void))                                                                                        \
 	X(hipStreamCreateWithFlags, (hip_stream * ret, unsigned flags))                                                        \
 	X(hipStreamCreateWithPriority, (hip_stream * ret, unsigned flags, int priority))                                       \

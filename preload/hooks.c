@@ -324,6 +324,15 @@ hip_error hipStreamEndCapture_spt(hip_stream stream, void **graph)
 	return capture_ended(PLAIN(hipStreamEndCapture_spt, stream, graph));
 }
 
+hip_error hipSetDevice(int device)
+{
+	const bool on = guard_on();
+	const hip_error e = PLAIN(hipSetDevice, device);
+	if (on && !e)
+		device_used(device);
+	return e;
+}
+
 hip_error hipDeviceReset(void)
 {
 	int device = 0;

@@ -347,7 +347,7 @@ hip_error pool_free(struct span *span, struct request *q, void *address)
 	pthread_mutex_unlock(&guard.lock);
 	if (!good)
 		return HIP_INVALID_VALUE;
-	const hip_error e = device_wait(device);
+	const hip_error e = devices_wait(device);
 	if (!e) {
 		piece_free(p, q);
 		return HIP_SUCCESS;

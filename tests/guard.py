@@ -479,6 +479,8 @@ def test_pool(t, j):
     t.ok(len(small) == 1 and small[0].freed == n + 8 and sum(small[0].lives) == n + 8, "with their lifetimes", len(small))
     job = j.run("late", plan=f"{GPU}; slow kernel fill 0.3", UNHANG_POOL="1")
     t.same((job.out, job.seen.header.waits), ("late damaged 0\n", 1), "a kernel that still writes into freed memory damages nobody: hipFree waits")
+    job = j.run("late-peer", plan=f"{GPU}; {GPU}; slow kernel fill 0.3", UNHANG_POOL="1")
+    t.same((job.returncode, job.out), (0, "late peer 0 damaged 0\n"), "nor does one of another GPU")
     job = j.run("give-back", UNHANG_POOL="1", HSA_DISABLE_FRAGMENT_ALLOCATOR="1")  # else the runtime keeps some of them itself
     took, kept = map(int, re.findall(r"\d+", job.out) or (0, 1))
     t.ok(took >= 4000 * 8192 - (2 << 20) and kept <= 2 << 20, "slabs are given back", job.out)

@@ -392,6 +392,34 @@ static void late(void)
 	printf("late damaged %d\n", damaged);
 }
 
+/** late-peer: the kernel is another GPU's, with access to the first one's memory. */
+static void late_peer(void)
+{
+	stream s;
+	float value = 666, *p = allocate(4096), *others[64];
+	int n = 1024, damaged = 0;
+	void *arguments[] = { &p, &value, &n };
+	load(1);
+	CHECK(hipDeviceEnablePeerAccess(0, 0));
+	CHECK(hipStreamCreateWithFlags(&s, 1));
+	CHECK(hipModuleLaunchKernel(kernels[1].fill, 1, 1, 1, 64, 1, 1, 0, s, arguments, NULL));
+	CHECK(hipSetDevice(0));
+	CHECK(release(p));
+	for (int i = 0; i < 64; i++) {
+		others[i] = allocate(4096);
+		CHECK(hipMemset(others[i], 0, 4096));
+	}
+	CHECK(hipDeviceSynchronize());
+	CHECK(hipSetDevice(1));
+	const error e = hipDeviceSynchronize();
+	CHECK(hipSetDevice(0));
+	for (int i = 0; i < 64; i++) {
+		CHECK(hipMemcpy(&value, others[i], 4, TO_HOST));
+		damaged += value != 0;
+	}
+	printf("late peer %d damaged %d\n", e, damaged);
+}
+
 /** All that is freed comes back to HIP. */
 static void give_back(void)
 {
@@ -1118,6 +1146,8 @@ int main(int argc, char **argv)
 		seed(atoi(a));
 	else if (!strcmp(mode, "late"))
 		late();
+	else if (!strcmp(mode, "late-peer"))
+		late_peer();
 	else if (!strcmp(mode, "give-back"))
 		give_back();
 	else if (!strcmp(mode, "exported"))
