@@ -11,6 +11,7 @@ struct try_failure {
 	struct str class, title, kernel, place, words, ended, directory, allocator;
 	int64_t findings, served, status, ran_ms, recordings;
 	struct str remedies; // ids, with spaces between them
+	struct str guard;    // whose the address is that faulted, as a guard tells it: past, before, freed, inside, wild; empty: no guard was there
 };
 
 struct try_told {

@@ -43,6 +43,7 @@ static const struct record_key failure_keys[] = {
 	RECORD_TEXT(try_failure, place),  RECORD_TEXT(try_failure, words),    RECORD_TEXT(try_failure, ended),
 	RECORD_TEXT(try_failure, directory), RECORD_TEXT(try_failure, allocator), RECORD_NUMBER(try_failure, findings), RECORD_NUMBER(try_failure, served),
 	RECORD_NUMBER(try_failure, status), RECORD_NUMBER(try_failure, ran_ms), RECORD_NUMBER(try_failure, recordings), RECORD_TEXT(try_failure, remedies),
+	RECORD_TEXT(try_failure, guard),
 	{ 0 }
 };
 
@@ -54,16 +55,20 @@ static struct str file_read(struct trying_job *j, const char *path, size_t most)
 	return bytes;
 }
 
-/** The ids of what helps against it, as explain says. */
-static struct str remedies_read(struct trying_job *j, const char *path)
+/** As explain says: the ids of what helps against it, and what a guard makes of its address. */
+static void diagnosis_take(struct trying_job *j, const char *path, struct try_failure *ret)
 {
 	const struct str bytes = file_read(j, path, DIAGNOSIS_MOST);
 	_cleanup_json_ json_t *root = bytes.n ? json_loadb(bytes.p, bytes.n, 0, NULL) : NULL;
-	const json_t *first = json_array_get(json_object_get(root, "incidents"), 0), *list = json_object_get(first, "remedies");
+	const json_t *first = json_array_get(json_object_get(root, "incidents"), 0), *list = json_object_get(first, "remedies"), *fact;
 	_cleanup_text_ struct text ids = { 0 };
-	for (size_t i = 0; i < json_array_size(list); i++)
+	size_t i;
+	for (i = 0; i < json_array_size(list); i++)
 		text_printf(&ids, "%s" STR_FMT, i ? " " : "", STR_ARG(document_text(json_array_get(list, i), "id")));
-	return arena_str(&j->log.arena, text_str(&ids));
+	ret->remedies = arena_str(&j->log.arena, text_str(&ids));
+	json_array_foreach(json_object_get(first, "facts"), i, fact)
+		if (str_is(document_text(fact, "name"), "guard") && !ret->guard.n)
+			ret->guard = arena_str(&j->log.arena, document_text(fact, "value"));
 }
 
 /** What `unhang run` wrote below @runs, which gets a name of its own. false: it did not come so far. */
@@ -83,15 +88,14 @@ static bool study_read(struct trying_job *j, const char *runs, struct str key, s
 	*ret = (struct try_failure){ 0 };
 	record_take(tried < 0 ? text : str_from(text, (size_t)tried), &j->log.arena, ret, failure_keys);
 	ret->directory = str_z(to);
-	ret->remedies = remedies_read(j, arena_printf(&j->log.arena, "%s/1/diagnosis.json", to).p);
+	diagnosis_take(j, arena_printf(&j->log.arena, "%s/1/diagnosis.json", to).p, ret);
 	return true;
 }
 
-/** Whether a guarded run shows the cause: by itself, or by a fault beside an allocation. */
-static bool failure_shows(const struct trying_job *j, const struct try_failure *f)
+/** Whether a guarded run shows the cause: by itself, or by a fault at addresses that the guard keeps. A buffer that is only the nearest shows nothing. */
+static bool failure_shows(const struct try_failure *f)
 {
-	const struct know_class *c = know_class(j->know, f->class);
-	return f->findings > 0 || (f->place.n && c && c->memory_fault);
+	return f->findings > 0 || str_is(f->guard, "past") || str_is(f->guard, "before") || str_is(f->guard, "freed");
 }
 
 static bool failure_hung(const struct try_failure *f)
@@ -219,7 +223,7 @@ static bool studied_run(struct trying_job *j, const struct try_question *q, cons
 	j->unused |= read && e && (e->guard.n || e->pool) && f.served <= 0 && f.findings <= 0;
 	const bool hung = ended.hung || (read && failure_hung(&f));
 	*ret = (struct trial_outcome){ .failed = ended.failed || (hung && (r.fails.hang || r.fails.status)),
-				       .found = read && e && e->finds && failure_shows(j, &f),
+				       .found = read && e && e->finds && failure_shows(&f),
 				       .gpu = ended.gpu,
 				       .seconds = read && f.ran_ms > 0 ? (double)f.ran_ms / 1000 : ended.seconds };
 	ret->failed |= ret->found;
