@@ -382,8 +382,11 @@ def test_gpu(t, y, programs, races_program):
     t.ok("(in the run that found it; `Fails by` is of an earlier one)" in (said := " ".join(done.out.split())) and "unhang explain -v '" in said and "the plan: 1 run as it is, then 1 with the experiment" in done.err and "59" not in done.err,
          "its page names the run of each address, and its plan the runs that are made", done.out + done.err)
     done, answer = y.answer(t, y.gpu(), [programs.program, "index-beyond"], "an assertion")
-    t.same((answer["verdict"], first(answer), answer["failure"]["class"], answer["runs"]), ("explained", "whatever", "hsa-queue-exception", 8),
+    t.same((answer["verdict"], first(answer), answer["failure"]["class"], answer["runs"]), ("explained", "whatever", "hsa-queue-exception", 6),
            "an assertion of a kernel fails whatever is changed")
+    done, answer = y.answer(t, y.gpu(["guard"]), [programs.program, "series", "2", ",", "pageable"], "a buffer that is only near")
+    t.ok(answer["explanation"] != "memory-misuse" and ends(answer).get("guard") == "fails" and not answer["found"],
+         "memory of the host some hundred KiB behind a buffer is no access beside it", answer)
     if not os.environ.get("UNHANG_TEST_ALL"):
         return
     kills = kill_at_random(y, [programs.program, "index-beyond"], 1, y.gpu())

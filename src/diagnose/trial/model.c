@@ -1,5 +1,8 @@
 // Experiments and suspects of knowledge, as far as they fit the job.
 #include "diagnose/trial/try.h"
+
+#include <math.h>
+
 #include "knowledge/know.h"
 
 static bool is_wanted(const struct try_wanted *w, struct str id)
@@ -24,20 +27,27 @@ static void model_add(struct try_model *m, const struct know_experiment *e, stru
 	};
 }
 
+static bool is_switch(const struct try_experiment *e) { return str_is(e->family, "switches"); }
+
 static void model_includes(struct try_model *m)
 {
 	for (size_t i = 0; i < m->nexperiments; i++) {
-		const bool remedy = str_is(m->experiments[i].family, "switches");
 		const struct know_experiment *e = m->experiments[i].of;
-		for (const struct know_list *l = remedy ? NULL : e->includes; l; l = l->next)
+		for (const struct know_list *l = is_switch(&m->experiments[i]) ? NULL : e->includes; l; l = l->next)
 			for (size_t k = 0; k < m->nexperiments; k++)
 				if (str_eq(m->experiments[k].id, l->text))
 					m->experiments[i].includes |= UINT64_C(1) << k;
 	}
 }
 
+/** Where a failure has several switches, one of them helps: that none does is as likely as if there were one. */
+static double gone_each(double gone, size_t nswitches) { return 1 - pow(1 - gone, 1.0 / (double)nswitches); }
+
 static void model_suspects(const struct know *k, struct str class, struct try_model *m)
 {
+	size_t nswitches = 0;
+	for (size_t e = 0; e < m->nexperiments; e++)
+		nswitches += is_switch(&m->experiments[e]);
 	model_includes(m);
 	m->nsuspects = 0;
 	for (size_t i = 0; i < k->suspects.len && m->nsuspects < TRY_SUSPECTS; i++) {
@@ -47,7 +57,8 @@ static void model_suspects(const struct know *k, struct str class, struct try_mo
 			.id = of->head.id, .prior = suspect_prior(of, class), .always = of->always / 100.0, .of = of
 		};
 		for (size_t e = 0; e < m->nexperiments; e++) {
-			s->gone[e] = suspect_likely(of, m->experiments[e].family, S("gone")) / 100.0;
+			const double gone = suspect_likely(of, m->experiments[e].family, S("gone")) / 100.0;
+			s->gone[e] = is_switch(&m->experiments[e]) ? gone_each(gone, nswitches) : gone;
 			s->found[e] = suspect_likely(of, m->experiments[e].family, S("finds")) / 100.0;
 		}
 	}
@@ -69,7 +80,7 @@ static bool is_set(const struct try_model *m, struct str name)
 {
 	for (size_t i = 0; i < m->nexperiments; i++) {
 		const struct know_experiment *e = m->experiments[i].of;
-		for (const struct know_list *l = str_is(m->experiments[i].family, "switches") ? NULL : e->env; l; l = l->next) {
+		for (const struct know_list *l = is_switch(&m->experiments[i]) ? NULL : e->env; l; l = l->next) {
 			const ptrdiff_t equals = str_find(l->text, S("="));
 			if (equals > 0 && str_eq(str_cut(l->text, (size_t)equals), name))
 				return true;

@@ -6,20 +6,19 @@
 
 enum {
 	ALWAYS_WANTED = 4,   // failures in a row after which it counts as failing always
-	CONTROL_LEAST = 10,
+	CONTROL_LEAST = 6,
 	CONTROL_MOST = 400,
 	VOID_MOST = 8,
 	AT_ONCE = 64,
-	SURE_RUNS = 5, // for which an experiment is made longer than the answer needs: of a job that fails always
 };
 /** What is left to learn is not worth a run, in bits. */
 #define LEAST_BITS 0.05
 /** How likely the answer has to be another one afterwards. */
-#define LEAST_CHANGE 0.015
+#define LEAST_CHANGE 0.05
 /** What a run has to tell at least, in bits: where failures are rare, certainty costs more than it is worth. */
-#define LEAST_BITS_OF_RUN 0.011
+#define LEAST_BITS_OF_RUN 0.024
 /** The weight of an explanation that holds where nothing more is worth a run. */
-#define HOLDS 0.7
+#define HOLDS (2.0 / 3)
 /** Of jobs that do not fail always, those whose control looks so. */
 #define LUCKY 0.04
 
@@ -140,6 +139,10 @@ static void bits_expect(const struct try_result *r, struct try_step *x, double w
 	x->bits = told;
 }
 
+/** What slows kernels or allocations does not slow the job's start: of a run, so much is work of the GPU. */
+#define SHARE_SLOWED 0.3
+static double run_longer(const struct try_experiment *e) { return 1 + SHARE_SLOWED * (e->slower - 1); }
+
 /** `gone` takes all clean runs; at a failure it ends. */
 static double seconds_expected(const struct try_result *r, const struct try_step *x, const double ends[4], double failed_s,
 			       double passed_s)
@@ -149,7 +152,7 @@ static double seconds_expected(const struct try_result *r, const struct try_step
 	const double clean = needed > had ? needed - had : 1;
 	const double rate = tally_rate(r->control), tried = fmin(rate > 0 ? 1 / rate : clean, clean);
 	const double gone = clean * passed_s, fails = (tried - 1) * passed_s + failed_s;
-	return r->model.experiments[x->experiment].slower * (ends[TRY_GONE] * gone + (ends[TRY_FAILS] + ends[TRY_FINDS]) * fails);
+	return run_longer(&r->model.experiments[x->experiment]) * (ends[TRY_GONE] * gone + (ends[TRY_FAILS] + ends[TRY_FINDS]) * fails);
 }
 
 static void step_weigh(const struct try_result *r, double failed_s, double passed_s, struct try_step *x)
@@ -174,9 +177,9 @@ static bool is_implied(const struct trying *t, size_t experiment)
 }
 
 /** The errors down to which an experiment may be made: few clean runs tell little, and take little. */
-static const double levels[] = { 0.25, 0.05, 0.01 };
+static const double levels[] = { 0.25, 0.05 };
 
-/** An experiment made so long. false: it cannot be. */
+/** An experiment made so long. false: it cannot be. Of several changes at once little is asked: one of them has to show it anyhow. */
 static bool try_step_of(const struct trying *t, size_t experiment, double error, struct try_step *ret)
 {
 	const size_t at = t->asked[experiment];
@@ -184,7 +187,7 @@ static bool try_step_of(const struct trying *t, size_t experiment, double error,
 	*ret = (struct try_step){ .experiment = experiment, .question = at, .error = error };
 	if (q && (q->answer == TRY_FAILS || q->answer == TRY_FINDS))
 		return false;
-	if (error < t->o->error && clean_needed_after(t->r->control, error) > SURE_RUNS)
+	if (error < levels[0] && t->r->model.experiments[experiment].includes)
 		return false;
 	return q ? tally_fewer(t->r->control, q->tally) > error : !is_implied(t, experiment);
 }
@@ -193,6 +196,7 @@ static bool try_step_of(const struct trying *t, size_t experiment, double error,
 static bool step_find(const struct trying *t, struct try_step *ret)
 {
 	const struct try_result *r = t->r;
+	const double rate = tally_rate(r->control), run_s = rate * t->failed_s + (1 - rate) * t->passed_s;
 	double score = 0;
 	for (size_t i = 0; i < r->model.nexperiments * ARRAY_SIZE(levels); i++) {
 		struct try_step x;
@@ -200,7 +204,7 @@ static bool step_find(const struct trying *t, struct try_step *ret)
 			continue;
 		step_weigh(r, t->failed_s, t->passed_s, &x);
 		const bool worth = x.bits >= LEAST_BITS && x.changes >= LEAST_CHANGE &&
-				   x.bits * t->passed_s >= LEAST_BITS_OF_RUN * x.seconds;
+				   x.bits * run_s >= LEAST_BITS_OF_RUN * x.seconds;
 		if (!worth || x.bits / x.seconds <= score)
 			continue;
 		score = x.bits / x.seconds;
@@ -216,7 +220,8 @@ static bool step_show(const struct trying *t, struct try_step *ret)
 	const struct try_suspect *leads = &r->model.suspects[r->leads];
 	double most = 0.5;
 	for (size_t i = 0; i < r->model.nexperiments; i++) {
-		if (t->asked[i] == SIZE_MAX || r->questions.data[t->asked[i]].answer != TRY_GONE || leads->gone[i] <= most)
+		if (t->asked[i] == SIZE_MAX || r->questions.data[t->asked[i]].answer != TRY_GONE || leads->gone[i] <= most ||
+		    is_implied(t, i))
 			continue;
 		most = leads->gone[i];
 		*ret = (struct try_step){ .experiment = i, .question = t->asked[i], .error = t->o->error };
@@ -237,9 +242,9 @@ double try_expected(const struct try_result *r, const struct try_options *o)
 
 // --- questions ---
 
-static void took(struct trying *t, const struct trial_outcome *x, double slower)
+static void took(struct trying *t, const struct trial_outcome *x, double longer)
 {
-	const double s = x->seconds / (slower > 0 ? slower : 1);
+	const double s = x->seconds / longer;
 	double *mean = x->failed ? &t->failed_s : &t->passed_s;
 	unsigned *n = x->failed ? &t->nfailed : &t->npassed;
 	*mean += (s - *mean) / ++*n;
@@ -272,7 +277,7 @@ static bool runs_ask(struct trying *t, size_t at, unsigned n, bool *ret_found)
 				on->runs++;
 				on->failed += out[i].failed;
 			}
-			took(t, &out[i], q->stage == TRY_EXPERIMENT ? t->r->model.experiments[q->experiment].slower : 1);
+			took(t, &out[i], q->stage == TRY_EXPERIMENT ? run_longer(&t->r->model.experiments[q->experiment]) : 1);
 		}
 		if (counted || !done)
 			return counted;
