@@ -175,6 +175,15 @@ static bool node_attested(const struct incident *i)
 	return false;
 }
 
+/** Whether there is a record of a hardware error, and nothing of the driver at that time. */
+static bool told_by_record(const struct incident *i)
+{
+	bool alone = diag_fact(i->root, "cper_time") || diag_fact(i->root, "cper_file");
+	for (size_t n = 0; n < i->events.len && alone; n++)
+		alone = !i->events.data[n]->kind->hang;
+	return alone;
+}
+
 void incident_weigh(struct incident *i, const struct know *k)
 {
 	_cleanup_text_ struct text why = { 0 };
@@ -219,6 +228,8 @@ void incident_weigh(struct incident *i, const struct know *k)
 		if (looks.n && seconds.n && !str_is(looks, "1"))
 			text_printf(&why, " within " STR_FMT " s", STR_ARG(seconds));
 		text_add(&why, looks.n ? S("; ") : S(""));
+	} else if (told_by_record(i)) {
+		text_add(&why, S("records outlive their errors, and no message of the driver confirms this one; "));
 	} else if (!incident_has_kernel_events(i) && calibrated(k, percent) < CONFIDENCE_HIGH) {
 		text_add(&why, S("no message of the driver confirms it; "));
 	} else if (i->root == i->events.data[0] ||
