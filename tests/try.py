@@ -179,6 +179,18 @@ def test_attacked(t, y):
     t.ok(done.returncode == 1 and "No such file" in done.out, "results that are not there are no success", done.out)
     done = y.run("--quiet", "guard", "--", "true")
     t.ok(done.returncode == 1 and "had no allocation of the job to look at" in done.out and "no finding" not in done.out, "a job without HIP is no all-clear of the guard", (done.returncode, done.err, done.out))
+    # Killed in the second run with an allocator, it goes on behind the first.
+    place = pathlib.Path(tempfile.mkdtemp(prefix="unhang-test-try-"))
+    job = ["--low-rate", "60", "guard", "pool", "--", "sh", "-c", f'[ -z "$UNHANG_ALLOCATIONS" ] || {{ [ -e {place}/go ] || [ ! -e {place}/ran ] || sleep 60; touch {place}/ran; }}']
+    killed = y.start("--quiet", *job)
+    journals = lambda: [p for p in y.states.glob("*/journal") if {"guard", "pool"} & set(p.read_text().split())]
+    t.ok(tap.wait_for(journals), "one run with an allocator is noted")
+    killed.kill()
+    killed.communicate()
+    (place / "go").touch()
+    done = y.run("--quiet", *job)
+    t.ok(done.returncode == 1 and "had no allocation of the job to look at" in done.out and "No access out of bounds" not in done.out, "nor is it one when a trial goes on", (done.returncode, done.err, done.out))
+    shutil.rmtree(place)
 
 
 def test_plain(t, y):

@@ -21,7 +21,7 @@
 enum { JOURNAL_MOST = 8 << 20, HANG_AFTER_S = 600 };
 #define JOURNAL "journal"
 #define OUTPUT "output"
-static const char *const begun[] = { JOURNAL, "launches", "failure", "found" }; // what a trial that has ended needs no more
+static const char *const begun[] = { JOURNAL, "launches", "failure", "found", TRIAL_UNUSED }; // what a trial that has ended needs no more
 
 void trial_is(struct trial_log *l, const char *key, const char *text)
 {

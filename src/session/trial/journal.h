@@ -7,6 +7,7 @@
 #include "job/trial/runs.h"
 #include "unhang/unhang.h"
 
+#define TRIAL_UNUSED "unused" // a file: guard or pool had no allocation of the job
 struct trial_log {
 	struct arena arena;
 	const char *directory;

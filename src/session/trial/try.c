@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/child.h"
 #include "base/cleanup.h"
@@ -115,6 +116,14 @@ static void failure_save(struct trying_job *j, const char *name, const struct tr
 	j->error = j->error ? j->error : err;
 }
 
+/** Guard or pool had nothing of the job to look at, or did not tell: that is no all-clear, also when a trial goes on. */
+static void unused_note(struct trying_job *j)
+{
+	j->unused = true;
+	struct uh_error *err = save_soon(AT_FDCWD, trial_file(&j->log, TRIAL_UNUSED), S(""), 0600);
+	j->error = j->error ? j->error : err;
+}
+
 // --- the changes of an experiment ---
 
 static void change_env(struct trying_job *j, const struct try_experiment *e, const char **env, size_t *n)
@@ -220,13 +229,14 @@ static bool studied_run(struct trying_job *j, const struct try_question *q, cons
 		return false;
 	const bool read = study_read(j, runs, q->key, &f);
 	f.status = ended.status;
-	j->unused |= read && e && (e->guard.n || e->pool) && f.served <= 0 && f.findings <= 0;
 	const bool hung = ended.hung || (read && failure_hung(&f));
 	*ret = (struct trial_outcome){ .failed = ended.failed || (hung && (r.fails.hang || r.fails.status)),
 				       .found = read && e && e->finds && failure_shows(&f),
 				       .gpu = ended.gpu,
 				       .seconds = read && f.ran_ms > 0 ? (double)f.ran_ms / 1000 : ended.seconds };
 	ret->failed |= ret->found;
+	if (e && (e->guard.n || e->pool) && (read ? f.served <= 0 && f.findings <= 0 : !ret->failed))
+		unused_note(j);
 	// Before the run is noted: what follows from it must be there when it counts.
 	if (read && ret->failed && q->stage == TRY_CONTROL) {
 		j->failure = f;
@@ -365,6 +375,7 @@ static void failures_load(struct trying_job *j)
 		return;
 	record_take(file_read(j, trial_file(&j->log, "failure"), FAILURE_MOST), &j->log.arena, &j->failure, failure_keys);
 	record_take(file_read(j, trial_file(&j->log, "found"), FAILURE_MOST), &j->log.arena, &j->found, failure_keys);
+	j->unused = !access(trial_file(&j->log, TRIAL_UNUSED), F_OK);
 }
 
 static void write_try_json(const void *told, FILE *to) { report_try(told, true, to); }
