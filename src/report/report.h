@@ -76,6 +76,8 @@ struct report_writer {
 };
 
 void report_walk(const struct diagnosis *d, const struct report_writer *w, void *ctx);
+/** Whether the walk meets a note: what was only seen says nothing beside an incident. */
+bool report_has_note(const struct diagnosis *d, const struct note *n);
 /** How a question is answered, with its first reply, so that it can be pasted: `unhang explain log.txt -a one-game=yes`. Where the command
  * cannot be repeated only what is added to it. */
 void question_command(const struct diagnosis *d, const struct diag_question *q, struct text *to);

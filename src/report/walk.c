@@ -108,6 +108,8 @@ static struct note walk_note(const struct incident *i, size_t at, bool alone, st
 	return note;
 }
 
+bool report_has_note(const struct diagnosis *d, const struct note *n) { return !n->seen || !d->ledger->incidents.len; }
+
 void report_walk(const struct diagnosis *d, const struct report_writer *w, void *ctx)
 {
 	enum { SEEN = 24 };
@@ -124,7 +126,7 @@ void report_walk(const struct diagnosis *d, const struct report_writer *w, void 
 	TELL(open, LIST_NOTES, NULL);
 	// What is said by itself, and what was seen but is no failure of a GPU.
 	for (size_t n = 0; n < d->nnotes; n++)
-		if (!d->notes[n].seen || !d->ledger->incidents.len)
+		if (report_has_note(d, &d->notes[n]))
 			TELL(note, &d->notes[n]);
 	for (size_t n = 0; n < d->ledger->seen.len; n++) {
 		const struct incident *i = d->ledger->seen.data[n];

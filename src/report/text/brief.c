@@ -444,7 +444,7 @@ static size_t notes_lines(const struct text_report *t)
 {
 	size_t n = 0;
 	for (size_t i = 0; i < t->diagnosis->nnotes; i++)
-		n += !t->diagnosis->notes[i].quiet;
+		n += !t->diagnosis->notes[i].quiet && report_has_note(t->diagnosis, &t->diagnosis->notes[i]);
 	return n ? 1 + NOTE_LINES * (n < NOTES_BRIEF ? n : NOTES_BRIEF) : 0;
 }
 

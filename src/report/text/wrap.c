@@ -282,8 +282,8 @@ static size_t spare_block(struct screen *s, size_t n)
 	return saved;
 }
 
-/** Takes a line from what others can say instead, or what is left out first. */
-static bool take_yielding(struct screen *s)
+/** Leaves out what others can say instead, or what goes first. Returns the lines that this saves. */
+static size_t take_yielding(struct screen *s)
 {
 	size_t found = s->blocks.len;
 	for (size_t n = 0; n < s->blocks.len; n++) {
@@ -292,10 +292,28 @@ static bool take_yielding(struct screen *s)
 			found = n;
 	}
 	if (found == s->blocks.len)
-		return false;
+		return 0;
 	// A command goes with the sentence that announces it.
 	const bool announced = found && s->blocks.data[found].form == FORM_COMMAND && s->blocks.data[found - 1].yields;
 	return spare_block(s, found) + (announced ? spare_block(s, found - 1) : 0);
+}
+
+/** Leaves out the last advice that is not the first: one more is worth less than a sentence that does not break off. */
+static size_t take_advice(struct screen *s)
+{
+	for (size_t n = s->blocks.len; n-- > 1;) {
+		const struct block *p = &s->blocks.data[n];
+		if (p->given && p->advice && p->label && !*p->label)
+			return spare_block(s, n);
+	}
+	return 0;
+}
+
+/** Lines that can be had without a sentence that breaks off. */
+static size_t make_room(struct screen *s)
+{
+	const size_t saved = take_yielding(s);
+	return saved ? saved : wrap_take_line(s, true) ? 1 : take_advice(s);
 }
 
 /** Gives a line to each block whose sentence breaks off, as long as there are lines, or others can do without one. */
@@ -305,12 +323,12 @@ static size_t mend_torn(struct screen *s, size_t used, size_t lines)
 		struct block *p = &s->blocks.data[n];
 		while (p->given < p->most && is_torn(s, p, p->given)) {
 			p->given++;
-			if (used < lines)
-				used++;
-			else if (!take_yielding(s) && !wrap_take_line(s, true)) {
+			const size_t saved = used < lines ? 0 : make_room(s);
+			if (used >= lines && !saved) {
 				p->given--;
 				break;
 			}
+			used = used + 1 - saved;
 		}
 	}
 	return used;
@@ -366,8 +384,11 @@ void screen_write(struct screen *s, size_t lines)
 	for (size_t n = 0; n < s->blocks.len && wanted > lines; n++)
 		if (s->blocks.data[n].spare && !s->blocks.data[n].behind.n)
 			used -= spare_block(s, n);
-	while (used > lines && (take_yielding(s) || wrap_take_line(s, true) || wrap_take_line(s, false)))
-		used--;
+	for (size_t saved = 1; used > lines && saved; used -= saved) {
+		saved = make_room(s);
+		if (!saved)
+			saved = wrap_take_line(s, false);
+	}
 	used = mend_torn(s, used, lines);
 	for (bool more = true; more && used < lines;) {
 		more = false;
