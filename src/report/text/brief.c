@@ -325,7 +325,7 @@ void brief_remedy(void *ctx, const struct diag_remedy *r, size_t number)
 	if (!t->full || r->verdict.state != REMEDY_TRY || !r->shown || t->tried == REMEDIES)
 		return;
 	_cleanup_text_ struct text line = { 0 };
-	struct block *p = add_label(t, t->tried++ ? "" : "Try", 1, 2);
+	struct block *p = add_label(t, t->tried++ ? "" : "Try", 1, 4);
 	text_printf(&line, "%zu. ", t->tried);
 	if (!r->certain && r->steps.condition)
 		text_printf(&line, "If " STR_FMT ": ", STR_ARG(command_str(r->steps.condition)));
