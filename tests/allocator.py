@@ -262,7 +262,7 @@ def test_findings(t, r, jobs):
         t.same((last["findings"], last["ended"], done.returncode), (findings, "done", 0), f"{mode}: the report counts what the guard found")
         screen = flat(done.stderr)
         t.ok(f"the job ended with status 0, but the guard found {findings} memory errors." in screen and "ended well" not in screen, f"{mode}: which the first line says", done.stderr)
-        t.ok(f"First {last['title']} Found in release (allocate.c:" in screen and f"unhang explain '{where}'" in screen and not last["bundle"], f"{mode}: with the first of them, its function and the next step", done.stderr)
+        t.ok(f"First {last['title']} Found in release (allocate.c:" in screen and f"unhang explain {where}" in screen and not last["bundle"], f"{mode}: with the first of them, its function and the next step", done.stderr)
         short = flat(r.said("explain", where))
         t.ok("Confidence: high; the guard" in short and "Nothing specific is known" not in short, f"{mode}: explain is sure", short)
         for text in wanted:

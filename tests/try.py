@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """unhang try: jobs whose cause is known, on the emulated KFD with ROCm's own runtime; and what needs no GPU. UNHANG_TEST_ALL=1: also those that take longer."""
+import html
 import json
 import os
 import pathlib
 import random
+import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -216,6 +219,25 @@ def test_plain(t, y):
     t.ok(done.returncode == 1 and "could not be started" in done.out and "Next" not in done.out, "a command that is none, which another run does not change", done.out + done.err)
 
 
+def test_again(t, y):
+    """The next command works when it is copied: with every option, in whole lines."""
+    page, odd = y.states / "page.html", "it's \"so\""
+    options = ["--fails-if", "status or output=a b", "--hang-after", "50", "--env", f"ODD={odd}", "--env", "HSA_ENABLE_SDMA=1"]
+    job = ["sh", "-c", 'echo "$ODD"; test "$HSA_ENABLE_SDMA" = 0']
+    done = y.run("--quiet", "--html", page, *options, "no-sdma", "--", *job)
+    command = re.search(r"^  Next .*\n +(HSA_(?:.*\\\n)*.*)", done.out, re.M)
+    ran = subprocess.run(["sh", "-c", command[1] if command else "exit 9"], capture_output=True, text=True)
+    t.ok((ran.returncode, ran.stdout) == (0, f"{odd}\n") and "'sh'" not in done.out, "a command for a shell, as it stands", (done.out, ran))
+    words = html.unescape(re.search(r'<p class="place">(unhang .*)</p>', page.read_text())[1])
+    asked = shlex.split(words)
+    t.same(asked, ["unhang", "try", *options, "no-sdma", "--", *job], "the page has what was asked for")
+    done, answer = y.answer(t, [*options, "no-sdma"], job, "the same in JSON")
+    t.same((answer["options"], answer["command"]), (options, job), "and so has the JSON")
+    # A race is for bisect, which gets what try was given.
+    done = y.run("--quiet", *options[:4], "serialize-kernels", "--", "sh", "-c", 'test "$AMD_SERIALIZE_KERNEL" = 3')
+    t.ok("unhang bisect --fails-if 'status or output=a b' --hang-after 50 -- sh -c" in re.sub(r" \\\n +", " ", done.out), "bisect gets the options of try", done.out)
+
+
 def counted(y, name, condition):
     """A job that knows the number of its run: it fails under this condition on $n."""
     count = y.states / name
@@ -391,7 +413,7 @@ def test_gpu(t, y, programs, races_program):
     t.ok((answer["explanation"], answer["runs"]) == ("memory-misuse", 5) and "past the end of hipMalloc" in answer["found"]["title"], "the guard finds an access beside an allocation",
          answer)
     done = y.run(*y.gpu(["guard"]), "--", programs.program, "read-beyond", "1")
-    t.ok("(in the run that found it; `Fails by` is of an earlier one)" in (said := " ".join(done.out.split())) and "unhang explain -v '" in said and "the plan: 1 run as it is, then 1 with the experiment" in done.err and "59" not in done.err,
+    t.ok("(in the run that found it; `Fails by` is of an earlier one)" in (said := " ".join(done.out.split())) and "unhang explain -v /" in said and "the plan: 1 run as it is, then 1 with the experiment" in done.err and "59" not in done.err,
          "its page names the run of each address, and its plan the runs that are made", done.out + done.err)
     done, answer = y.answer(t, y.gpu(), [programs.program, "index-beyond"], "an assertion")
     t.same((answer["verdict"], first(answer), answer["failure"]["class"], answer["runs"]), ("explained", "whatever", "hsa-queue-exception", 6),
@@ -423,6 +445,7 @@ def main():
     try:
         test_attacked(t, y)
         test_plain(t, y)
+        test_again(t, y)
         test_rare(t, y)
         test_gpus(t, y)
         test_explained(t, y)

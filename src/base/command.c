@@ -1,6 +1,7 @@
 #include "base/command.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/print.h"
 
@@ -125,6 +126,22 @@ void shell_quote(struct text *to, struct str s)
 	text_add(to, S("'"));
 }
 
+void shell_word(struct text *to, struct str s)
+{
+	if (is_parameter(s))
+		text_add(to, s);
+	else
+		shell_quote(to, s);
+}
+
+void shell_words(struct text *to, char *const *words)
+{
+	for (size_t i = 0; words[i]; i++) {
+		text_add(to, i ? S(" ") : S(""));
+		shell_word(to, str_z(words[i]));
+	}
+}
+
 /** What does not print cannot be copied either. */
 static bool command_add_path(struct text *to, struct str path)
 {
@@ -132,10 +149,7 @@ static bool command_add_path(struct text *to, struct str path)
 		return false;
 	if (path.p[0] == '-')
 		text_add(to, S("./"));
-	if (is_parameter(path))
-		text_add(to, path);
-	else
-		shell_quote(to, path);
+	shell_word(to, path);
 	return true;
 }
 
@@ -236,6 +250,68 @@ const struct command *command_of(struct arena *arena, struct str before, enum pi
 	struct command_maker *m = command_begin(arena);
 	command_add_text(m, before);
 	command_add_value(m, type, value);
+	return command_end(m);
+}
+
+// --- a job ---
+
+/** Whether a shell that is given its words and variables starts the same. */
+static bool job_can_be_copied(const struct job_words *job)
+{
+	bool good = job->words[0] && print_is_safe(job->trial) && print_is_safe(job->run);
+	for (size_t i = 0; job->words[i]; i++)
+		good &= print_is_safe(str_z(job->words[i]));
+	for (size_t i = 0; i < job->nenv; i++) {
+		struct str value = str_z(job->env[i]);
+		good &= only(str_split(&value, '='), "") && print_is_safe(value);
+	}
+	return good;
+}
+
+/** What stands in front of it for a shell to set, but what @text sets. */
+static void job_settings(struct text *to, const struct job_words *job, struct str text)
+{
+	for (size_t i = 0; i < job->nenv; i++) {
+		struct str value = str_z(job->env[i]), name = str_split(&value, '=');
+		if (str_find(text, str_cut(str_z(job->env[i]), name.n + 1)) >= 0)
+			continue;
+		text_printf(to, STR_FMT "=", STR_ARG(name));
+		if (value.n)
+			shell_word(to, value);
+		text_add(to, S(" "));
+	}
+}
+
+const struct command *command_of_job(struct arena *arena, const struct job_words *job, struct str text)
+{
+	static const char *const marks[] = { "PROGRAM", "unhang try", "unhang bisect", "unhang run" };
+	struct command_maker *m = command_begin(arena);
+	const struct str all = text;
+	bool ours = false; // the command that PROGRAM stands in
+	while (job_can_be_copied(job) && text.n) {
+		size_t first = text.n, which = ARRAY_SIZE(marks);
+		for (size_t i = 0; i < ARRAY_SIZE(marks); i++) {
+			const ptrdiff_t at = str_find(text, str_z(marks[i]));
+			if (at >= 0 && (size_t)at < first) {
+				first = (size_t)at;
+				which = i;
+			}
+		}
+		if (which == ARRAY_SIZE(marks))
+			break;
+		command_add_text(m, str_cut(text, first));
+		text = str_from(text, first + strlen(marks[which]));
+		if (which) {
+			text_add(&m->text, str_z(marks[which]));
+			text_add(&m->text, which == ARRAY_SIZE(marks) - 1 ? job->run : job->trial);
+		} else {
+			if (!ours)
+				job_settings(&m->text, job, all);
+			shell_words(&m->text, job->words);
+		}
+		ours = which;
+	}
+	command_add_text(m, text);
 	return command_end(m);
 }
 

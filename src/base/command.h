@@ -62,3 +62,17 @@ struct str command_run(const struct command *c, size_t index);
 
 /** @s as one word of a shell, whatever is in it. */
 void shell_quote(struct text *to, struct str s);
+/** The same, in quotes only where a shell would take it otherwise without. */
+void shell_word(struct text *to, struct str s);
+/** A command as somebody gave it, with spaces between its words. */
+void shell_words(struct text *to, char *const *words);
+
+/** A job as somebody started it. */
+struct job_words {
+	char *const *words;
+	const char *const *env; // NAME=VALUE that it was given
+	size_t nenv;
+	struct str trial, run; // options of `unhang try` and `unhang bisect`, and of `unhang run`; each begins with a space
+};
+/** A text in which the job stands for PROGRAM, so that its commands work when they are copied. A job whose words do not print stays PROGRAM. */
+const struct command *command_of_job(struct arena *arena, const struct job_words *job, struct str text);

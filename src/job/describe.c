@@ -116,11 +116,7 @@ int64_t run_now_ms(void)
 static struct str command_text(struct arena *a, char *const *command)
 {
 	_cleanup_text_ struct text t = { 0 };
-	for (size_t i = 0; command[i]; i++) {
-		if (i)
-			text_add(&t, S(" "));
-		shell_quote(&t, str_z(command[i]));
-	}
+	shell_words(&t, command);
 	return arena_str(a, text_str(&t));
 }
 

@@ -2,6 +2,7 @@
 // the document only ids, numbers and names are taken.
 #include <jansson.h>
 
+#include "base/command.h"
 #include "code/names.h"
 #include "evidence/artefact.h"
 #include "evidence/documents/document.h"
@@ -70,7 +71,7 @@ static bool try_read(const struct artefact_output *out, const json_t *root)
 	event_add_text(&e, &a, "suspect", s->head.id);
 	event_add_text(&e, &a, "suspect_title", s->title);
 	event_add_text(&e, &a, "suspect_explain", s->explain);
-	event_add_text(&e, &a, "suspect_next", s->next);
+	event_add_text(&e, &a, "suspect_next", command_str(command_literal(&a, s->next))); // without its marks
 	event_add_text(&e, &a, "failure_class", document_text(failure, "class"));
 	event_add_text(&e, &a, "kernel_name", document_text(failure, "kernel"));
 	event_add_number(&e, &a, "suspect_percent", (int64_t)(json_number_value(confidence) * 100 + 0.5));

@@ -7,6 +7,7 @@
 #include "base/print.h"
 #include "report/run/run.h"
 #include "report/sheet.h"
+#include "report/text/wrap.h"
 
 const char *const run_ended_words[] = {
 	[RUN_RUNS] = "",
@@ -174,6 +175,17 @@ static void put_try(struct sheet *s, const struct run_told *r, const struct run_
 	sheet_close(s, '}');
 }
 
+static const struct command *run_all_of_it(struct arena *a, struct str path)
+{
+	struct command_maker *m = command_begin(a);
+	command_add(m, "All of it, with remedies: ");
+	command_mark(m);
+	command_add(m, "unhang explain ");
+	command_add_value(m, PIECE_PATH, path);
+	command_mark(m);
+	return command_end(m);
+}
+
 void report_run(const struct run_told *r, bool json, size_t width, FILE *out)
 {
 	struct sheet s = sheet_on(json, out);
@@ -196,13 +208,12 @@ void report_run(const struct run_told *r, bool json, size_t width, FILE *out)
 		sheet_say_safe(&s, "Files: ", r->directory, "\n");
 	if (!json) {
 		// All that is known of the last failure, remedies too.
+		_cleanup_arena_ struct arena a = { 0 };
 		const struct run_try *last = r->ntries ? r->tries[r->ntries - 1] : NULL;
-		_cleanup_text_ struct text path = { 0 };
+		const struct row_style style = { .width = width ? width : WRAP_WIDTH };
 		const bool well = last && last->ended == RUN_DONE && last->findings > 0; // which leaves no bundle
-		if (last && (last->bundle.n || well)) {
-			shell_quote(&path, last->bundle.n ? last->bundle : r->directory);
-			sheet_say_safe(&s, "All of it, with remedies: unhang explain ", text_str(&path), "\n");
-		}
+		if (last && (last->bundle.n || well))
+			wrap_step_row(out, &style, "", run_all_of_it(&a, last->bundle.n ? last->bundle : r->directory));
 	}
 	sheet_close(&s, '}');
 }

@@ -70,7 +70,7 @@ static struct str verdict_say(struct arena *a, const struct bisect_result *r)
 	}
 }
 
-static struct str next_say(const struct bisect_told *t)
+static struct str bisect_next_text(const struct bisect_told *t)
 {
 	const struct bisect_result *r = t->result;
 	switch (r->verdict) {
@@ -95,6 +95,11 @@ static struct str next_say(const struct bisect_told *t)
 	default:
 		return t->error.n ? (struct str){ 0 } : S("Run the same command again: it goes on where it ended.");
 	}
+}
+
+static const struct command *next_say(struct arena *a, const struct bisect_told *t)
+{
+	return trial_step(a, &t->asked, bisect_next_text(t));
 }
 
 // --- JSON ---
@@ -169,13 +174,9 @@ static void bisect_json(const struct bisect_told *t, FILE *out)
 	struct sheet s = sheet_on(true, out);
 	sheet_open(&s, NULL, '{');
 	sheet_fields(&s, { "schema", v_word("unhang/bisect/1") }, { "verdict", v_word(bisect_verdict_name(r->verdict)) },
-		     { "title", v_text(verdict_say(&a, r)) }, { "next", v_known(next_say(t)) },
+		     { "title", v_text(verdict_say(&a, r)) }, { "next", v_known(command_str(next_say(&a, t))) },
 		     { "said", v_known(t->said) });
-	sheet_values (i, &s, "command", (size_t)1) {
-		(void)i;
-		for (size_t k = 0; t->command[k]; k++)
-			jw_str(&s.json, str_z(t->command[k]));
-	}
+	put_asked(&s, &t->asked);
 	put_pair(&s, t);
 	sheet_fields(&s, { "runs", v_number(r->runs) }, { "void_runs", v_number(r->void_runs) }, { "hung", v_number(t->hung) },
 		     { "one_at_a_time", v_if(r->one_at_a_time, v_number(r->one_at_a_time)) },
@@ -274,7 +275,7 @@ void report_bisect(const struct bisect_told *t, bool json, FILE *out)
 	}
 	wrap_row(out, &style, "It said", t->said, 0);
 	wrap_row(out, &style, "Stopped", t->error, 0);
-	wrap_row(out, &style, "Next", next_say(t), 0);
+	wrap_step_row(out, &style, "Next", next_say(&a, t));
 	wrap_row(out, &style, "Stored", t->directory, 0);
 }
 

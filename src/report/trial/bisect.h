@@ -5,10 +5,11 @@
 
 #include "diagnose/trial/bisect.h"
 #include "knowledge/know.h"
+#include "report/trial/rates.h"
 
 struct bisect_told {
 	const struct bisect_result *result;
-	char *const *command;
+	struct trial_asked asked;
 	struct str directory;           // with what is stored of it
 	struct str said;                // the last line of the newest failed run; empty
 	struct str error;               // why it ended early; empty: it did not, or the budget was spent

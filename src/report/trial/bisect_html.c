@@ -17,7 +17,7 @@ void report_bisect_html(const struct bisect_told *t, FILE *out)
 	struct html p = { .out = out };
 	struct bisect_told wide = *t;
 	wide.width = RATES_WIDTH;
-	rates_page_begin(&p, &(struct rates_page){ S("unhang bisect"), t->command, write_bisect_text, &wide, BISECT_LABEL });
+	rates_page_begin(&p, &(struct rates_page){ S("unhang bisect"), &t->asked, write_bisect_text, &wide, BISECT_LABEL });
 	for (size_t i = 0; i < t->result->questions.len; i++) {
 		const struct bisect_question *q = &t->result->questions.data[i];
 		if (q->tally.runs)

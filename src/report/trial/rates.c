@@ -3,11 +3,94 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "base/command.h"
 #include "rates_style.h"
-#include "unhang/unhang.h"
 
 static const double shown_confidence = 0.95;
+
+// --- what was asked for ---
+
+enum { OPTIONS_MOST = 160 };
+
+static size_t option_put(struct arena *a, const char **list, size_t n, const char *name, unsigned number)
+{
+	if (!number || n + 2 > OPTIONS_MOST)
+		return n;
+	list[n++] = name;
+	list[n++] = arena_printf(a, "%u", number).p;
+	return n;
+}
+
+/** All that decides what is run, but the experiments. @own: also what only this command has. */
+static size_t asked_words(struct arena *a, const struct trial_asked *asked, bool own, const char *list[static OPTIONS_MOST])
+{
+	const struct uh_trial_options *o = asked->job;
+	size_t n = 0;
+	if (o->fails_if) {
+		list[n++] = "--fails-if";
+		list[n++] = o->fails_if;
+	}
+	n = option_put(a, list, n, "--hang-after", o->hang_after);
+	n = option_put(a, list, n, "--jobs", o->jobs);
+	n = option_put(a, list, n, "--low-rate", o->low_rate);
+	if (own) {
+		n = option_put(a, list, n, "--guard-align", asked->guard_align);
+		n = option_put(a, list, n, "--repro", asked->repro);
+	}
+	for (size_t i = 0; i < o->nenv && n + 2 <= OPTIONS_MOST; i++) {
+		list[n++] = "--env";
+		list[n++] = o->env[i];
+	}
+	return n;
+}
+
+static struct str words_say(struct arena *a, const char *const *list, size_t n)
+{
+	_cleanup_text_ struct text t = { 0 };
+	for (size_t i = 0; i < n; i++) {
+		text_add(&t, S(" "));
+		shell_word(&t, str_z(list[i]));
+	}
+	return arena_str(a, text_str(&t));
+}
+
+struct job_words trial_job(struct arena *a, const struct trial_asked *asked)
+{
+	const struct uh_trial_options *o = asked->job;
+	const char *list[OPTIONS_MOST];
+	struct job_words job = { .words = o->command, .env = o->env, .nenv = o->nenv };
+	job.trial = words_say(a, list, asked_words(a, asked, false, list));
+	// As a studied run is made: what takes that long has hung, wherever it does.
+	size_t n = option_put(a, list, 0, "--deadline", o->hang_after);
+	for (size_t i = 0; i < o->nenv && n + 2 <= OPTIONS_MOST; i++) {
+		list[n++] = "--env";
+		list[n++] = o->env[i];
+	}
+	job.run = words_say(a, list, n);
+	return job;
+}
+
+const struct command *trial_step(struct arena *a, const struct trial_asked *asked, struct str text)
+{
+	const struct job_words job = trial_job(a, asked);
+	return command_of_job(a, &job, text);
+}
+
+void put_asked(struct sheet *s, const struct trial_asked *asked)
+{
+	_cleanup_arena_ struct arena a = { 0 };
+	const char *list[OPTIONS_MOST];
+	const size_t n = asked_words(&a, asked, true, list);
+	sheet_open(s, "command", '[');
+	for (size_t i = 0; asked->job->command[i]; i++)
+		jw_str(&s->json, str_z(asked->job->command[i]));
+	sheet_close(s, ']');
+	sheet_open(s, "options", '[');
+	for (size_t i = 0; i < n; i++)
+		jw_str(&s->json, str_z(list[i]));
+	sheet_close(s, ']');
+}
+
+// --- rates ---
 
 struct str rate_say(struct arena *a, struct tally t)
 {
@@ -67,12 +150,16 @@ static void answer_put(struct html *p, struct str text, size_t label)
 
 static void command_put(struct html *p, const struct rates_page *of)
 {
+	_cleanup_arena_ struct arena a = { 0 };
+	const struct trial_asked *asked = of->asked;
+	const char *list[OPTIONS_MOST];
 	_cleanup_text_ struct text command = { 0 };
-	for (size_t i = 0; of->command[i]; i++) {
-		text_add(&command, S(" "));
-		shell_quote(&command, str_z(of->command[i]));
-	}
-	page_fill(p, "<p class=\"place\">@ --@</p>\n", of->name, text_str(&command));
+	const size_t n = asked_words(&a, asked, true, list);
+	text_add(&command, words_say(&a, list, n));
+	text_add(&command, words_say(&a, asked->names, asked->nnames));
+	text_add(&command, S(" -- "));
+	shell_words(&command, asked->job->command);
+	page_fill(p, "<p class=\"place\">@@</p>\n", of->name, text_str(&command));
 }
 
 void rates_page_begin(struct html *p, const struct rates_page *of)

@@ -1,9 +1,24 @@
 // Rates of failures, as text, JSON and a bar.
 #pragma once
 
+#include "base/command.h"
 #include "diagnose/trial/trial.h"
 #include "report/html/tag.h"
 #include "report/sheet.h"
+#include "unhang/unhang.h"
+
+/** What somebody asked for: the job, and all that decides what is run. */
+struct trial_asked {
+	const struct uh_trial_options *job;
+	unsigned guard_align, repro; // 0: as usual
+	const char *const *names;    // of experiments
+	size_t nnames;
+};
+/** The job for what is printed of it. */
+struct job_words trial_job(struct arena *a, const struct trial_asked *asked);
+/** A text with the job in place of PROGRAM. */
+const struct command *trial_step(struct arena *a, const struct trial_asked *asked, struct str text);
+void put_asked(struct sheet *s, const struct trial_asked *asked);
 
 /** `4 of 12 failed (10 to 65 %)` */
 struct str rate_say(struct arena *a, struct tally t);
@@ -22,8 +37,8 @@ unsigned rare_runs(double low_rate, double error);
 void put_tally(struct sheet *s, const char *key, struct tally t);
 /** A page of rates: what a terminal shows above, then the rates. */
 struct rates_page {
-	struct str name;      // unhang try
-	char *const *command; // of the job
+	struct str name; // unhang try
+	const struct trial_asked *asked;
 	void (*write)(const void *told, FILE *to); // a sentence, and rows that have one line each
 	const void *told;
 	size_t label; // columns of the rows' labels

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "base/command.h"
 #include "base/print.h"
 #include "report/text/wrap.h"
 #include "report/trial/rates.h"
@@ -65,63 +64,48 @@ static struct str try_verdict_say(struct arena *a, const struct try_told *t)
 	}
 }
 
-/** With the job itself in place of PROGRAM, so that the line works when it is copied. */
-static struct str with_command(struct arena *a, const struct try_told *t, struct str text)
-{
-	_cleanup_text_ struct text all = { 0 }, command = { 0 };
-	for (size_t i = 0; t->command[i]; i++) {
-		text_add(&command, i ? S(" ") : S(""));
-		shell_quote(&command, str_z(t->command[i]));
-	}
-	for (ptrdiff_t at; (at = str_find(text, S("PROGRAM"))) >= 0; text = str_from(text, (size_t)at + strlen("PROGRAM"))) {
-		text_add(&all, str_cut(text, (size_t)at));
-		text_add(&all, text_str(&command));
-	}
-	text_add(&all, text);
-	return arena_str(a, text_str(&all));
-}
-
 /** What an answer means, by knowledge. */
-static struct str answer_means(struct arena *a, const struct try_told *t, const struct try_question *q)
+static const struct command *answer_means(struct arena *a, const struct try_told *t, const struct try_question *q)
 {
 	const struct know_experiment *e = experiment_of(t, q);
 	const bool fails = t->result->control.failed;
 	if (!e)
-		return (struct str){ 0 };
+		return NULL;
 	if (t->unused && (e->guard.n || e->pool))
-		return S("No allocation of the job went through the allocator, so this run says nothing about its memory.");
-	return with_command(a, t,
-			    q->answer == TRY_FINDS  ? (fails && e->shows.n ? e->shows : e->exposes) :
-			    q->answer == TRY_GONE   ? e->cures :
-			    q->answer == TRY_FAILS  ? (fails ? e->fails : e->exposes) :
-			    !fails && q->tally.runs ? e->passes :
-						      (struct str){ 0 });
+		return COMMAND(a, "No allocation of the job went through the allocator, so this run says nothing about its memory.");
+	return trial_step(a, &t->asked,
+			  q->answer == TRY_FINDS  ? (fails && e->shows.n ? e->shows : e->exposes) :
+			  q->answer == TRY_GONE   ? e->cures :
+			  q->answer == TRY_FAILS  ? (fails ? e->fails : e->exposes) :
+			  !fails && q->tally.runs ? e->passes :
+						    (struct str){ 0 });
 }
 
-static struct str explain_run(struct arena *a, struct str directory)
+static const struct command *explain_run(struct arena *a, struct str directory)
 {
-	_cleanup_text_ struct text all = { 0 };
-	text_add(&all, S("Who allocated it, and where: unhang explain -v "));
-	shell_quote(&all, directory);
-	return arena_str(a, text_str(&all));
+	struct command_maker *m = command_begin(a);
+	command_add(m, "Who allocated it, and where: ");
+	command_mark(m);
+	command_add(m, "unhang explain -v ");
+	command_add_value(m, PIECE_PATH, directory);
+	command_mark(m);
+	return command_end(m);
 }
 
-static struct str try_next_say(struct arena *a, const struct try_told *t)
+static struct str try_next_text(const struct try_told *t)
 {
 	const struct try_result *r = t->result;
 	const struct try_question *last = r->questions.len ? &r->questions.data[r->questions.len - 1] : NULL;
 	const struct know_experiment *e = last && last->stage == TRY_EXPERIMENT ? experiment_of(t, last) : NULL;
-	if (t->found.directory.n)
-		return explain_run(a, t->found.directory);
 	switch (r->verdict) {
 	case TRY_EXPLAINED:
 	case TRY_UNDECIDED:
-		return with_command(a, t, suspect_at(r, r->leads)->next);
+		return suspect_at(r, r->leads)->next;
 	case TRY_NEVER:
 		if (t->unused)
 			return S("Check that the job sees a GPU, allocates with hipMalloc, is not linked statically, and keeps LD_PRELOAD.");
 		if (e && e->again.n)
-			return with_command(a, t, e->again);
+			return e->again;
 		return S("Run it where it failed, with the same load beside it; --low-rate names a lower rate.");
 	case TRY_RARE:
 		return RARE_NEXT;
@@ -130,6 +114,11 @@ static struct str try_next_say(struct arena *a, const struct try_told *t)
 	default:
 		return t->error.n ? (struct str){ 0 } : S("Run the same command again: it goes on where it ended.");
 	}
+}
+
+static const struct command *try_next_say(struct arena *a, const struct try_told *t)
+{
+	return t->found.directory.n ? explain_run(a, t->found.directory) : trial_step(a, &t->asked, try_next_text(t));
 }
 
 // --- JSON ---
@@ -158,7 +147,7 @@ static void put_experiments(struct sheet *s, struct arena *a, const struct try_t
 		sheet_fields(s, { "id", v_text(e->id) }, { "changed", v_text(e->title) },
 			     { "answer", v_word(try_answer_name(q->answer)) },
 			     { "error", v_if(q->answer == TRY_GONE, v_decimal(tally_fewer(r->control, q->tally), 4)) },
-			     { "expected_bits", v_decimal(q->bits, 3) }, { "means", v_known(answer_means(a, t, q)) });
+			     { "expected_bits", v_decimal(q->bits, 3) }, { "means", v_known(command_str(answer_means(a, t, q))) });
 		put_tally(s, "rate", q->tally);
 	}
 }
@@ -191,13 +180,9 @@ static void try_json(const struct try_told *t, FILE *out)
 		     { "title", v_text(try_verdict_say(&a, t)) },
 		     { "explanation", v_if(holds, v_text(holds ? suspect_at(r, r->leads)->head.id : S("-"))) },
 		     { "confidence", v_if(holds, v_decimal(r->weights[r->leads], 4)) },
-		     { "next", v_known(try_next_say(&a, t)) }, { "said", v_known(t->said) });
+		     { "next", v_known(command_str(try_next_say(&a, t))) }, { "said", v_known(t->said) });
 	put_remedies(&s, r, holds);
-	sheet_values (i, &s, "command", (size_t)1) {
-		(void)i;
-		for (size_t k = 0; t->command[k]; k++)
-			jw_str(&s.json, str_z(t->command[k]));
-	}
+	put_asked(&s, &t->asked);
 	put_tally(&s, "as_it_is", r->control);
 	put_tally(&s, "without_recorder", r->bare);
 	sheet_each (i, &s, "gpus", t->gpus) {
@@ -326,7 +311,7 @@ void report_try(const struct try_told *t, bool json, FILE *out)
 	text_experiments(t, &a, &style, out);
 	const struct try_question *last = found ? found : r->questions.len ? &r->questions.data[r->questions.len - 1] : NULL;
 	if (found || (r->model.nexperiments == 1 && last && last->stage == TRY_EXPERIMENT))
-		wrap_row(out, &style, "Means", answer_means(&a, t, last), 0);
+		wrap_step_row(out, &style, "Means", answer_means(&a, t, last));
 	else if (r->verdict == TRY_EXPLAINED)
 		wrap_row(out, &style, "Means", suspect_at(r, r->leads)->explain, 0);
 	if (weighed && !found)
@@ -340,7 +325,7 @@ void report_try(const struct try_told *t, bool json, FILE *out)
 	wrap_row(out, &style, "Not possible here", text_str(&absent), 0);
 	text_free(&absent);
 	wrap_row(out, &style, "Stopped", t->error, 0);
-	wrap_row(out, &style, "Next", try_next_say(&a, t), 0);
+	wrap_step_row(out, &style, "Next", try_next_say(&a, t));
 	wrap_row(out, &style, "Stored", t->directory, 0);
 }
 
@@ -352,7 +337,7 @@ void report_try_html(const struct try_told *t, FILE *out)
 	const struct try_result *r = t->result;
 	struct try_told wide = *t;
 	wide.width = RATES_WIDTH;
-	rates_page_begin(&p, &(struct rates_page){ S("unhang try"), t->command, write_try_text, &wide, label_width(r) });
+	rates_page_begin(&p, &(struct rates_page){ S("unhang try"), &t->asked, write_try_text, &wide, label_width(r) });
 	for (size_t i = 0; i < r->questions.len; i++) {
 		const struct try_question *q = &r->questions.data[i];
 		const bool experiment = q->stage == TRY_EXPERIMENT;

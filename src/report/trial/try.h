@@ -5,6 +5,7 @@
 
 #include "diagnose/trial/try.h"
 #include "knowledge/know.h"
+#include "report/trial/rates.h"
 
 /** What unhang run and explain say of a run that was studied. */
 struct try_failure {
@@ -17,7 +18,7 @@ struct try_failure {
 struct try_told {
 	const struct try_result *result;
 	const struct know *know;
-	char *const *command;
+	struct trial_asked asked;
 	unsigned gpus; // that runs are spread over; 0: they are not
 	struct str directory;
 	struct str said;             // the last line of the newest failed run; empty

@@ -217,7 +217,7 @@ static struct uh_error *bisect_made(struct bisection *b, FILE *out, bool *ret_an
 		trace_pair(b, &result);
 	trial_signals_give(&signals, &b->runs.stop_fd);
 	const struct bisect_told told = { .result = &result,
-					  .command = o->command,
+					  .asked = { .job = o, .repro = b->o->repro },
 					  .directory = str_z(b->log.directory),
 					  .said = trial_said(&b->log),
 					  .error = str_z(b->error ? uh_error_message(b->error) : ""),

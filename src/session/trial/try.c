@@ -401,7 +401,7 @@ static struct uh_error *try_made(struct trying_job *j, FILE *out, bool *ret_answ
 	trial_signals_give(&signals, &j->runs.stop_fd);
 	const struct try_told told = { .result = result,
 				       .know = j->know,
-				       .command = o->command,
+				       .asked = { o, j->o->guard_align, 0, j->o->names, j->o->nnames },
 				       .gpus = j->runs.gpus,
 				       .directory = str_z(j->log.directory),
 				       .said = trial_said(&j->log),
