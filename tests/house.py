@@ -80,7 +80,7 @@ def test_includes(t):
 
 # Who may make commands of text that the compiler does not see to be a literal: tables of C, and texts of knowledge.
 COMMAND_MAKERS = {"base/command.c", "base/command.h", "knowledge/steps.c", "host/settings/boot_loader.c", "host/settings/setting_state.c", "host/gpus_more.c",
-                  "apply/plan.c", "apply/write.c", "diagnose/doctor/doctor.c"}
+                  "apply/plan.c", "apply/write.c", "diagnose/doctor/doctor.c", "evidence/documents/trial.c"}
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 A_COMMAND = re.compile(r"\b(?:sudo|tac|chmod|journalctl|rpm-ostree|grubby|unhang (?:doctor|explain|waves|rings|queues|knowledge))\b[^;:,()]*[ =/]%(?!%)")
 

@@ -99,7 +99,9 @@ def run_of(unhang, runs):
     cut = any("cut short" in (t["lacking"] or "") for report in runs.glob("*/report.json") for t in json.loads(report.read_text())["tries"])
     bundle = unhang.directory / "explained.json"
     bundle.write_bytes(b"".join(unhang.run("explain", b, "--json").stdout for b in runs.glob("*/1/bundle.tar.zst")))
-    return {"run": told(*runs.glob("*/1/diagnosis.json")), **({} if cut else {"bundle of the run": told(bundle)})}
+    later = unhang.directory / "later.json"
+    later.write_bytes(b"".join(unhang.run("explain", run, "--json").stdout for run in runs.glob("*")))
+    return {"run": told(*runs.glob("*/1/diagnosis.json")), "run, later": told(later), **({} if cut else {"bundle of the run": told(bundle)})}
 
 
 def test_jobs(t, unhang, programs):

@@ -5,9 +5,12 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
+#include "base/save.h"
 #include "job/supervisor.h"
 
 // Cores of the job's processes, which --cores keep asks for. The kernel writes them where core_pattern says. Of a plain name that is the
@@ -55,12 +58,46 @@ void cores_collect(const struct supervisor *s, struct job_try *a)
 	}
 }
 
+static bool light_copy(int from, int to)
+{
+	enum { PIECE = 8 << 10 };
+	char room[PIECE];
+	ssize_t n;
+	while ((n = read(from, room, sizeof(room))) > 0)
+		if (!write_all(to, (struct str){ room, (size_t)n }))
+			return false;
+	return !n;
+}
+
+/** The recorder's cores go with the recordings; without them an explanation later would know less than this one. They are some megabytes. */
+static void cores_keep_light(const struct supervisor *s, const struct job_try *a)
+{
+	enum { MOST = 16 << 20 };
+	_cleanup_dir_ DIR *d = opendir(s->recordings);
+	struct stat st;
+	for (const char *name; (name = dir_next(d));) {
+		const struct str core = str_z(name);
+		if (!str_ends(core, S(".gpucore")))
+			continue;
+		const struct str stem = str_cut(core, core.n - strlen(".gpucore"));
+		const char *to = arena_printf(s->arena, "%s/" JOB_CORE STR_FMT ".light", a->directory, STR_ARG(stem)).p;
+		_cleanup_close_ int from = openat(dirfd(d), name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+		if (from < 0 || fstat(from, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_size > MOST)
+			continue;
+		_cleanup_close_ int fd = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		if (fd >= 0 && !light_copy(from, fd))
+			unlink(to);
+	}
+}
+
 void cores_drop(const struct supervisor *s, const struct job_try *a)
 {
 	_cleanup_dir_ DIR *d = s->options->cores == UH_CORES_KEEP ? NULL : opendir(a->directory);
 	for (const char *name; (name = dir_next(d));)
 		if (str_starts(str_z(name), S(JOB_CORE)))
 			unlinkat(dirfd(d), name, 0);
+	if (d && s->options->cores != UH_CORES_OFF && s->recordings)
+		cores_keep_light(s, a);
 }
 
 // The checkpoint that the next try would go on from, and what the work since then was worth.

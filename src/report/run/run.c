@@ -207,13 +207,13 @@ void report_run(const struct run_told *r, bool json, size_t width, FILE *out)
 	if (!json)
 		sheet_say_safe(&s, "Files: ", r->directory, "\n");
 	if (!json) {
-		// All that is known of the last failure, remedies too.
+		// All that is known of the last failure, remedies too: the bundle has no cores.
 		_cleanup_arena_ struct arena a = { 0 };
 		const struct run_try *last = r->ntries ? r->tries[r->ntries - 1] : NULL;
 		const struct row_style style = { .width = width ? width : WRAP_WIDTH };
 		const bool well = last && last->ended == RUN_DONE && last->findings > 0; // which leaves no bundle
 		if (last && (last->bundle.n || well))
-			wrap_step_row(out, &style, "", run_all_of_it(&a, last->bundle.n ? last->bundle : r->directory));
+			wrap_step_row(out, &style, "", run_all_of_it(&a, r->directory));
 	}
 	sheet_close(&s, '}');
 }
