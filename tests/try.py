@@ -396,14 +396,26 @@ def kill_at_random(y, job, span, options=(), **more):
 
 def test_stopped(t, y):
     """Killed at random with what it runs: the answer is that of one that was not."""
-    place = y.states / "counted"
+    place, made = y.states / "counted", y.states / "made"
     # A failure by number: the same runs come again in every round.
-    job = ["sh", "-c", f'n=$(cat {place} 2>/dev/null || echo 0); sleep 0.02; test "$HSA_ENABLE_SDMA" = 0 && exit 0; echo $((n + 1)) > {place}; exit 1']
+    job = ["sh", "-c", f'echo >> {made}; n=$(cat {place} 2>/dev/null || echo 0); sleep 0.02; test "$HSA_ENABLE_SDMA" = 0 && exit 0; echo $((n + 1)) > {place}; exit 1']
     _, whole = y.answer(t, ["--fresh"], job, "not stopped")
+    made.unlink()
     kills = kill_at_random(y, job, 0.1)
     _, again = y.answer(t, [], job, "killed")
     keys = ("verdict", "explanation", "remedies", "as_it_is")  # which of two experiments comes first may depend on how long runs took
     t.same({k: again[k] for k in keys}, {k: whole[k] for k in keys}, f"killed {kills} times: the same answer")
+    runs = len(made.read_text().splitlines())
+    t.ok(again["runs"] <= runs <= again["runs"] + kills, "and no run is made again, but those that were killed", (runs, again["runs"], kills))
+
+
+def test_other_order(t, y):
+    """A journal whose next run answers another question is cut there: else it would stand in the way of each round to come."""
+    stopped = y.run("--fresh", "--json", "--quiet", "--budget", "1", "--hang-after", "1", "--", "sleep", "62")
+    journal = pathlib.Path(json.loads(stopped.out)["directory"]) / "journal"
+    journal.write_text("1 0 1 1000 0 0 control\n0 0 0 10 0 0 no-such-question\n")
+    y.run("--quiet", "--budget", "1", "--hang-after", "1", "--", "sleep", "62")
+    t.ok("no-such-question" not in journal.read_text() and journal.read_text().count("control") >= 2, "a journal is cut where it answers another question", journal.read_text())
 
 
 # --- with one ---
@@ -452,6 +464,7 @@ def main():
         test_identity(t, y)
         test_budget(t, y)
         test_stopped(t, y)
+        test_other_order(t, y)
         programs = kfd.Programs(unhang)
         wrong = programs.compile() if shutil.which("hipcc") or kfd.ROOT else "there is no hipcc"
         if wrong:

@@ -52,9 +52,7 @@ static unsigned bisect_run(void *ctx, const struct bisect_question *q, unsigned 
 {
 	struct bisection *b = ctx;
 	struct run_ended ended[RUNS_AT_ONCE];
-	unsigned done = 0;
-	while (done < n && trial_next(&b->log, q->key, &ret[done]))
-		done++;
+	unsigned done = trial_told(&b->log, q->key, n, ret);
 	if (done)
 		return done;
 	if (b->error || trial_over(&b->runs, &b->o->job, b->began))

@@ -57,6 +57,7 @@ static struct uh_error *trial_journal_open(struct trial_log *l)
 	size_t whole = got > 0 ? (size_t)got : 0;
 	while (whole && bytes[whole - 1] != '\n')
 		whole--;
+	l->journal_text = bytes;
 	l->told = (struct str){ bytes, whole };
 	if (whole != (size_t)st.st_size && ftruncate(l->journal, (off_t)whole))
 		return uh_error_os(errno, "%s", path);
@@ -189,17 +190,15 @@ struct str trial_said(struct trial_log *l)
 	return arena_str(&l->arena, text_str(&safe));
 }
 
-bool trial_next(struct trial_log *l, struct str key, struct trial_outcome *ret)
+static bool trial_next(struct trial_log *l, struct str key, struct trial_outcome *ret)
 {
 	struct str rest = l->told, line = str_split(&rest, '\n'), values = line;
 	int64_t n[6]; // failed, lost, hung, milliseconds, found, GPU
 	bool right = line.n;
 	for (size_t i = 0; i < ARRAY_SIZE(n); i++)
 		right = right && str_number(str_word(&values), &n[i]);
-	if (!right || n[5] < 0 || n[5] >= TRIAL_GPUS || !str_eq(str_trim(values), key)) {
-		l->told = (struct str){ 0 };
+	if (!right || n[5] < 0 || n[5] >= TRIAL_GPUS || !str_eq(str_trim(values), key))
 		return false;
-	}
 	*ret = (struct trial_outcome){
 		.failed = n[0], .lost = n[1], .seconds = (double)n[3] / 1000, .found = n[4], .gpu = (unsigned)n[5]
 	};
@@ -208,11 +207,26 @@ bool trial_next(struct trial_log *l, struct str key, struct trial_outcome *ret)
 	return true;
 }
 
-struct uh_error *trial_add(struct trial_log *l, struct str key, const struct trial_outcome *x, bool hung)
+unsigned trial_told(struct trial_log *l, struct str key, unsigned n, struct trial_outcome *ret)
+{
+	unsigned done = 0;
+	while (done < n && trial_next(l, key, &ret[done]))
+		done++;
+	if (done || !l->told.n)
+		return done;
+	// Another question than then: what is left answers none of now, and would stand in the way of what follows.
+	(void)!ftruncate(l->journal, l->told.p - l->journal_text); // else it is left out again the next time
+	l->told = (struct str){ 0 };
+	return 0;
+}
+
+struct uh_error *trial_add(struct trial_log *l, struct str key, struct trial_outcome *x, bool hung)
 {
 	_cleanup_arena_ struct arena a = { 0 };
-	const struct str line = arena_printf(&a, "%d %d %d %" PRId64 " %d %u " STR_FMT "\n", x->failed, x->lost, hung,
-					     (int64_t)(x->seconds * 1000 + 0.5), x->found, x->gpu, STR_ARG(key));
+	const int64_t ms = (int64_t)(x->seconds * 1000 + 0.5);
+	const struct str line = arena_printf(&a, "%d %d %d %" PRId64 " %d %u " STR_FMT "\n", x->failed, x->lost, hung, ms, x->found,
+					     x->gpu, STR_ARG(key));
+	x->seconds = (double)ms / 1000; // as it is read again: which question is next may depend on it
 	l->hung += hung;
 	return write_all(l->journal, line) ? NULL : uh_error_os(errno, "%s/" JOURNAL, l->directory);
 }

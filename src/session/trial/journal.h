@@ -14,6 +14,7 @@ struct trial_log {
 	int journal;     // where runs are noted
 	int lock;        // of the directory
 	struct str told; // runs of before, that have not been asked for yet
+	const char *journal_text; // where they begin
 	unsigned hung;
 	struct text identity;
 };
@@ -40,9 +41,10 @@ struct uh_error *trial_begin(struct trial_log *l, const struct know *k, const ch
 struct uh_error *trial_same(struct trial_log *l, const struct know *k, char *const *command);
 /** Whether it is to end: somebody stopped it, or the budget is spent, which began at @began. */
 bool trial_over(struct runs *r, const struct uh_trial_options *o, int64_t began);
-/** The next run of before, if it was made for this question. */
-bool trial_next(struct trial_log *l, struct str key, struct trial_outcome *ret);
-struct uh_error *trial_add(struct trial_log *l, struct str key, const struct trial_outcome *x, bool hung);
+/** The next runs of before, @n at most, as far as they were made for this question. */
+unsigned trial_told(struct trial_log *l, struct str key, unsigned n, struct trial_outcome *ret);
+/** Notes a run, whose time becomes what was noted. */
+struct uh_error *trial_add(struct trial_log *l, struct str key, struct trial_outcome *x, bool hung);
 /** For who waits: how many runs of a question there are by now. @before: without the newest @n. */
 void trial_count(FILE *say, const char *kind, struct tally before, const struct trial_outcome *newest, unsigned n);
 /** A file of the trial. */

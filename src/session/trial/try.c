@@ -259,9 +259,7 @@ static unsigned try_run(void *ctx, const struct try_question *q, unsigned n, str
 	const struct try_experiment *x = q->stage == TRY_EXPERIMENT ? &j->result->model.experiments[q->experiment] : NULL;
 	const struct know_experiment *e = x && !str_is(x->family, "switches") ? x->of : NULL;
 	const char *env[CHANGE_ENV];
-	unsigned done = 0;
-	while (done < n && trial_next(&j->log, q->key, &ret[done]))
-		done++;
+	unsigned done = trial_told(&j->log, q->key, n, ret);
 	if (done)
 		return done;
 	if (j->error || trial_over(&j->runs, &j->o->job, j->began))
