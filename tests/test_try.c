@@ -218,7 +218,7 @@ static void play_all(const struct know *k, double wrong, unsigned rounds, double
 	for (size_t i = 0; i < k->suspects.len; i++)
 		print_message("  %.*s %.0f %%\n", STR_ARG(k->suspects.data[i]->head.id), of[i] * 100.0 * (double)k->suspects.len / all);
 	for (size_t i = 0; i < k->suspects.len; i++)
-		assert_true(of[i] * (double)k->suspects.len >= 0.65 * all);
+		assert_true(of[i] * (double)k->suspects.len >= 0.58 * all); // least: race-copy, whose next step is that of race-launches
 	assert_true(right >= least * all);
 	assert_true(runs <= most * in_order);
 	assert_true(sure_wrong <= 0.15 * sure);

@@ -16,7 +16,7 @@ enum {
 /** How likely the answer has to be another one afterwards. */
 #define LEAST_CHANGE 0.05
 /** What a run has to tell at least, in bits: where failures are rare, certainty costs more than it is worth. */
-#define LEAST_BITS_OF_RUN 0.024
+#define LEAST_BITS_OF_RUN 0.03
 /** The weight of an explanation that holds where nothing more is worth a run. */
 #define HOLDS (2.0 / 3)
 /** Of jobs that do not fail always, those whose control looks so. */
