@@ -56,6 +56,8 @@ LOGS = {
     "watchdog": text(started("75a0", "6.19.0"), announced("46"), registers(T + 0.1, "46", 1, status(5, GONE), ipid(0x2e, 1, 0x1f007900, 2)), counts("46", 1, "uncorrectable hardware errors detected in df block"), resets(T + 0.4, "46")),
     "graphics": text(started(), announced("46"), registers(T + 0.1, "46", 1, status(0x3b, GONE), ipid(1, 1, 0x38430400, 2), synd=3), [(T + 1, dev("46") + "GPU reset begin!"), (T + 9, dev("46") + "GPU reset end with ret = -62")]),
     "users": text(started(), announced("05"), *(registers(T + 0.04, gpu, 1, 0x98000800003e0000, where) for gpu, where in (("85", 0x0001200136430401), ("c6", 0x0001100136430401))), resets(T + 1, "05")),
+    "no reset": text(started(), [(T + 3, dev("46") + "{3}poison is consumed by client 10, kick off gpu reset flow"), (T + 3, "amdgpu: Send SIGBUS to process python3:48812(pasid:32774)"),
+                                 (T + 3.3, dev("46") + "GPU reset begin!"), (T + 9, dev("46") + "ASIC reset failed with error, -62 for drm dev, 0000:46:00.0"), (T + 20, dev("46") + "GPU reset end with ret = -62")]),
     "boot": text(started(gpus=NODE[:7]), [(40, dev("e5") + "socket: 7, aid: 2, hbm: 1, fw_status: 0x1c, memory training failed"), (40.2, dev("e5") + "Fatal error during GPU init"), (40.3, "amdgpu: probe of 0000:e5:00.0 failed with error -22")]),
     "worn out": text(started(gpus=NODE[:7]), [(40, dev("e5") + "RAS records:132 exceed threshold:128, GPU will not be initialized. Replace this GPU or increase the threshold"), (40.2, dev("e5") + "Fatal error during GPU init")]),
     "older module": text(started("740c", "6.5.0-41-generic", MI250), announced("2c"), [(T + 0.1, dev("2c") + f"MCA {name} {value}, umc_reg_offset 0x100000") for name, value in (("STATUS", "0xbc2031000000011b"), ("IPID", "0x9600150f00"))],
@@ -74,6 +76,7 @@ SAYS = {
     "graphics": (("inside of the module (GC)", "OAM2", "GC (told by the power controller) on die 0 (xcd1)", "names GC, told by the power controller, die 0 (xcd1); the error is GfxFatal"), ()),
     # In the words of ROCm/ROCm#4021: two modules used it, and neither of them has to be broken.
     "users": (("The GPU used data that memory had marked", "Module not known: OAM6, OAM5 used broken data, whose origin may be any module or the host", "See which module counts memory errors"), ("serial",)),
+    "no reset": (("python3 (48812) used data", "power it off and on: the driver's own reset failed. Start python3 (48812) again after that"), ("after the reset",)),
     "boot": (("the HBM could not be trained at boot, die 2, HBM 1", "OAM7 on its board", "Power the machine off and on", "power-cycle-node"), ("Above 4G", "linux-firmware", "serial_number")),
     "worn out": (("limit of bad pages (132 of 128)", "have this GPU replaced", "sudo lspci -vs 0000:e5:00.0 | grep -i slot"), ()),
     "older module": (("uncorrected error of a memory controller (UMC) and its HBM", "0000:2c:00.0", "then reset it (the driver's own reset succeeded)", "UMC 0 channel 4", "names a memory controller (UMC) and its HBM, memory controller 0 channel 4"), ("OAM", "on die", ", ,", ",,")),
