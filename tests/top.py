@@ -103,6 +103,7 @@ def test_terminal(t, unhang):
         m = Terminal(unhang, scenario, columns, lines, "" if key else "timeout --foreground -s TERM 4")
         m.until(b"space now")
         last = screens(m.said)[-1]
+        t.ok(not re.search(rb"[^\r\nH]\033\[K", m.said), f"terminal: {scenario}: nothing is wiped behind a line, which may fill its row", m.said[-300:])
         t.ok(len(last) == lines and all(len(line) <= columns for line in last), f"terminal: {scenario} fits {columns} x {lines}", [len(last), [line for line in last if len(line) > columns]])
         t.ok(last[0].startswith("unhang top") and "Newest incident" in last[-2], f"terminal: {scenario} has its head and foot", last)
         if key:
@@ -133,6 +134,7 @@ def test_watch(t, unhang):
     emulated.refuses(t, unhang, ["regs", "--watch", "1", "--json"], ["--json"], "watch: not as JSON")
     m = Terminal(unhang, scenario, 80, 24, command="regs GRBM_STATUS --watch 1")
     t.ok(m.until(b"\033[7m"), "watch: what changed is marked", m.said[-500:])
+    t.ok(not re.search(rb"[^\r\nH]\033\[K", m.said), "watch: nothing is wiped behind a line, which may fill its row", m.said[-500:])
     os.write(m.fd, b"q")
     t.ok(m.until(b"ended") and b"status 0" in m.said and b"\033[?1049l" in m.said, "watch: q ends it", m.said[-300:])
     m.close()

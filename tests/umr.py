@@ -306,6 +306,8 @@ def placed(part, ttmps):
     """(packet, workgroup) as the hardware of this generation writes them down."""
     if part.startswith("gfx12"):
         return ttmps[8] & 0x1ffffff, [ttmps[9], ttmps[7] & 0xffff, ttmps[7] >> 16]
+    if part in OPTIONS:
+        return ttmps[11] >> 6 & 0x1ffffff, ttmps[8:11]
     return ttmps[6] & 0x1ffffff, ttmps[8:11]
 
 

@@ -43,13 +43,15 @@ static void show_page(struct str before, struct str text, unsigned seconds, stru
 	char now[16];
 	screen_size(&columns, &lines);
 	clock_text(now);
-	text_printf(to, "\033[H%s, every %u s; q ends\033[K", now, seconds);
-	for (unsigned row = 1; row < lines && text.n; row++) {
-		text_add(to, S("\r\n"));
+	// A line is wiped before it is written: behind one that fills it, the cursor is still on its last character.
+	text_printf(to, "\033[H\033[K%s, every %u s; q ends", now, seconds);
+	unsigned row = 1;
+	for (; row < lines && text.n; row++) {
+		text_add(to, S("\r\n\033[K"));
 		mark_line(to, str_split(&before, '\n'), str_split(&text, '\n'), known, columns);
-		text_add(to, S("\033[K"));
 	}
-	text_add(to, S("\033[J"));
+	if (row < lines)
+		text_add(to, S("\r\n\033[J"));
 }
 
 /** The lines that were not in the same place before. */

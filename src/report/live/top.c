@@ -34,13 +34,15 @@ static void top_put(struct top_page *p, const char *colour, struct text *line)
 		return;
 	text_add_safe(&safe, text_str(line));
 	const struct str all = text_str(&safe), shown = p->style->height ? str_cut(all, top_fits(all, width)) : all;
-	if (p->style->height && p->lines)
-		fputs("\r\n", p->out);
+	// Wiped before it is written: behind a line that fills its row, the cursor is still on the last character.
+	if (p->style->height)
+		fputs(p->lines ? "\r\n\033[K" : "\033[K", p->out);
 	if (p->style->colour && colour)
 		fprintf(p->out, "\033[%sm" STR_FMT "\033[0m", colour, STR_ARG(shown));
 	else
 		print_str(p->out, shown);
-	fputs(p->style->height ? "\033[K" : "\n", p->out);
+	if (!p->style->height)
+		fputc('\n', p->out);
 	p->lines++;
 	text_free(&safe);
 	text_clear(line);
@@ -314,7 +316,6 @@ void report_top(const struct top_seen *t, const struct uh_top_style *style, FILE
 	if (style->height) {
 		fputs("\033[H", out);
 		top_screen(&p, t);
-		fputs("\033[J", out);
 		return;
 	}
 	top_head_line(&p);

@@ -212,9 +212,9 @@ static void live_waves_text_row(struct listing *l)
 {
 	const bool live = l->seen->pci.n;
 	if (live)
-		sheet_part(l->sheet, COLUMNS_OF({ "wave", .width = 6 }, { "xcc", " ", 4 }, { "se", " ", 3 },
-						{ "slot.sh", " ", 3 }, { "slot.cu", " ", 3 }, { "slot.simd", " ", 5 },
-						{ "slot.slot", " ", 5 }, { "slot.vmid", " ", 5 }, { "slot.me", "  " },
+		sheet_part(l->sheet, COLUMNS_OF({ "wave", .width = 5 }, { "xcc", " ", 3 }, { "se", " ", 2 },
+						{ "slot.sh", " ", 2 }, { "slot.cu", " ", 2 }, { "slot.simd", " ", 4 },
+						{ "slot.slot", " ", 4 }, { "slot.vmid", " ", 4 }, { "slot.me", " " },
 						{ "slot.pipe", "." }, { "slot.queue", "." }));
 	else
 		sheet_part(l->sheet, COLUMNS_OF({ "wave", .width = 6 }, { "queue", " ", 6 }, { "xcc", " ", 4 },
@@ -423,7 +423,7 @@ static void walk_waves(struct listing *l)
 		sheet_line(s, 0,
 			   COLUMNS_OF({ "waves", .after = " wave", .plural = true },
 				      { "queues", " in ", .after = " queue", .plural = true },
-				      { "stopped", ", ", .after = " of them stopped by an error" },
+				      { "stopped", ", ", .after = " of them stopped by an error", .least = 1 },
 				      { "moving", ", ", .after = " moving" }));
 		sheet_close(s, '}');
 		if (!l->n)
@@ -449,7 +449,7 @@ static void walk_waves(struct listing *l)
 		}
 	}
 	sheet_say(s, "%s",
-		  l->seen->pci.n ? "\n  wave  xcc  se  sh  cu  simd  slot  vmid  queue  lanes  pc\n" :
+		  l->seen->pci.n ? "\n wave xcc se sh cu simd slot vmid queue  lanes  pc\n" :
 				   "\n  wave  queue  xcc   packet  workgroup      in group  lanes  pc\n");
 	for (size_t i = 0; i < l->n; i++)
 		walk_wave(l, i);
