@@ -125,7 +125,7 @@ int cmd_queues(int argc, char **argv)
 	struct again again = { .options = &o };
 	const struct option_row rows[] = {
 		{ 0, "registers", NULL,
-		  "also the descriptor of each queue in memory (MQD) and its registers on the GPU (HQD), word by word",
+		  "also the descriptor of each queue in memory (MQD) and its registers on the GPU (HQD), word by word, and what the scheduler was told to run",
 		  TO_FLAG(&o.registers) },
 		{ 0, "target", "TARGET",
 		  "a process by its PID, a core, or a bundle of unhang capture; the word --target is optional",

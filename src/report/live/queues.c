@@ -430,7 +430,7 @@ void report_queues_of_all(const struct queues_seen *seen, size_t n, const struct
 	walk_client_queues(&s, r->know, r->user, r->states, o);
 	// What the schedulers were told to run, which tells queues that are not mapped.
 	sheet_open(&s, "runlists", '[');
-	for (size_t i = 0; i < r->kfd->nrunlists; i++)
+	for (size_t i = 0; i < r->kfd->nrunlists && (o->json || o->registers); i++)
 		if (r->kfd->runlists[i].n)
 			walk_list(&s, r, &r->kfd->runlists[i]);
 	sheet_close(&s, ']');
