@@ -67,6 +67,9 @@ PARTS = {"gfx900": "gc_9_0", "gfx906": "gc_9_4_0", "gfx908": "gc_9_4_1", "gfx90a
 # no part but MI200 (discover_by_ip_table.c); and which card is meant (AT, below).
 OPTIONS = dict.fromkeys(("gfx942", "gfx950"), ("-vmp", "0", "-vgpr", "3"))
 REGISTERS_TRIED = 150
+# The first of a block: umr's table of GC 11.5.0 counts these from the other base address.
+OTHER_BASE = {"gfx1151": {"DB_RENDER_CONTROL", "GCR_PIO_CNTL", "GCVML2_PERFCOUNTER2_0_LO", "GRBM_CNTL", "RMI_GENERAL_CNTL", "SDMA0_UCODE_ADDR",
+                          "SPI_SHADER_PGM_RSRC4_PS"}}
 BUFFER = 0x7f0080000000
 # A read of these acts, or answers for waves (SQ_*), or is what umr looks at by itself.
 NOT_TRIED = re.compile(r"_SEM|SEMAPHORE|MUTEX|DATA|^SQ_|^VM_CONTEXT|^GCVM_CONTEXT|MC_VM|SDMA|GRBM_GFX_INDEX|^GB_ADDR|_IND_|UCODE")
@@ -225,7 +228,7 @@ def compare_ring(b, name, scenario, pci, ring, least):
 def chance_scenario(part, chance):
     """A GPU with contents by chance: (text, names of registers)."""
     table = regs.table(PARTS[part])
-    names = chance.sample(sorted(n for n, r in table.items() if r.base is not None and not NOT_TRIED.search(n)), REGISTERS_TRIED)
+    names = chance.sample(sorted(n for n, r in table.items() if r.base is not None and not NOT_TRIED.search(n) and n not in OTHER_BASE.get(part, ())), REGISTERS_TRIED)
     word = lambda: f"{chance.getrandbits(32):#x}"
     alloc = "0x2000" if PARTS[part] > "gc_11" and PARTS[part] < "gc_9" else "0x200"
     alloc = {"gfx9": "0x02000100", "gfx1": alloc}[part[:4]]
