@@ -425,7 +425,7 @@ def test_gpu(t, y, programs, races_program):
     t.ok((answer["explanation"], answer["runs"]) == ("memory-misuse", 5) and "past the end of hipMalloc" in answer["found"]["title"], "the guard finds an access beside an allocation",
          answer)
     done = y.run(*y.gpu(["guard"]), "--", programs.program, "read-beyond", "1")
-    t.ok("(in the run that found it; `Fails by` is of an earlier one)" in (said := " ".join(done.out.split())) and "unhang explain -v /" in said and "the plan: 1 run as it is, then 1 with the experiment" in done.err and "59" not in done.err,
+    t.ok("(in the run that found it; `Fails by` is of an earlier one)" in (said := " ".join(done.out.split())) and "unhang explain -v /" in said.replace("\\ ", "") and "the plan: 1 run as it is, then 1 with the experiment" in done.err and "59" not in done.err,
          "its page names the run of each address, and its plan the runs that are made", done.out + done.err)
     done, answer = y.answer(t, y.gpu(), [programs.program, "index-beyond"], "an assertion")
     t.same((answer["verdict"], first(answer), answer["failure"]["class"], answer["runs"]), ("explained", "whatever", "hsa-queue-exception", 6),
