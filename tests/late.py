@@ -128,8 +128,8 @@ def test_look(name, scenario, verdict, words, *before):
     return document
 
 
-def scenario(name, *files):
-    return U.write(f"{name}.scenario", "gpu 0000:03:00.0\n  part gfx1100\n" + "".join(f"  {f}\n" for f in files))
+def scenario(name, *files, part="gfx1100"):
+    return U.write(f"{name}.scenario", f"gpu 0000:03:00.0\n  part {part}\n" + "".join(f"  {f}\n" for f in files))
 
 
 def test_looks():
@@ -146,6 +146,11 @@ def test_looks():
     test_look("without /dev it is unknown", "idle", "unknown", [], "mount -t tmpfs none /dev")
     test_look("without debugfs it is unknown", "idle", "unknown", ["debugfs"], "mount -t tmpfs none /sys/kernel/debug")
     test_look("what fails in debugfs makes it unknown", scenario("gfxoff", "file amdgpu_gfxoff fails EIO"), "unknown", ["amdgpu_gfxoff"])
+    # A child that was left behind and came back: the file was late, and nothing hangs.
+    for name, rule in (("level", "file power_dpm_force_performance_level blocks 1.5"), ("ring", "file amdgpu_ring_comp_1.0.1 blocks 1.3"),
+                       ("load", "file gpu_busy_percent blocks 1.2")):
+        document = test_look(f"a file that is late is no hang ({name})", scenario(f"late-{name}", rule, part="gfx90a"), "unknown", [rule.split()[1], "answered late"])
+        T.ok(not document["incidents"] and not document["machine"]["gpus"][0]["stuck"], f"and nothing is stuck ({name})", document["incidents"])
     run = U.run("emulate", scenario("vendor", "file vendor blocks"), "--", BINARY, "doctor", "--json")
     document = json.loads(run.stdout)
     T.ok(run.returncode == 2 and document.get("verdict") == "unknown" and vendor in document["machine"].get("unread", []), "the doctor does not clear what it could not see",

@@ -62,11 +62,19 @@ void probe_where_stuck(struct arena *a, int pid, const char *path, struct probe_
 	*ret = (struct probe_stuck){ .is = true, .at = arena_str(a, str_z(path)) };
 	if (!pid)
 		return;
+	ret->pid = pid;
 	ret->uninterruptible = probe_in_state(a, pid, S("D"));
 	ret->stack = functions_of(a, of_child(a, pid, "stack"));
 	ret->wchan = of_child(a, pid, "wchan");
 	if (str_is(ret->wchan, "0"))
 		ret->wchan = (struct str){ 0 };
+}
+
+bool probe_came_back(const struct probe_stuck *s)
+{
+	char room[1024];
+	struct process_stat p;
+	return s->pid && (!process_stat_parse(process_file(s->pid, "stat", room, sizeof(room)), &p) || p.state == 'Z' || p.state == 'X');
 }
 
 // --- readers ---
@@ -258,8 +266,10 @@ static void wait_run(struct arena *a, struct probe_running *r, int64_t deadline,
 		r->end = CHILD_CRASHED;
 	if (r->end == CHILD_LATE && now - room->moved < milliseconds)
 		r->batch->stuck.late = true;
-	else if (r->end == CHILD_LATE)
+	else if (r->end == CHILD_LATE) {
 		probe_where_stuck(a, child->pid, r->batch->probes[room->current].path, &r->batch->stuck);
+		r->batch->stuck.since = room->moved;
+	}
 	child_kill(child, 0);
 }
 

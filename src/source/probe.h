@@ -67,10 +67,15 @@ struct probe_stuck {
 	bool late;            // it made progress, but time ran out: the rest is PROBE_NOT_MADE
 	bool held;            // another process of unhang asks that GPU, and does not come back: nobody asked
 	bool uninterruptible; // in D state
+	int pid;              // of the child, which may still come back; 0: not known
+	int64_t since;        // ms of now_ms() at which it began to wait; 0: not known
 	struct str at;        // the path
 	struct str stack;     // of the kernel, a function per line, innermost first; empty where it may not be read
 	struct str wchan;     // the function that it sleeps in; empty where it is not known
 };
+
+/** Whether the child that was left there has ended by now: what it read was late, and no more than that. */
+bool probe_came_back(const struct probe_stuck *s);
 
 struct tape;
 

@@ -342,7 +342,8 @@ static const struct wire_field stuck_fields[] = {
 	WIRE_BOOL(struct probe_stuck, is),    WIRE_BOOL(struct probe_stuck, late),
 	WIRE_BOOL(struct probe_stuck, held),  WIRE_BOOL(struct probe_stuck, uninterruptible),
 	WIRE_TEXT(struct probe_stuck, at),    WIRE_TEXT(struct probe_stuck, stack),
-	WIRE_TEXT(struct probe_stuck, wchan),
+	WIRE_TEXT(struct probe_stuck, wchan), WIRE_NUMBER(struct probe_stuck, pid, INT32_MAX),
+	WIRE_NUMBER(struct probe_stuck, since, INT64_MAX),
 };
 static const struct wire_kind stuck_kind = WIRE_KIND('s', struct probe_stuck, stuck_fields);
 

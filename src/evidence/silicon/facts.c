@@ -96,8 +96,6 @@ static void add_gate(struct verdict_facts *f, const struct watch *w)
 {
 	const struct gate *g = &w->gate;
 	const struct probe_stuck *stuck = watch_stuck(w);
-	if (!stuck && w->device && w->device->stuck.is)
-		stuck = &w->device->stuck;
 	const char *word = !w->device                       ? "offline" :
 			   w->device->off_bus || g->off_bus ? "off-bus" :
 			   (stuck || g->error) && g->gfxoff ? "gfxoff-stuck" :
@@ -116,6 +114,8 @@ static void add_gate(struct verdict_facts *f, const struct watch *w)
 		say(f, "blocked_path", stuck->at);
 		say(f, "blocked_at", stuck->wchan.n ? stuck->wchan : innermost);
 		say(f, "blocked_in", stuck_in(w->know, stuck));
+		if (w->waited)
+			say(f, "blocked_seconds", arena_printf(f->arena, "%.1f", (double)w->waited / 1000));
 	}
 	if (g->error)
 		say(f, "query_error", str_z(strerrorname_np(g->error)));
@@ -240,6 +240,8 @@ static void add_changes(struct verdict_facts *f, const struct wave_state *s)
 		note(f, "sgprs", str_z(words[s->sgprs]));
 	if (s->vgprs != GPRS_UNREAD)
 		note(f, "vgprs", str_z(words[s->vgprs]));
+	if (s->sgprs != GPRS_UNREAD)
+		note(f, "stood_registers", s->stood_changing ? S("changing") : S("still"));
 	for (size_t i = 0; i < s->nchanges && (s->changes[i].grows || s->changes[i].falls); i++)
 		text_printf(&list, "%s%c%u %s", i ? ", " : "", s->changes[i].bank, s->changes[i].number,
 			    s->changes[i].grows ? "grows" : "falls");
@@ -257,6 +259,8 @@ static void facts_add_waves(struct verdict_facts *f, const struct watch *w, cons
 	for (size_t g = 0; g < w->ngroups; g++)
 		elsewhere |= &w->groups[g] != p->waves && partition(w, p->xcc) >> w->groups[g].of.xcc & 1;
 	note(f, "waves_elsewhere", elsewhere ? S("yes") : S("no"));
+	if (!elsewhere && p->sure && p->waves)
+		say(f, "only_waves", S("yes"));
 	if (!w->waves_sampled)
 		facts_number(f, "waves", (int64_t)s->count, s->count);
 	if (!w->waves_sampled && !all->count)
@@ -279,10 +283,16 @@ static void facts_add_waves(struct verdict_facts *f, const struct watch *w, cons
 	}
 	facts_number(f, "waves_halted", (int64_t)s->halted, s->halted);
 	say(f, "stop_reason", stop_reasons_text(f->arena, s->stop_reasons));
+	if (s->stop_reasons && s->one && s->one->in_trap)
+		say(f, "trap_note", S("in the trap handler, so the pc is the handler's"));
+	if (s->stop_reasons && s->stopped < s->count)
+		facts_number(f, "waves_stopped", (int64_t)s->stopped, true);
 	note(f, "alone", !moving && alone_still(w, p) ? S("yes") : S("no"));
 	add_changes(f, s);
 	code(f, "pc", s->pc);
 	facts_number(f, "vmid", p->waves->of.vmid, true);
+	if (w->device && !w->device->nholders && !p->nqueues)
+		say(f, "no_owner", S("no process that unhang sees uses this GPU"));
 }
 
 void verdict_facts_code(struct verdict_facts *f, const struct party_code *c)

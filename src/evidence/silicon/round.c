@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/child.h"
 #include "source/tape/tape.h"
 
 enum {
@@ -11,6 +12,8 @@ enum {
 	FIRST_PAUSE_MS = 40,
 	MORE_PAUSE_MS = 60,
 	BUSY_LOAD = 90, // per cent
+	LATE_MS = 3000, // after which a read that has not come back is not only late
+	MS = 1000,
 };
 
 static struct tape *round_tape(const struct silicon_round *r) { return probe_tape(&r->devices->count); }
@@ -186,6 +189,40 @@ static void look_longer(struct silicon_round *r, bool all_waves)
 		silicon_look_at_waves(r, false);
 }
 
+/** Late is not absent: what has not answered is given the rest of its time, and what came back by then was only late. A tape has how it
+ * ended. Returns whether one may still come back. */
+static bool wait_for_late(struct silicon_round *r, bool last)
+{
+	bool waits = false;
+	for (size_t i = 0; i < r->n; i++) {
+		struct watch *w = &r->gpus[i].watch;
+		const struct probe_stuck *stuck = watch_stuck(w);
+		if (!stuck)
+			continue;
+		_cleanup_arena_ struct arena a = { 0 };
+		const int64_t waited = stuck->since ? now_ms() - stuck->since : 0;
+		const bool back = probe_came_back(stuck);
+		waits |= !back && waited && waited < LATE_MS;
+		if (!last)
+			continue;
+		const int64_t told = tape_number(round_tape(r), arena_printf(&a, "late " STR_FMT, STR_ARG(w->device->pci)).p, back ? -1 - waited : waited);
+		w->waited = told < 0 ? -1 - told : told;
+		if (told >= -1)
+			continue;
+		w->late = arena_printf(&r->arena, STR_FMT " answered late, within %.1f s", STR_ARG(stuck->at), (double)w->waited / MS);
+		if (!w->gate.open && !w->gate.off_bus)
+			w->gate = (struct gate){ .why_not = w->late };
+	}
+	return waits;
+}
+
+static void wait_for_all_late(struct silicon_round *r)
+{
+	while (wait_for_late(r, false))
+		tape_pause(round_tape(r), MORE_PAUSE_MS);
+	wait_for_late(r, true);
+}
+
 /** A look at waves costs much: where nobody wants to see them, it is only made where the others do not show that all is well. */
 void silicon_round_look(struct silicon_round *r, bool all_waves)
 {
@@ -198,12 +235,12 @@ void silicon_round_look(struct silicon_round *r, bool all_waves)
 	user_queues_look(&r->queues, r->know, r->devices);
 	if (find_suspects(r, false))
 		look_longer(r, all_waves);
-	if (!all_waves)
-		return;
-	look_at_every_wave(r, false);
-	for (size_t i = 0; i < r->n; i++)
+	if (all_waves)
+		look_at_every_wave(r, false);
+	for (size_t i = 0; i < r->n && all_waves; i++)
 		if (watch_any_waves(&r->gpus[i].watch))
 			user_queues_place(&r->queues, r->know, r->devices);
+	wait_for_all_late(r);
 }
 
 // --- judging ---

@@ -126,6 +126,8 @@ static struct str unseen(struct silicon_telling *r, const struct gpu_telling *g)
 		return arena_printf(&r->view->arena, "registers or waves of %u of %u XCCs could not be read%s", xccs,
 				    g->looked->watch.xccs,
 				    r->view->devices.lockdown ? ": the kernel is locked down (Secure Boot)" : "");
+	if (g->looked->watch.late.n)
+		return arena_str(&r->view->arena, g->looked->watch.late);
 	if (g->looked->device->ras.odd)
 		return S("the counts of hardware errors could not be read (ras/event_state)");
 	if (gate->open || !gate->why_not.n)
@@ -190,8 +192,8 @@ static void facts_add_vote(enum vote *to, bool moved, bool stood)
 /** What the looks say of progress of one more party. */
 static void observed_votes_add(struct observed_votes *v, const struct verdict_facts *f)
 {
-	bool moving = verdict_fact_is(f, "waves_moving", "yes");
-	bool loop = moving && verdict_fact_is(f, "waves_loop", "yes"); // waves that stand still are in none
+	bool moving = verdict_fact_is(f, "waves_moving", "yes") || verdict_fact_is(f, "stood_registers", "changing");
+	bool loop = verdict_fact_is(f, "waves_moving", "yes") && verdict_fact_is(f, "waves_loop", "yes"); // waves that stand still are in none
 	bool known = verdict_fact(f, "waves_moving").n;
 	v->loop = known ? loop && (v->loop || v->waves == VOTE_UNKNOWN) : v->loop;
 	facts_add_vote(&v->waves, moving && !loop, known && (!moving || loop));

@@ -21,6 +21,8 @@ void batch_run(struct batch *b, int milliseconds)
 		return;
 	t->stuck = (struct probe_stuck){ .is = true,
 					 .uninterruptible = stuck->uninterruptible,
+					 .pid = stuck->pid,
+					 .since = stuck->since,
 					 .at = arena_str(&t->arena, stuck->at),
 					 .stack = arena_str(&t->arena, stuck->stack),
 					 .wchan = arena_str(&t->arena, stuck->wchan) };
@@ -315,7 +317,7 @@ static struct gate judge_stuck(struct silicon *t, const struct probe_stuck *stuc
 	struct gate g = { .stuck = true };
 	_cleanup_batch_ struct batch b = { .t = t };
 	if (!stuck->is) {
-		g.why_not = S("files that did not answer used up all the time for this look");
+		g.why_not = S("files that answered late used up the time for this look");
 		return g;
 	}
 	struct str in = stuck_in(t->know, stuck);

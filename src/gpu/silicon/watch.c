@@ -68,9 +68,10 @@ void watch_close_looks(struct watch *w)
 
 const struct probe_stuck *watch_stuck(const struct watch *w)
 {
-	if (w->ended_looking)
-		return w->stuck.is ? &w->stuck : NULL;
-	return w->device ? target_stuck(w->target) : NULL;
+	if (w->late.n)
+		return NULL;
+	const struct probe_stuck *stuck = !w->device ? NULL : !w->ended_looking ? target_stuck(w->target) : w->stuck.is ? &w->stuck : NULL;
+	return stuck || !w->device || !w->device->stuck.is ? stuck : &w->device->stuck;
 }
 
 static void look_at_registers(struct watch *w, bool deep)

@@ -42,9 +42,10 @@ struct wave_state {
 	size_t moved;   // were at another pc than at first, or came or went
 	size_t changed; // came or went
 	size_t memory;  // stand still with memory operations open
-	size_t barrier, halted;
+	size_t barrier, halted, stopped; // stopped: with a reason
 	uint32_t stop_reasons;                                             // of all of them, bits of enum stop_reason
 	enum gprs_change { GPRS_UNREAD, GPRS_STILL, GPRS_CHANGE } sgprs, vgprs; // of some, between the looks at all
+	bool stood_changing;                                               // those of waves that were at the same pc changed
 	size_t nchanges;
 	struct gpr_change { // of those, what only grows or only falls first
 		char bank;      // s, v
@@ -70,6 +71,7 @@ struct wave_set {
 /** Registers of a wave at a look at all waves. */
 struct gprs_seen {
 	struct wave_slot slot;
+	uint64_t pc;
 	unsigned lane; // whose VGPRs they are
 	size_t nsgprs, nvgprs;
 	const uint32_t *values; // the VGPRs behind the SGPRs
@@ -83,6 +85,8 @@ struct watch {
 	struct gate gate;
 	bool ended_looking;       // what is read later, such as code, says nothing of the GPU's state
 	struct probe_stuck stuck; // the look that did not return until then
+	struct str late;          // it came back by the end of the looks: which file, and when
+	int64_t waited;           // ms that it was waited for; 0: not known
 	unsigned xccs;
 	size_t looks;
 	int64_t began, ended; // ms

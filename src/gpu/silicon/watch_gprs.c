@@ -24,7 +24,7 @@ static void read_gprs(struct watch *w, const struct wave *wave)
 	const bool vector = vgprs && lane < lanes && wave_registers(w->target, &wave->vgprs, lanes, all);
 	for (size_t i = 0; vector && i < vgprs; i++)
 		values[sgprs + i] = all[i * lanes + lane];
-	vec_push(&w->gprs, ((struct gprs_seen){ wave->slot, lane, sgprs, vector ? vgprs : 0, values }));
+	vec_push(&w->gprs, ((struct gprs_seen){ wave->slot, wave->pc, lane, sgprs, vector ? vgprs : 0, values }));
 }
 
 void watch_read_gprs(struct watch *w)
@@ -46,13 +46,17 @@ struct gpr_course {
 	bool grew, fell;
 };
 
-static void compare_pair(const struct gprs_seen *a, const struct gprs_seen *b, struct gpr_course *courses)
+/** Returns whether a register of the program's changed. */
+static bool compare_pair(const struct gprs_seen *a, const struct gprs_seen *b, struct gpr_course *courses)
 {
+	bool changed = false;
 	for (size_t i = 0; i < a->nsgprs + a->nvgprs; i++) {
 		const uint32_t step = b->values[i] - a->values[i];
 		courses[i].grew |= step && step < SIGN;
 		courses[i].fell |= step >= SIGN;
+		changed |= step && (i >= a->nsgprs || i < SGPRS_NAMED);
 	}
+	return changed;
 }
 
 /** The next look at the wave in the same slot, with as many registers; NULL: there is none. */
@@ -104,7 +108,7 @@ void watch_compare_gprs(const struct watch *w, const struct wave_set *g, struct 
 			courses = mem_alloc(n * sizeof(*courses));
 		ret->sgprs = GPRS_STILL;
 		ret->vgprs = a->nvgprs ? GPRS_STILL : GPRS_UNREAD;
-		compare_pair(a, b, courses);
+		ret->stood_changing |= compare_pair(a, b, courses) && a->pc == b->pc;
 	}
 	if (courses)
 		note_changes(courses, nsgprs, n, ret);

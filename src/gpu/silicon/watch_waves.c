@@ -162,14 +162,22 @@ static struct wave_state set_state(const struct watch *w, const struct wave_set 
 		const struct wave *wave = &newest->waves[i];
 		if (!wave_set_has(g, &wave->slot))
 			continue;
-		pcs[s.count++] = wave->pc;
+		s.count++;
 		s.stop_reasons |= wave->stop_reasons;
 		s.barrier += waits_at_barrier(wave);
+		s.stopped += wave->stop_reasons != 0;
 		s.halted += wave->halted || wave->stopped || wave->fatal_halt || wave->stop_reasons;
 		s.memory += counted && memory_open(&counts, wave);
 	}
-	s.pc = common_pc(pcs, s.count);
-	s.one = list_find(newest->waves, newest->n, it, wave_set_has(g, &it->slot) && it->pc == s.pc);
+	// Of waves with an exception the place is told where those are, not where others wait for them.
+	const bool some_stopped = s.stopped && s.stopped < s.count;
+	size_t n = 0;
+	for (size_t i = 0; i < newest->n; i++)
+		if (wave_set_has(g, &newest->waves[i].slot) && (!some_stopped || newest->waves[i].stop_reasons))
+			pcs[n++] = newest->waves[i].pc;
+	s.pc = common_pc(pcs, n);
+	s.one = list_find(newest->waves, newest->n, it,
+			  wave_set_has(g, &it->slot) && it->pc == s.pc && (!some_stopped || it->stop_reasons));
 	if (s.barrier)
 		s.barrier_pc = watch_waves_find_place(w, g, true, &s.barrier_one);
 	watch_compare_gprs(w, g, &s);

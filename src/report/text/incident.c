@@ -127,7 +127,9 @@ void prose_fault(const struct incident *i, bool with_cause, struct text *to)
 
 void prose_title(const struct incident *i, struct text *to)
 {
-	text_printf(to, "%s" STR_FMT ".", i->history ? "Past incident, the GPU works now. " : "", STR_ARG(i->title));
+	struct str now;
+	const bool well = incident_get(i, S("gpu_now"), 0, &now);
+	text_printf(to, "%s" STR_FMT ".", !i->history ? "" : well ? "Past incident, the GPU works now. " : "Past incident: the reset after it succeeded. ", STR_ARG(i->title));
 	if (i->last_work.n)
 		text_printf(to, " " STR_FMT, STR_ARG(i->last_work));
 	if (i->before_log)
