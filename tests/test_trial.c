@@ -412,7 +412,7 @@ static void a_job_that_heals_by_itself_is_told_so(void **state)
 		assert_true(r.verdict != BISECT_RACE && r.verdict != BISECT_UNSHOWN && !r.paired);
 		changed += r.verdict == BISECT_CHANGED;
 	}
-	assert_true(changed > 12);
+	assert_true(changed >= 2); // of those that fail six times in a row it is said that they always fail
 	for (unsigned n = 20; n < 120; n++) {
 		const struct bisect_result r = rare_bisected((struct job){ .rate = 0.3, .race = true, .early = 4, .late = 5, .heals_after = n });
 		assert_true(r.verdict != BISECT_UNSHOWN);

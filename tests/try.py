@@ -34,7 +34,7 @@ class Try:
         self.states = pathlib.Path(tempfile.mkdtemp(prefix="unhang-test-try-"))
 
     def start(self, *words, plan="gpu gfx90a", **more):
-        return subprocess.Popen([self.unhang.binary, "try", "--state-dir", self.states, *map(str, words)], env={**self.unhang.environment, "UNHANG_KFD": plan},
+        return subprocess.Popen([self.unhang.binary, "try", *([] if "--recorded" in words else ["--unrecorded"]), "--state-dir", self.states, *(str(w) for w in words if w != "--recorded")], env={**self.unhang.environment, "UNHANG_KFD": plan},
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
 
     def run(self, *words, **more):
@@ -211,6 +211,10 @@ def test_plain(t, y):
     test_example(t, done)
     t.ok(len(done.out.splitlines()) <= 24 and max(map(len, done.out.splitlines())) <= 80 and "The copy engines (SDMA)" in done.out and "whatever" not in done.out, "the same on one screen", done.out)
     t.ok("the plan" in done.err and "would take about" in done.err, "behind a plan with times", done.err)
+    done = y.run("--recorded", "--quiet", "--fails-if", "status=1", "--", "false")
+    said = re.sub(r" \\\\\n +|\s+", " ", done.out)
+    t.ok(done.returncode == 2 and "No process of this job used the GPU" in said and "1 in " in said and "unhang try --fails-if status=1 --unrecorded -- false" in said,
+         "one of which nothing is recorded ends after the first failure", done.out)
     for options, why in ((["none-such", "--", "true"], "unhang knowledge list experiment"), (["gaurd", "--", "true"], "did you mean guard?"), (["guard", "--fresh", "--", "true"], "options go first"), (["guard"], "needs a command"), (["--env", "x", "--", "true"], "not NAME=VALUE"),
                          (["--fails-if", "nonsense", "--", "true"], "is none of status")):
         done = y.run(*options)
@@ -271,7 +275,7 @@ def test_gpus(t, y):
         subprocess.run([y.unhang.binary, word, "--quiet", "--state-dir", y.states / "gpus", "--jobs", "2", "--low-rate", "60", "--", "sh", "-c", f"echo $ROCR_VISIBLE_DEVICES $HIP_VISIBLE_DEVICES >> {seen}"],
                        env=run, capture_output=True)
         lines = seen.read_text().split("\n")[:-1]
-        t.same((set(lines), len(lines)), ({"3 0", "5 0"}, 8), f"{word}: each run has one of those that the user left")
+        t.same((set(lines), len(lines)), ({"3 0", "5 0"}, 8 if word == "try" else 2), f"{word}: each run has one of those that the user left")
         seen.unlink()
         done = subprocess.run([y.unhang.binary, word, "--quiet", "--state-dir", y.states / "gpus", "--jobs", "3", "--", "true"], env=run, capture_output=True, text=True)
         t.ok(done.returncode == 2 and "the job sees 2" in done.stderr, f"{word}: more runs at a time than GPUs are refused", done.stderr)

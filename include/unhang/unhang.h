@@ -412,6 +412,13 @@ struct uh_trial_options {
 };
 
 /** What is behind a job that fails: it is run as it is, and with one thing changed, until that is told. */
+/** How a trial ended. */
+enum uh_trial_end {
+	UH_TRIAL_OPEN,     // undecided, or not finished
+	UH_TRIAL_ANSWERED,
+	UH_TRIAL_IMPOSSIBLE, // it cannot tell anything of this job
+};
+
 struct uh_try_options {
 	struct uh_trial_options job;
 	const char *const *names; // of experiments; none: all that apply
@@ -419,19 +426,20 @@ struct uh_try_options {
 	const char *program;  // unhang itself, under which runs are studied
 	bool allocator;       // the library of guard and pool is here
 	unsigned guard_align; // 0: as usual
+	bool unrecorded;      // also a job of which nothing is recorded on a GPU
 };
-/** @say: where the plan and each experiment are told; NULL: nowhere. @ret_answered: there is an answer. */
+/** @say: where the plan and each experiment are told; NULL: nowhere. */
 struct uh_error *uh_try(const struct uh_try_options *o, FILE *out, FILE *say, uh_problem_fn *problem, void *ctx,
-			bool *ret_answered);
+			enum uh_trial_end *ret);
 
 /** Which two launches of a job race: it is run again and again, with launches that wait for each other or begin later. */
 struct uh_bisect_options {
 	struct uh_trial_options job; // with a recorder
 	unsigned repro;              // seconds after which a run ends; 0: it goes on
 };
-/** @say: where the plan and each question are told; NULL: nowhere. @ret_answered: there is an answer. */
+/** @say: where the plan and each question are told; NULL: nowhere. */
 struct uh_error *uh_bisect(const struct uh_bisect_options *o, FILE *out, FILE *say, uh_problem_fn *problem, void *ctx,
-			   bool *ret_answered);
+			   enum uh_trial_end *ret);
 
 /** The handler that ROCm's runtime pipes GPU cores into. */
 struct uh_core_options {

@@ -51,12 +51,18 @@ static bool trial_right(struct uh_trial_options *o, const struct output_kind *pa
 	return !o->html || output_allowed(page, o->html, o->command, 0);
 }
 
+static int trial_status(enum uh_trial_end end)
+{
+	return end == UH_TRIAL_ANSWERED ? EXIT_NOTHING_WRONG : end == UH_TRIAL_OPEN ? EXIT_INCIDENT : EXIT_CANNOT;
+}
+
 int cmd_bisect(int argc, char **argv)
 {
 	char recorder[PATH_MAX];
 	const char *env[TRIAL_ENV_MOST];
 	struct uh_bisect_options o = { .job.env = env };
-	bool quiet = false, answered = false;
+	bool quiet = false;
+	enum uh_trial_end end = UH_TRIAL_OPEN;
 	const struct option_row rows[] = {
 		{ 0, "repro", "SECONDS", "end each run after this many seconds; without a failure by then it has passed",
 		  TO_COUNT(&o.repro, TRIAL_SECONDS_MOST) },
@@ -70,8 +76,8 @@ int cmd_bisect(int argc, char **argv)
 	if (!trial_right(&o.job, &page))
 		return EXIT_CANNOT;
 	o.job.recorder = find_recorder(recorder);
-	struct uh_error *err = uh_bisect(&o, stdout, quiet ? NULL : stderr, complain_line, NULL, &answered);
-	return err ? cannot(err) : answered ? 0 : 1;
+	struct uh_error *err = uh_bisect(&o, stdout, quiet ? NULL : stderr, complain_line, NULL, &end);
+	return err ? cannot(err) : trial_status(end);
 }
 
 static const struct help_text try_help = {
@@ -109,10 +115,13 @@ int cmd_try(int argc, char **argv)
 	_cleanup_free_ char *allocator = mem_alloc(PATH_MAX);
 	const char *env[TRIAL_ENV_MOST];
 	struct uh_try_options o = { .job.env = env };
-	bool quiet = false, answered = false;
+	bool quiet = false;
+	enum uh_trial_end end = UH_TRIAL_OPEN;
 	const struct option_row rows[] = {
 		{ 0, "guard-align", "N", "with guard: allocations begin at multiples of N bytes (256)",
 		  TO_FUNCTION(take_guard_align, &o.guard_align) },
+		{ 0, "unrecorded", NULL, "go on where nothing of the job is recorded on a GPU, as in a container",
+		  TO_FLAG(&o.unrecorded) },
 		TRIAL_ROWS(o.job, env, quiet, "try"),
 	};
 	options_parse(&try_help, ROWS(rows), NO_ROWS, argc, argv);
@@ -130,8 +139,8 @@ int cmd_try(int argc, char **argv)
 		return EXIT_CANNOT;
 	o.job.recorder = find_recorder(recorder);
 	o.allocator = find_allocator(allocator);
-	struct uh_error *err = uh_try(&o, stdout, quiet ? NULL : stderr, complain_line, NULL, &answered);
-	return err ? cannot(err) : answered ? EXIT_NOTHING_WRONG : EXIT_INCIDENT;
+	struct uh_error *err = uh_try(&o, stdout, quiet ? NULL : stderr, complain_line, NULL, &end);
+	return err ? cannot(err) : trial_status(end);
 }
 
 enum { BEFORE_MOST = 1024, RUNS_MOST = 1000, SECONDS_MOST = 86400, BEFORE = 8, RUNS = 24, SECONDS = 30 };

@@ -179,7 +179,7 @@ void ended_judge(const struct supervisor *s, struct job_try *a)
 	if (!t->recordings && a->strangers.uncalled.n)
 		t->lacking =
 			arena_printf(s->arena,
-				     "ROCm's runtime was started in " STR_FMT ", and did not call the recorder: another tool "
+				     RUN_UNCALLED STR_FMT ", and did not call the recorder: another tool "
 				     "took its place, or the program set HSA_TOOLS_LIB itself. LD_PRELOAD of "
 				     "libunhang-recorder.so helps.",
 				     STR_ARG(a->strangers.uncalled));

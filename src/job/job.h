@@ -12,6 +12,7 @@
 
 #define TRY_BEGINS "try" // a line of the file `run`, behind which a try follows
 // In the directory of a try:
+#define RUN_UNCALLED "ROCm's runtime was started in " // how `lacking` begins where ROCm was there, and did not call the recorder
 #define JOB_CORE "gpucore."              // what ROCm writes, behind it the process; what the recorder writes, with .light
 #define JOB_PROCESS_CORE "core."         // what the kernel writes
 #define JOB_AGENT_FILE "debug-agent.txt" // what the debug agent writes

@@ -21,6 +21,8 @@ enum {
 	VOID_MOST = 8, // runs in a row that do not count
 	DELAYS = 2,    // how often longer ones are tried
 	AT_ONCE = 64,
+	ALWAYS_LOOK = 4,  // a job whose first runs all fail is first asked whether order matters at all
+	NOWHERE_LOOK = 3, // failed runs that may have ended before they came to a GPU
 };
 
 struct bisecting {
@@ -31,12 +33,14 @@ struct bisecting {
 	unsigned delayed;  // launches that were made late so far
 	double seconds;    // of a run
 	bool over;         // no more time
+	unsigned nowhere;  // runs of which nothing was recorded, before any of which something was
+	bool somewhere;
 };
 
 const char *bisect_verdict_name(enum bisect_verdict v)
 {
 	static const char *const names[] = { "unfinished", "no-failure", "unresolved-hides", "no-race", "race", "unresolved",
-					     "unresolved-rare", "unresolved-changed" };
+					     "unresolved-rare", "unresolved-changed", "not-recorded" };
 	return names[v];
 }
 
@@ -63,6 +67,9 @@ static bool question_ask(struct bisecting *b, struct bisect_question *q, unsigne
 		for (unsigned i = 0; i < done; i++) {
 			b->r->runs++;
 			b->r->void_runs += out[i].lost;
+			b->somewhere |= out[i].somewhere;
+			if (out[i].nowhere && !b->somewhere)
+				b->nowhere += out[i].failed ? 1 : NOWHERE_LOOK; // one that ended well was all of it
 			if (out[i].lost)
 				continue;
 			counted++;
@@ -151,19 +158,26 @@ static struct str op_words(struct arena *a, const struct bisect_op *o)
 
 // --- stages ---
 
-/** How often it fails with queues that could wait, and do not. */
-static bool control_run(struct bisecting *b)
+/** How often it fails with queues that could wait, and do not. @first: no more than tells that it seems to fail always. */
+static bool control_run(struct bisecting *b, bool first)
 {
 	struct bisect_result *r = b->r;
 	const unsigned clean = clean_needed(b->o->low_rate, b->o->error);
-	struct bisect_question *q = question_new(b, STAGE_CONTROL, (struct tally){ 0 }, b->o->error);
+	struct bisect_question *q = first ? question_new(b, STAGE_CONTROL, (struct tally){ 0 }, b->o->error) :
+					    &r->questions.data[0];
 	q->key = S("control");
-	q->words = S("nothing waits");
+	q->words = S("the job unchanged");
 	q->table = S("unhang-waits 1\n");
 	for (;;) {
 		const struct tally t = q->tally;
 		const unsigned passed = t.runs - t.failed;
 		r->control = t;
+		if (b->nowhere >= NOWHERE_LOOK) {
+			r->verdict = BISECT_NOWHERE;
+			return false;
+		}
+		if (first && t.runs == ALWAYS_LOOK && t.failed == t.runs)
+			return true;
 		if (!t.failed && t.runs >= clean)
 			return true;
 		if (t.runs >= CONTROL_LEAST && t.failed >= FAILURES_WANTED && (passed >= PASSES_WANTED || !passed))
@@ -172,7 +186,9 @@ static bool control_run(struct bisecting *b)
 			return true;
 		const unsigned most = t.failed ? FAILURES_WANTED - (t.failed < FAILURES_WANTED ? t.failed : 3) : clean - t.runs;
 		const unsigned least = t.runs < CONTROL_LEAST ? CONTROL_LEAST - t.runs : 1;
-		if (!question_ask(b, q, least < most ? most : least))
+		const unsigned n = least < most ? most : least;
+		const bool looks = first && t.failed == t.runs && n > ALWAYS_LOOK - t.runs;
+		if (!question_ask(b, q, looks ? ALWAYS_LOOK - t.runs : n))
 			return false;
 	}
 }
@@ -381,10 +397,10 @@ static unsigned alone_runs(const struct bisecting *b)
 	return c.runs + (unsigned)(others / rate) + 2 * clean_needed_after(c, clean_level(c, of_confirm * b->o->error));
 }
 
-static void race_find(struct bisecting *b)
+/** @serial: the question that was asked already, or SIZE_MAX. */
+static void race_find(struct bisecting *b, size_t serial)
 {
 	struct bisect_result *r = b->r;
-	size_t serial = SIZE_MAX;
 	const bool always = r->control.failed == r->control.runs;
 	const unsigned soon = (unsigned)ceil(1.5 / tally_rate(r->control));
 	r->one_at_a_time = alone_runs(b);
@@ -416,8 +432,21 @@ void bisect(const struct bisect_options *o, const struct bisect_hands *hands, st
 {
 	*ret = (struct bisect_result){ .low_rate = o->low_rate };
 	struct bisecting b = { .o = o, .hands = hands, .r = ret };
-	if (!control_run(&b))
+	size_t serial = SIZE_MAX;
+	if (!control_run(&b, true))
 		return;
+	if (ret->control.runs == ALWAYS_LOOK && ret->control.failed == ALWAYS_LOOK) {
+		hands->launches(hands->ctx, &ret->launches);
+		if (serial_run(&b, &serial, SERIAL_FAILURES) == TRIAL_NO) {
+			ret->verdict = BISECT_NO_RACE;
+			return;
+		}
+		bisect_launches_free(&ret->launches);
+		ret->launches = (struct bisect_launches){ 0 };
+		if (b.over || !control_run(&b, false))
+			return;
+		ret->questions.data[serial].control = ret->control;
+	}
 	if (!ret->control.failed) {
 		bare_run(&b);
 		return;
@@ -427,7 +456,7 @@ void bisect(const struct bisect_options *o, const struct bisect_hands *hands, st
 		return;
 	}
 	hands->launches(hands->ctx, &ret->launches);
-	race_find(&b);
+	race_find(&b, serial);
 }
 
 void bisect_result_free(struct bisect_result *r)

@@ -75,6 +75,7 @@ enum bisect_verdict {
 	BISECT_UNSHOWN, // it vanishes when each launch waits, but no pair could be shown
 	BISECT_RARE,    // it fails too seldom to tell
 	BISECT_CHANGED, // it failed no more at the end, as it is
+	BISECT_NOWHERE, // nothing of it was recorded on a GPU
 };
 const char *bisect_verdict_name(enum bisect_verdict v);
 

@@ -14,6 +14,7 @@ struct trial_outcome {
 	bool failed;
 	bool found; // it shows the cause by itself, as a guarded one may
 	bool lost;  // it does not count
+	bool nowhere, somewhere; // nothing of it was recorded on a GPU, or something was; neither: nobody looked
 	unsigned gpu; // that it had, where runs are spread over several; else 0
 	double seconds;
 };

@@ -30,12 +30,13 @@ struct trying {
 	double failed_s, passed_s; // how long runs take
 	unsigned nfailed, npassed;
 	bool over;
+	bool nowhere; // a failed run of which nothing was recorded
 };
 
 const char *try_verdict_name(enum try_verdict v)
 {
 	static const char *const names[] = { "unfinished", "no-failure", "unresolved-hides", "explained", "undecided",
-					     "unresolved-rare" };
+					     "unresolved-rare", "not-recorded" };
 	return names[v];
 }
 
@@ -266,6 +267,7 @@ static bool runs_ask(struct trying *t, size_t at, unsigned n, bool *ret_found)
 		for (unsigned i = 0; i < done; i++) {
 			t->r->runs++;
 			t->r->void_runs += out[i].lost;
+			t->nowhere |= out[i].nowhere && out[i].failed;
 			if (out[i].lost)
 				continue;
 			counted++;
@@ -361,6 +363,10 @@ static bool try_control(struct trying *t)
 		if (!runs_ask(t, at, c.failed ? n : first ? 1 : n < CONTROL_LEAST ? n : CONTROL_LEAST, &found))
 			return false;
 		r->control = r->questions.data[at].tally;
+		if (t->nowhere && !t->o->named && !t->o->unrecorded) {
+			r->verdict = TRY_NOWHERE;
+			return false;
+		}
 		if (first && !r->control.failed && finds_first(t))
 			return true;
 	}

@@ -60,6 +60,7 @@ enum try_verdict {
 	TRY_EXPLAINED,
 	TRY_UNDECIDED, // several explanations are left
 	TRY_RARE,      // it fails too seldom to tell
+	TRY_NOWHERE,   // nothing of it was recorded on a GPU, which all experiments are about
 };
 const char *try_verdict_name(enum try_verdict v);
 
@@ -94,6 +95,7 @@ struct try_options {
 	double low_rate; // 0.05
 	double error;    // of a `gone` that the answer rests on: 0.05
 	double certain;  // the weight of an explanation that holds: 0.9
+	bool unrecorded; // a job of which nothing was recorded is tried, too
 	bool named;      // somebody named the experiments: those that can find by themselves are made also where the job does not fail
 };
 void trial_try(const struct try_options *o, const struct try_hands *hands, struct try_result *ret);

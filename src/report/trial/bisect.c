@@ -53,7 +53,11 @@ static struct str verdict_say(struct arena *a, const struct bisect_result *r)
 				    STR_ARG(op_say(a, op_at(r, bisect_racer(r)))),
 				    STR_ARG(op_say(a, op_at(r, bisect_victim(r)))));
 	case BISECT_NO_RACE:
-		return S("No race between launches: it fails as well when each launch waits for all before it.");
+		return c.failed == c.runs ?
+			       S("It always fails, also when each launch waits for all before it: no race between launches.") :
+			       S("No race between launches: it fails as well when each launch waits for all before it.");
+	case BISECT_NOWHERE:
+		return S("Cannot be done: this job ran nothing on a GPU that the recorder saw.");
 	case BISECT_NEVER:
 		return arena_printf(a, "It did not fail in %u runs: it fails in fewer than %.3g %% of them, or not here.",
 				    c.runs, r->low_rate * 100);
@@ -75,9 +79,11 @@ static struct str bisect_next_text(const struct bisect_told *t)
 	const struct bisect_result *r = t->result;
 	switch (r->verdict) {
 	case BISECT_NO_RACE:
-		return S("Read what the job said. If a launch of it fails, look at that launch: indices, sizes, input data, the "
-			 "machine. Races inside of one kernel (LDS, barriers, atomics) are not looked for here: AMD's ConSan "
-			 "finds those.");
+		return S("Look for other causes: ``unhang try -- PROGRAM``. Races inside of one kernel (LDS, barriers, atomics) are "
+			 "not looked for here: AMD's ConSan finds those.");
+	case BISECT_NOWHERE:
+		return S("Read what the job said. If it uses a GPU, its process did not load the recorder: it is linked statically, "
+			 "lost HSA_TOOLS_LIB, or runs in a container or on another host. Then run unhang there.");
 	case BISECT_NEVER:
 		return S("Run it where it failed, with the same load beside it; or let --low-rate name a lower rate.");
 	case BISECT_RARE:
@@ -183,7 +189,7 @@ static void bisect_json(const struct bisect_told *t, FILE *out)
 		     { "launches", v_if(r->launches.launches, v_number(r->launches.launches)) },
 		     { "queues", v_if(r->launches.queues, v_number(r->launches.queues)) },
 		     { "seconds", v_decimal(t->seconds, 1) }, { "resumed", v_bool(t->resumed) },
-		     { "directory", v_known(t->directory) }, { "stopped", v_known(t->error) });
+		     { "directory", v_known(t->directory) }, { "stopped", v_known(t->error.n ? t->error : t->stopped) });
 	put_left_out(&s, &r->launches);
 	put_questions(&s, r);
 	sheet_close(&s, '}');
@@ -274,7 +280,7 @@ void report_bisect(const struct bisect_told *t, bool json, FILE *out)
 		wrap_row(out, &style, "Not", t->repair->not_fix, 0);
 	}
 	wrap_row(out, &style, "It said", t->said, 0);
-	wrap_row(out, &style, "Stopped", t->error, 0);
+	wrap_row(out, &style, "Stopped", t->error.n ? t->error : t->stopped, 0);
 	wrap_step_row(out, &style, "Next", next_say(&a, t));
 	wrap_row(out, &style, "Stored", t->directory, 0);
 }

@@ -13,6 +13,7 @@ struct bisect_told {
 	struct str directory;           // with what is stored of it
 	struct str said;                // the last line of the newest failed run; empty
 	struct str error;               // why it ended early; empty: it did not, or the budget was spent
+	struct str stopped; // who or what ended it, where it goes on the next time
 	const struct know_race *repair; // NULL: there is none
 	bool resumed;
 	unsigned hung; // runs that were ended because they hung

@@ -57,6 +57,8 @@ static struct str try_verdict_say(struct arena *a, const struct try_told *t)
 				    r->control.runs > 1 ? ": it fails seldom, or not here" : "");
 	case TRY_HIDES:
 		return S("It fails, but not while unhang looks. Any small delay hides it.");
+	case TRY_NOWHERE:
+		return S("No process of this job used the GPU: nothing was recorded. Switches of ROCm cannot change it.");
 	case TRY_RARE:
 		return rare_say(a, r->control, r->bare, r->low_rate);
 	default:
@@ -107,6 +109,9 @@ static struct str try_next_text(const struct try_told *t)
 		if (e && e->again.n)
 			return e->again;
 		return S("Run it where it failed, with the same load beside it; --low-rate names a lower rate.");
+	case TRY_NOWHERE:
+		return t->failure.lacking.n ? t->failure.lacking :
+					      S("Read what the job said. If it uses a GPU in a container or on another host: ``unhang try --unrecorded -- PROGRAM``");
 	case TRY_RARE:
 		return RARE_NEXT;
 	case TRY_HIDES:
@@ -199,7 +204,7 @@ static void try_json(const struct try_told *t, FILE *out)
 	sheet_close(&s, ']');
 	sheet_fields(&s, { "runs", v_number(r->runs) }, { "void_runs", v_number(r->void_runs) }, { "hung", v_number(t->hung) },
 		     { "seconds", v_decimal(t->seconds, 1) }, { "resumed", v_bool(t->resumed) },
-		     { "directory", v_known(t->directory) }, { "stopped", v_known(t->error) });
+		     { "directory", v_known(t->directory) }, { "stopped", v_known(t->error.n ? t->error : t->stopped) });
 	sheet_close(&s, '}');
 	fputc('\n', out);
 }
@@ -324,7 +329,7 @@ void report_try(const struct try_told *t, bool json, FILE *out)
 		text_printf(&absent, "%s%s", i ? ", " : "", t->left_out[i]);
 	wrap_row(out, &style, "Not possible here", text_str(&absent), 0);
 	text_free(&absent);
-	wrap_row(out, &style, "Stopped", t->error, 0);
+	wrap_row(out, &style, "Stopped", t->error.n ? t->error : t->stopped, 0);
 	wrap_step_row(out, &style, "Next", try_next_say(&a, t));
 	wrap_row(out, &style, "Stored", t->directory, 0);
 }

@@ -9,7 +9,7 @@
 
 /** What unhang run and explain say of a run that was studied. */
 struct try_failure {
-	struct str class, title, kernel, place, words, ended, directory, allocator;
+	struct str class, title, kernel, place, words, ended, directory, allocator, lacking;
 	int64_t findings, served, status, ran_ms, recordings;
 	struct str remedies; // ids, with spaces between them
 	struct str guard;    // whose the address is that faulted, as a guard tells it: past, before, freed, inside, wild; empty: no guard was there
@@ -23,6 +23,7 @@ struct try_told {
 	struct str directory;
 	struct str said;             // the last line of the newest failed run; empty
 	struct str error;            // why it ended early; empty: it did not, or the budget was spent
+	struct str stopped; // who or what ended it, where it goes on the next time
 	struct try_failure failure;  // of the job as it is; empty: it was not studied
 	struct try_failure found;    // of the run that shows the cause by itself; empty: there is none
 	const char *const *left_out; // experiments that cannot be made here

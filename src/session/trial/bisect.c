@@ -20,6 +20,8 @@ struct bisection {
 	struct runs runs;
 	char control[128];   // recordings of a control that is as it should be
 	bool control_passed; // it ended well, so that all of it is there
+	bool somewhere;      // it was recorded on a GPU
+	bool listed;         // the launches of a run that failed are noted
 	struct uh_error *error;
 	int64_t began;
 	struct str last_key;
@@ -48,46 +50,6 @@ static void control_keep(struct bisection *b, const struct run_ended *x)
 	b->control_passed = !x->failed;
 }
 
-static unsigned bisect_run(void *ctx, const struct bisect_question *q, unsigned n, struct trial_outcome *ret)
-{
-	struct bisection *b = ctx;
-	struct run_ended ended[RUNS_AT_ONCE];
-	unsigned done = trial_told(&b->log, q->key, n, ret);
-	if (done)
-		return done;
-	if (b->error || trial_over(&b->runs, &b->o->job, b->began))
-		return 0;
-	say_question(b, q);
-	n = runs_at_once(&b->runs, n);
-	const bool control = q->stage == STAGE_CONTROL;
-	const struct trial_change change = { .table = q->stage == STAGE_BARE ? NULL : arena_z(&b->log.arena, q->table) };
-	if (!runs_make(&b->runs, &change, n, control, ended, &b->error))
-		return 0;
-	for (; done < n; done++) {
-		ret[done] = (struct trial_outcome){ .failed = ended[done].failed,
-						    .lost = ended[done].waits_lost && !control,
-						    .gpu = ended[done].gpu,
-						    .seconds = ended[done].seconds };
-		struct uh_error *err = trial_add(&b->log, q->key, &ret[done], ended[done].hung);
-		b->error = b->error ? b->error : err;
-		if (control)
-			control_keep(b, &ended[done]);
-	}
-	trial_count(b->say, "bisect", q->tally, ret, done);
-	return done;
-}
-
-// --- launches ---
-
-static bool runs_together(const void *ctx, struct str name)
-{
-	const struct know *k = ctx;
-	for (size_t i = 0; i < k->togethers.len; i++)
-		if (str_glob(k->togethers.data[i]->head.id, name))
-			return true;
-	return false;
-}
-
 /** The recording of the process of a run that launched most; NULL: there is none. */
 static struct flight_recording *recording_of_run(const char *directory)
 {
@@ -111,6 +73,60 @@ static struct flight_recording *recording_of_run(const char *directory)
 	return best;
 }
 
+/** Whether it was recorded on a GPU at all. One that was and launched nothing may have ended before. */
+static void look_somewhere(struct bisection *b, const struct run_ended *x, struct trial_outcome *ret)
+{
+	struct flight_recording *r = recording_of_run(x->recordings);
+	uint64_t launched = 0;
+	for (size_t i = 0; r && i < r->nqueues; i++)
+		launched += r->queues[i].n;
+	ret->nowhere = !r;
+	b->somewhere = ret->somewhere = launched;
+	recording_free(r);
+}
+
+static unsigned bisect_run(void *ctx, const struct bisect_question *q, unsigned n, struct trial_outcome *ret)
+{
+	struct bisection *b = ctx;
+	struct run_ended ended[RUNS_AT_ONCE];
+	unsigned done = trial_told(&b->log, q->key, n, ret);
+	if (done)
+		return done;
+	if (b->error || trial_over(&b->runs, &b->o->job, b->began))
+		return 0;
+	say_question(b, q);
+	n = runs_at_once(&b->runs, n);
+	const bool control = q->stage == STAGE_CONTROL;
+	const struct trial_change change = { .table = q->stage == STAGE_BARE ? NULL : arena_z(&b->log.arena, q->table) };
+	if (!runs_make(&b->runs, &change, n, control, ended, &b->error))
+		return 0;
+	for (; done < n; done++) {
+		ret[done] = (struct trial_outcome){ .failed = ended[done].failed,
+						    .lost = ended[done].waits_lost && !control,
+						    .gpu = ended[done].gpu,
+						    .seconds = ended[done].seconds };
+		if (control && !b->somewhere)
+			look_somewhere(b, &ended[done], &ret[done]);
+		struct uh_error *err = trial_add(&b->log, q->key, &ret[done], ended[done].hung);
+		b->error = b->error ? b->error : err;
+		if (control)
+			control_keep(b, &ended[done]);
+	}
+	trial_count(b->say, "bisect", q->tally, ret, done);
+	return done;
+}
+
+// --- launches ---
+
+static bool runs_together(const void *ctx, struct str name)
+{
+	const struct know *k = ctx;
+	for (size_t i = 0; i < k->togethers.len; i++)
+		if (str_glob(k->togethers.data[i]->head.id, name))
+			return true;
+	return false;
+}
+
 /** As they were, if it is resumed: numbers in the journal are places in this list. */
 static bool bisect_list(void *ctx, struct bisect_launches *ret)
 {
@@ -119,7 +135,8 @@ static bool bisect_list(void *ctx, struct bisect_launches *ret)
 	struct str text = { 0 };
 	struct uh_error *err = named_read(&(struct named){ .path = path }, LAUNCHES_MOST, &b->log.arena, &text, NULL);
 	uh_error_free(err);
-	if (!err && bisect_launches_read(text, ret))
+	const bool better = b->listed && b->control_passed; // than a list of a run that failed
+	if (!err && !better && bisect_launches_read(text, ret))
 		return true;
 	struct flight_recording *r = recording_of_run(b->control);
 	if (!r) {
@@ -129,6 +146,7 @@ static bool bisect_list(void *ctx, struct bisect_launches *ret)
 		return false;
 	}
 	_cleanup_text_ struct text lines = { 0 };
+	b->listed = !b->control_passed;
 	bisect_launches_of(r, runs_together, b->know, ret);
 	recording_free(r);
 	bisect_launches_write(ret, &lines);
@@ -195,7 +213,7 @@ static struct uh_error *bisect_begin(struct bisection *b)
 	return trial_begin(&b->log, b->know, "bisect", &o->job, &b->runs);
 }
 
-static struct uh_error *bisect_made(struct bisection *b, FILE *out, bool *ret_answered)
+static struct uh_error *bisect_made(struct bisection *b, FILE *out, enum uh_trial_end *ret)
 {
 	const struct uh_trial_options *o = &b->o->job;
 	const struct bisect_options options = { .low_rate = o->low_rate ? o->low_rate / 100.0 : 0.05,
@@ -219,19 +237,24 @@ static struct uh_error *bisect_made(struct bisection *b, FILE *out, bool *ret_an
 					  .directory = str_z(b->log.directory),
 					  .said = trial_said(&b->log),
 					  .error = str_z(b->error ? uh_error_message(b->error) : ""),
+					  .stopped = result.verdict == BISECT_UNFINISHED ? trial_stopped(&b->log, &b->runs, o, b->began) :
+										 (struct str){ 0 },
 					  .repair = repair_of(b->know, &result),
 					  .resumed = resumed,
 					  .hung = b->log.hung,
 					  .seconds = (double)(now_ms() - b->began) / 1e3,
 					  .width = o->width };
 	struct uh_error *err = bisect_tell(b, &told, out);
-	*ret_answered = result.verdict == BISECT_RACE || result.verdict == BISECT_NO_RACE || result.verdict == BISECT_NEVER;
+	*ret = result.verdict == BISECT_RACE || result.verdict == BISECT_NO_RACE || result.verdict == BISECT_NEVER ?
+		       UH_TRIAL_ANSWERED :
+	       result.verdict == BISECT_NOWHERE ? UH_TRIAL_IMPOSSIBLE :
+						  UH_TRIAL_OPEN;
 	bisect_result_free(&result);
 	return err;
 }
 
 struct uh_error *uh_bisect(const struct uh_bisect_options *o, FILE *out, FILE *say, uh_problem_fn *problem, void *ctx,
-			   bool *ret_answered)
+			   enum uh_trial_end *ret)
 {
 	const struct teller teller = { problem, ctx };
 	if (!o->job.recorder)
@@ -240,7 +263,7 @@ struct uh_error *uh_bisect(const struct uh_bisect_options *o, FILE *out, FILE *s
 	b.know = look_knowledge(teller);
 	struct uh_error *err = bisect_begin(&b);
 	if (!err) {
-		err = bisect_made(&b, out, ret_answered);
+		err = bisect_made(&b, out, ret);
 		runs_end(&b.runs);
 	}
 	know_free(b.know);

@@ -164,6 +164,14 @@ bool trial_over(struct runs *r, const struct uh_trial_options *o, int64_t began)
 	return runs_stopped(r) || (o->budget && now_ms() - began > (int64_t)o->budget * 1000);
 }
 
+struct str trial_stopped(struct trial_log *l, const struct runs *r, const struct uh_trial_options *o, int64_t began)
+{
+	return r->stop	? S("by you, or by a signal of the system") :
+	       o->budget && now_ms() - began > (int64_t)o->budget * 1000 ?
+			  arena_printf(&l->arena, "the budget of %u s is used up", o->budget) :
+			  (struct str){ 0 };
+}
+
 struct uh_error *trial_save(const char *path, void (*write)(const void *told, FILE *to), const void *told, mode_t mode)
 {
 	_cleanup_free_ char *bytes = NULL;

@@ -45,6 +45,8 @@ bool trial_over(struct runs *r, const struct uh_trial_options *o, int64_t began)
 unsigned trial_told(struct trial_log *l, struct str key, unsigned n, struct trial_outcome *ret);
 /** Notes a run, whose time becomes what was noted. */
 struct uh_error *trial_add(struct trial_log *l, struct str key, struct trial_outcome *x, bool hung);
+/** Who or what ended it, for people; empty: nobody did. */
+struct str trial_stopped(struct trial_log *l, const struct runs *r, const struct uh_trial_options *o, int64_t began);
 /** For who waits: how many runs of a question there are by now. @before: without the newest @n. */
 void trial_count(FILE *say, const char *kind, struct tally before, const struct trial_outcome *newest, unsigned n);
 /** A file of the trial. */

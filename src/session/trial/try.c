@@ -12,6 +12,7 @@
 #include "base/door/door.h"
 #include "base/save.h"
 #include "evidence/documents/document.h"
+#include "job/job.h"
 #include "report/run/run.h"
 #include "report/trial/try.h"
 #include "session/look.h"
@@ -42,7 +43,7 @@ struct trying_job {
 static const struct record_key failure_keys[] = {
 	RECORD_TEXT(try_failure, class),  RECORD_TEXT(try_failure, title),    RECORD_TEXT(try_failure, kernel),
 	RECORD_TEXT(try_failure, place),  RECORD_TEXT(try_failure, words),    RECORD_TEXT(try_failure, ended),
-	RECORD_TEXT(try_failure, directory), RECORD_TEXT(try_failure, allocator), RECORD_NUMBER(try_failure, findings), RECORD_NUMBER(try_failure, served),
+	RECORD_TEXT(try_failure, directory), RECORD_TEXT(try_failure, allocator), RECORD_TEXT(try_failure, lacking), RECORD_NUMBER(try_failure, findings), RECORD_NUMBER(try_failure, served),
 	RECORD_NUMBER(try_failure, status), RECORD_NUMBER(try_failure, ran_ms), RECORD_NUMBER(try_failure, recordings), RECORD_TEXT(try_failure, remedies),
 	RECORD_TEXT(try_failure, guard),
 	{ 0 }
@@ -106,6 +107,12 @@ static bool failure_hung(const struct try_failure *f)
 		if (str_is(f->ended, run_ended_words[hangs[i]]))
 			return true;
 	return false;
+}
+
+/** What happened to it is no matter of the GPU, as far as anybody saw. A runtime that did not call the recorder was there, though. */
+static bool failure_nowhere(const struct try_failure *f)
+{
+	return f->directory.n && !f->recordings && f->served <= 0 && !f->class.n && !str_starts(f->lacking, S(RUN_UNCALLED));
 }
 
 static void failure_save(struct trying_job *j, const char *name, const struct try_failure *f)
@@ -240,6 +247,7 @@ static bool studied_run(struct trying_job *j, const struct try_question *q, cons
 	// Before the run is noted: what follows from it must be there when it counts.
 	if (read && ret->failed && q->stage == TRY_CONTROL) {
 		j->failure = f;
+		ret->nowhere = failure_nowhere(&f);
 		failure_save(j, "failure", &f);
 	} else if (ret->found) {
 		j->found = f;
@@ -260,6 +268,8 @@ static unsigned try_run(void *ctx, const struct try_question *q, unsigned n, str
 	const struct know_experiment *e = x && !str_is(x->family, "switches") ? x->of : NULL;
 	const char *env[CHANGE_ENV];
 	unsigned done = trial_told(&j->log, q->key, n, ret);
+	for (unsigned i = 0; i < done; i++)
+		ret[i].nowhere = q->stage == TRY_CONTROL && failure_nowhere(&j->failure);
 	if (done)
 		return done;
 	if (j->error || trial_over(&j->runs, &j->o->job, j->began))
@@ -379,7 +389,7 @@ static void failures_load(struct trying_job *j)
 static void write_try_json(const void *told, FILE *to) { report_try(told, true, to); }
 static void write_try_page(const void *told, FILE *to) { report_try_html(told, to); }
 
-static struct uh_error *try_made(struct trying_job *j, FILE *out, bool *ret_answered)
+static struct uh_error *try_made(struct trying_job *j, FILE *out, enum uh_trial_end *ret)
 {
 	const struct uh_trial_options *o = &j->o->job;
 	const struct try_hands hands = { .run = try_run, .model = try_model, .planned = try_planned, .ctx = j };
@@ -404,6 +414,8 @@ static struct uh_error *try_made(struct trying_job *j, FILE *out, bool *ret_answ
 				       .directory = str_z(j->log.directory),
 				       .said = trial_said(&j->log),
 				       .error = str_z(j->error ? uh_error_message(j->error) : ""),
+				       .stopped = result->verdict == TRY_UNFINISHED ? trial_stopped(&j->log, &j->runs, o, j->began) :
+									      (struct str){ 0 },
 				       .failure = j->failure,
 				       .found = j->found,
 				       .left_out = absent,
@@ -419,23 +431,25 @@ static struct uh_error *try_made(struct trying_job *j, FILE *out, bool *ret_answ
 	report_try(&told, o->json, out);
 	if (result->verdict != TRY_UNFINISHED)
 		trial_done(&j->log);
-	*ret_answered = result->verdict == TRY_EXPLAINED || (result->verdict == TRY_NEVER && !j->unused);
+	*ret = result->verdict == TRY_EXPLAINED || (result->verdict == TRY_NEVER && !j->unused) ? UH_TRIAL_ANSWERED :
+	       result->verdict == TRY_NOWHERE							? UH_TRIAL_IMPOSSIBLE :
+												  UH_TRIAL_OPEN;
 	try_result_free(result);
 	return err;
 }
 
 struct uh_error *uh_try(const struct uh_try_options *o, FILE *out, FILE *say, uh_problem_fn *problem, void *ctx,
-			bool *ret_answered)
+			enum uh_trial_end *ret)
 {
 	const struct teller teller = { problem, ctx };
 	struct trying_job j = { .o = o, .log.journal = -1, .log.lock = -1, .began = now_ms(), .say = say };
 	j.know = look_knowledge(teller);
 	j.options = (struct try_options){
-		.low_rate = o->job.low_rate ? o->job.low_rate / 100.0 : 0.05, .error = 0.05, .certain = 0.9, .named = o->nnames
+		.low_rate = o->job.low_rate ? o->job.low_rate / 100.0 : 0.05, .error = 0.05, .certain = 0.9, .named = o->nnames, .unrecorded = o->unrecorded
 	};
 	struct uh_error *err = try_begin(&j);
 	if (!err) {
-		err = try_made(&j, out, ret_answered);
+		err = try_made(&j, out, ret);
 		runs_end(&j.runs);
 	}
 	uh_error_free(j.error);
