@@ -1,6 +1,7 @@
 // Which GPU of which machine an incident is about. That is known only when it closes: a log may name the GPU last.
 #include "diagnose/incident.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "diagnose/machine.h"
@@ -51,6 +52,19 @@ static void take_recorded(struct incident *i, const struct know *k)
 			continue;
 		i->gpu.name = part->name;
 		i->gpu.gfx = part->gfx;
+	}
+}
+
+/** The kernel's record of a PCIe device names it in lines of their own. */
+static void take_bus_device(struct incident *i, const struct know *k)
+{
+	for (size_t n = 0; n < i->events.len && !i->gpu.device.n; n++) {
+		const struct diag_event *e = i->events.data[n];
+		const struct str pci = diag_value(e, "pci"), vendor = diag_value(e, "apei_vendor"), id = diag_value(e, "apei_device");
+		char both[16];
+		snprintf(both, sizeof(both), "1002:%.*s", id.n > 2 && id.n < 8 ? (int)id.n - 2 : 0, id.n > 2 ? id.p + 2 : "");
+		if (e->kind->bus == BUS_PCIE && !e->unrelated && pci_length(pci) && str_is(vendor, "0x1002") && !know_is_bridge(k, str_z(both)))
+			i->gpu.device = pci;
 	}
 }
 
@@ -243,6 +257,7 @@ void incident_attribute(struct incident *i, const struct know *k, const struct m
 	i->log_has_boot = m->has_boot;
 	name_nodes(i, m);
 	attribute_name_gpu(i, m);
+	take_bus_device(i, k);
 	take_recorded(i, k);
 	take_printed_module(i);
 	for (size_t n = 0; n < m->facts.len; n++) {

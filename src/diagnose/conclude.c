@@ -462,7 +462,7 @@ bool incident_conclude(struct incident *i, const struct know *k)
 		return false;
 	}
 	i->cause = i->root->cause;
-	if (i->root->numbered && i->root->device.n) // the GPUs of a hive tell of one error
+	if (i->root->numbered && i->root->device.n && !i->root->kind->announces) // the GPUs of a hive tell of one error
 		incident_lead_gpu(i, i->root->device);
 	incident_weigh_error(i, k);
 	judge_reset(i);

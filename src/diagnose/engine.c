@@ -293,12 +293,14 @@ static bool is_of_hive(struct engine *g, const struct event *e)
 	return of;
 }
 
-/** Whether @d and @e tell of one hardware error: by the driver's number of it; without one a bank follows what announces it at once. */
+/** Whether @d and @e tell of one hardware error: by the driver's number of it; without one a bank, or
+ * a GPU that is gone, follows what announces it at once. */
 static bool is_same_error(const struct diag_event *d, const struct event *e)
 {
-	if (e->numbered || d->numbered)
+	const bool announced = e->signature->event && e->signature->event->announced;
+	if (!announced && (e->numbered || d->numbered))
 		return e->numbered == d->numbered;
-	return e->signature->bank && d->kind->announces && !later_than(e->time, d->last, ANNOUNCED_SECONDS);
+	return (announced || e->signature->bank) && d->kind->announces && !later_than(e->time, d->last, ANNOUNCED_SECONDS);
 }
 
 /** The incident of the hardware error that @e tells of, on whatever GPU of the hive it was announced; NULL: there is none. Who tells of the
@@ -310,12 +312,14 @@ static struct incident *incident_of_error(struct engine *g, const struct event *
 		bool same = false, announced = true;
 		for (size_t k = 0; k < i->events.len; k++) {
 			same |= is_same_error(i->events.data[k], e);
-			announced &= i->events.data[k]->kind->announces;
+			announced &= i->events.data[k]->kind->announces || i->events.data[k]->kind->bus;
 		}
 		if (!same || later_than(e->time, i->end, HIVE_SECONDS))
 			continue;
 		if (announced)
 			incident_lead_gpu(i, e->device);
+		if (announced && e->signature->event && e->signature->event->announced)
+			i = open_merge(g, i);
 		incident_add_gpu(i, &(struct diag_gpu){ .device = e->device });
 		return i;
 	}
@@ -379,11 +383,32 @@ static void take_message(struct engine *g, const struct event *e)
 	i->dropping = dropping;
 }
 
+/** A port tells of the error of a device behind it. false: no GPU is known there. */
+static bool engine_find_behind(const struct engine *g, struct event *e)
+{
+	const struct fact *port = event_fact(e, "pci"), *bus = event_fact(e, "bus_behind");
+	uint64_t number;
+	const struct str gpu = port && bus && str_hex(bus->value, &number) ? machine_behind(&g->machine, port->value, number) : (struct str){ 0 };
+	e->device = gpu.n ? gpu : e->device;
+	e->driver = gpu.n ? S("amdgpu") : e->driver;
+	return gpu.n;
+}
+
 void engine_say_part(struct engine *g, const struct know_part *part) { g->machine.said = part; }
 
-void engine_event(struct engine *g, const struct event *e)
+void engine_event(struct engine *g, const struct event *told)
 {
-	const struct know_signature *s = e->signature;
+	const struct know_signature *s = told->signature;
+	struct event found;
+	const struct event *e = told;
+	if (s && s->event && s->event->bus == BUS_PORT) {
+		memcpy(&found, told, offsetof(struct event, facts) + told->nfacts * sizeof(told->facts[0]));
+		if (!engine_find_behind(g, &found)) {
+			engine_note(g, s->event, told);
+			return;
+		}
+		e = &found;
+	}
 	follow_machine(g, e);
 	g->marked &= tells(e, TELLS_BOOT);
 	if (!s)

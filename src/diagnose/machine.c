@@ -159,6 +159,28 @@ struct str machine_node(const struct machine *m, int64_t node)
 	return (struct str){ 0 };
 }
 
+/** Domain and bus of `0000:9e:00.0` as one number. */
+static bool pci_bus(struct str address, uint64_t *ret_domain, uint64_t *ret_bus)
+{
+	struct str rest = address, domain = str_split(&rest, ':'), bus = str_split(&rest, ':');
+	return rest.n && str_hex(domain, ret_domain) && str_hex(bus, ret_bus);
+}
+
+struct str machine_behind(const struct machine *m, struct str port, uint64_t bus)
+{
+	enum { OWN_SWITCH = 2 };
+	uint64_t domain, other, at, least = bus + OWN_SWITCH + 1;
+	struct str found = { 0 };
+	if (!pci_bus(port, &domain, &other))
+		return found;
+	for (size_t i = 0; i < m->ngpus; i++)
+		if (pci_bus(m->gpus[i].device, &other, &at) && other == domain && at >= bus && at < least) {
+			found = m->gpus[i].device;
+			least = at;
+		}
+	return found;
+}
+
 struct str machine_index(const struct machine *m, int64_t index)
 {
 	for (size_t i = 0; i < m->ngpus && index >= 0; i++)

@@ -50,6 +50,9 @@ struct machine_gpu *machine_gpu(struct machine *m, struct str device, struct pla
 bool machine_is_gpu(const struct machine *m, struct str device);
 /** The PCI address of an HSA node; empty where it is not known. */
 struct str machine_node(const struct machine *m, int64_t node);
+/** The GPU behind a PCIe port: @port is the port's address, @bus the bus behind it. Between it and the GPU there may be the two ports of the
+ * switch that is on AMD's boards. Empty where none that is known can be. */
+struct str machine_behind(const struct machine *m, struct str port, uint64_t bus);
 /** The PCI address of the GPU that AMD's tools call by this number; empty where none of them listed it with its address. */
 struct str machine_index(const struct machine *m, int64_t index);
 /** Adds what another source says. A fact on which the two disagree is dropped. */

@@ -365,8 +365,11 @@ static bool joins(const struct know_event *kind)
 
 struct incident *open_join(struct engine *g, struct incident *i, const struct event *e)
 {
-	if (!e->signature->event || !joins(e->signature->event))
-		return i;
+	return e->signature->event && joins(e->signature->event) ? open_merge(g, i) : i;
+}
+
+struct incident *open_merge(struct engine *g, struct incident *i)
+{
 	for (size_t n = 0; n < g->nopen; n++)
 		if (str_eq(g->open[n]->gpu.device, i->gpu.device) && g->open[n]->order < i->order)
 			i = g->open[n];

@@ -57,7 +57,7 @@ static bool inventory_begins(struct str line)
 	for (size_t i = 0; i < ARRAY_SIZE(begins); i++)
 		if (str_find(line, str_z(begins[i])) >= 0)
 			return true;
-	return is_gpu_line(str_trim(line));
+	return is_gpu_line(str_trim(line)) || counts_cut(str_trim(line));
 }
 
 // --- one GPU ---
@@ -214,6 +214,10 @@ static enum taken inventory_line(void *self, const struct logline *line, struct 
 			row_errors(&v->now.counts, text);
 		}
 		return true;
+	}
+	if (!v->open && counts_cut(text)) { // what grep left
+		begin_gpu(v, at);
+		v->now.counts.cut = true;
 	}
 	if (fields_line(v, keys, ARRAY_SIZE(keys), text) || counts_line(&v->now.counts, text) || old_smi_line(v, text, at))
 		return true;

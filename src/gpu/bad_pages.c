@@ -12,10 +12,10 @@ void bad_pages_ask(const char *path, struct probe ret[static BAD_PAGES_READS])
 					 .offset = n * PAGE_LINES * PAGE_LINE };
 }
 
-bool bad_pages_count(const struct probe asked[static BAD_PAGES_READS], struct bad_pages *ret)
+bool bad_pages_count(const struct probe *asked, size_t reads, struct bad_pages *ret)
 {
-	*ret = (struct bad_pages){ .more = asked[BAD_PAGES_READS - 1].n > PAGE_LINES * PAGE_LINE };
-	for (size_t n = 0; n < BAD_PAGES_READS; n++) {
+	*ret = (struct bad_pages){ .more = asked[reads - 1].n > PAGE_LINES * PAGE_LINE };
+	for (size_t n = 0; n < reads; n++) {
 		// `0x00000001 : 0x00001000 : R`.
 		struct str text = { asked[n].data, asked[n].end == PROBE_GOOD ? asked[n].n : 0 };
 		text = str_cut(text, PAGE_LINES * PAGE_LINE);

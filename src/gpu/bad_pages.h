@@ -13,4 +13,4 @@ struct bad_pages {
 /** What to read of the file at @path, which must live as long as the answers. */
 void bad_pages_ask(const char *path, struct probe ret[static BAD_PAGES_READS]);
 /** false: it could not be read. */
-bool bad_pages_count(const struct probe asked[static BAD_PAGES_READS], struct bad_pages *ret);
+bool bad_pages_count(const struct probe *asked, size_t n, struct bad_pages *ret);

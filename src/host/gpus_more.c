@@ -29,7 +29,7 @@ static void note_pages(struct gpu_looks *l, struct gpu_look *g)
 {
 	struct str where = answer_place(&g->asks, g->ras_ask);
 	struct bad_pages pages;
-	if (!bad_pages_count(&g->asks.probes.data[g->ras_ask], &pages))
+	if (!bad_pages_count(&g->asks.probes.data[g->ras_ask], BAD_PAGES_READS, &pages))
 		return;
 	const struct {
 		const char *name;

@@ -47,7 +47,7 @@ enum know_tells {
 	TELLS_CORRECTED,     // hardware errors that harmed nothing: ras_count of them, or one
 };
 /** Where an event of a bus was seen: it may be about any device. */
-enum know_bus { BUS_NONE, BUS_PCIE, BUS_SLOT, BUS_IOMMU, BUS_GUEST };
+enum know_bus { BUS_NONE, BUS_PCIE, BUS_SLOT, BUS_IOMMU, BUS_GUEST, BUS_PORT };
 /** How a kernel failed, where the event alone says it. */
 enum know_fails { FAILS_UNSAID, FAILS_ASSERT, FAILS_HANG };
 enum know_role { ROLE_CAUSE, ROLE_EFFECT, ROLE_ARTEFACT, ROLE_BYSTANDER };
@@ -74,6 +74,7 @@ struct know_event {
 	bool note;           // said by itself, also where there is no incident
 	bool quiet;          // only shown when every event is asked for
 	bool whole;          // the first screen has it, and has all of it
+	bool announced;      // a fatal error that another GPU of the hive may have announced just before
 	bool announces;      // it tells that there is an error, and another message which, perhaps of another GPU of the hive
 	int gap;             // seconds without news after which its incident is over
 	enum know_tells tells;

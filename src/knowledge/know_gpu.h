@@ -163,6 +163,7 @@ struct know_verdict {
 	struct condition *when;
 	struct str event, health, unit, hint;
 	bool each_xcc, go_on, well, stands;
+	enum { SITS_WELL, SITS_WARNS, SITS_UNKNOWN, SITS_UNFIT } fit; // of one that stands aside: whether the GPU can take the next job
 	bool aside; // it is told beside the answer, and is of the whole GPU
 };
 

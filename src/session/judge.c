@@ -199,6 +199,20 @@ static void tell_late(struct uh_session *s, const struct unread *u)
 }
 
 /** Tells what was not read, so that nobody takes the answer for an all-clear. */
+/** Errors that were counted, and that no log tells of; or memory that is known to be bad. */
+static void tell_hardware_unsure(struct uh_session *s)
+{
+	for (size_t n = 0; n < s->seen->n; n++) {
+		const struct gpu_observation *g = &s->seen->gpus[n];
+		struct str hints = g->hardware, first = str_split(&hints, '\n');
+		if (g->fit >= SITS_UNKNOWN)
+			add_unread(s, arena_printf(&s->arena, STR_FMT ": " STR_FMT, STR_ARG(g->device->pci), STR_ARG(first)), "");
+	}
+	for (size_t n = 0; n < s->seen->nhives; n++)
+		if (s->seen->hives[n].fit >= SITS_UNKNOWN)
+			add_unread(s, s->seen->hives[n].hint, "");
+}
+
 static void tell_unread(struct uh_session *s)
 {
 	const struct devices *d = &s->seen->devices;
@@ -219,6 +233,7 @@ static void tell_unread(struct uh_session *s)
 						STR_ARG(g->unseen.n ? g->unseen : S("its state could not be read"))),
 				   "");
 	}
+	tell_hardware_unsure(s);
 	if (s->log_wanted && !s->log_read)
 		add_unread(s, S("the kernel log could not be read"), "");
 }

@@ -176,11 +176,22 @@ static bool names(const struct know_list *list, struct str id)
 	return false;
 }
 
+/** What is good of one GPU is not told where another is worse; a fault of one GPU says nothing of another. */
+static bool of_same_gpus(const struct finding *over, const struct finding *one)
+{
+	if (one->severity == SEVERITY_OK || !over->gpus.len)
+		return true;
+	for (size_t n = 0; n < one->gpus.len; n++)
+		if (!list_find(over->gpus.data, over->gpus.len, it, str_eq(*it, one->gpus.data[n])))
+			return false;
+	return true;
+}
+
 static bool doctor_hidden(const struct doctor_search *s, const struct finding *one)
 {
 	const struct findings *f = s->to;
 	for (size_t n = 0; n < f->list.len; n++)
-		if (names(f->list.data[n]->hides, one->id))
+		if (names(f->list.data[n]->hides, one->id) && of_same_gpus(f->list.data[n], one))
 			return true;
 	for (size_t n = 0; n < s->hides.len; n++)
 		if (names(s->hides.data[n], one->id))

@@ -43,6 +43,16 @@ static int64_t counts_number(struct error_counts *c, struct str text)
 	return known ? number : 0;
 }
 
+bool counts_cut(struct str text)
+{
+	struct str rest = text;
+	str_behind(text, S("TOTAL_"), &rest);
+	for (size_t i = 0; i < ERROR_COUNTS; i++)
+		if (str_behind(rest, str_z(count_names[i]), &rest))
+			return str_starts(rest, S("_COUNT: "));
+	return false;
+}
+
 bool counts_line(struct error_counts *c, struct str text)
 {
 	struct str value = text;
@@ -53,13 +63,15 @@ bool counts_line(struct error_counts *c, struct str text)
 	}
 	int64_t *to = str_behind(text, S("TOTAL_"), &value) || c->sums ? c->total :
 		      c->by_block && c->n                              ? c->blocks[c->n - 1].count :
+		      c->cut                                           ? c->total :
 									 NULL;
 	for (size_t i = 0; i < ERROR_COUNTS && to; i++) {
 		struct str count;
 		// Before ROCm 6.1 the names had no _COUNT, and in the first releases no TOTAL_.
 		if (str_behind(value, str_z(count_names[i]), &count) &&
 		    (str_behind(count, S("_COUNT: "), &count) || str_behind(count, S(": "), &count))) {
-			to[i] = counts_number(c, str_trim(count));
+			const int64_t number = counts_number(c, str_trim(count));
+			to[i] = c->cut && !c->by_block && to[i] < INT64_MAX / 2 && number < INT64_MAX / 2 ? to[i] + number : number;
 			return true;
 		}
 	}

@@ -10,6 +10,7 @@ enum { COUNT_BLOCKS = 32 };
 struct error_counts {
 	int64_t total[ERROR_COUNTS], pages[PAGE_LISTS];
 	enum page_list list; // that is being read
+	bool cut;            // its beginning is not there: nothing says of which block a count is
 	bool by_block, sums; // what is being read
 	char odd[24]; // the first count that is none: negative, beyond all numbers, or no number
 	size_t n;
@@ -19,6 +20,8 @@ struct error_counts {
 	} blocks[COUNT_BLOCKS];
 };
 
+/** Whether it is a count, which says of which GPU and block it is only in lines before it. */
+bool counts_cut(struct str text);
 /** Whether a line says something of it. */
 bool counts_line(struct error_counts *c, struct str text);
 /** An event for each count. @pci: empty, @index: negative, where it is not known. */

@@ -34,8 +34,8 @@ void verdict_facts_unit(struct verdict_facts *f, const struct know *k, const str
 void verdict_hint(const struct verdict_facts *f, const struct know_verdict *v, struct text *to);
 /** Adds a fact that is only for conditions and hints. An empty one is none. */
 void verdict_fact_add(struct verdict_facts *f, const char *name, struct str value);
-/** The hints of all verdicts that stand aside and hold, a line each. */
-void verdict_asides(const struct know *k, const struct verdict_facts *f, struct text *to);
+/** The hints of all verdicts that stand aside and hold, a line each. Returns the worst `fit` of them. */
+int verdict_asides(const struct know *k, const struct verdict_facts *f, struct text *to);
 /** Adds what a reset of the GPU takes with it: reset_gpus, the GPUs of its hive, which the driver resets together, and reset_ends, whoever
  * uses one of them. */
 void reset_facts(struct event *e, const struct devices *all, const struct device *d, struct arena *a);

@@ -9,7 +9,8 @@
 enum { ASK_METRICS, ASK_PORT_WIDTH, ASK_PORT_SPEED, ASK_PAGES, ASKS = ASK_PAGES + BAD_PAGES_READS };
 enum { CLOSER_MS = 700, TABLE_MOST = 8192 };
 
-/** The driver takes a lock for its list, and only errors that it counted make pages wait. */
+/** The driver has counted errors, so that its list may be long. Else the first part of it is enough: what it could not retire before a reboot stands
+ * there. The lock of the list is held by nobody then. */
 static bool has_bad_memory(const struct device *d)
 {
 	return d->ras.fatal > 0 || d->ras.poison_created > 0 || d->ras.poison_consumed > 0;
@@ -54,10 +55,13 @@ static size_t ask_closer(const struct hardware_seen *h, struct arena *a, struct 
 								i ? "speed" : "width")
 							   .p };
 	}
-	if (has_bad_memory(d)) {
-		bad_pages_ask(arena_printf(a, STR_FMT "/ras/gpu_vram_bad_pages", STR_ARG(d->sysfs)).p, ret + n);
-		for (size_t i = 0; i < BAD_PAGES_READS; i++)
-			what[n++] = ASK_PAGES;
+	if (d->ras.fatal >= 0) {
+		struct probe pages[BAD_PAGES_READS];
+		bad_pages_ask(arena_printf(a, STR_FMT "/ras/gpu_vram_bad_pages", STR_ARG(d->sysfs)).p, pages);
+		for (size_t i = 0; i < (has_bad_memory(d) ? BAD_PAGES_READS : 1); i++) {
+			what[n] = ASK_PAGES;
+			ret[n++] = pages[i];
+		}
 	}
 	return n;
 }
@@ -79,7 +83,7 @@ static void take_closer(const struct know *k, struct hardware_seen *h, const str
 			h->port_speed = link_speed(probe_text(p));
 			break;
 		default: // the rest is the list of pages
-			h->pages_known = bad_pages_count(p, &h->pages);
+			h->pages_known = bad_pages_count(p, n - i, &h->pages);
 			return;
 		}
 	}
@@ -180,12 +184,12 @@ static void hardware_add_counts(struct verdict_facts *f, const struct ras_events
 		hardware_add_number(f, "ras_gpus", (int64_t)r->gpus);
 }
 
-struct str hive_hints(const struct know *k, const struct device *first, struct arena *a)
+struct str hive_hints(const struct know *k, const struct device *first, int *ret_fit, struct arena *a)
 {
 	struct verdict_facts f = { .arena = a };
 	_cleanup_text_ struct text hints = { 0 };
 	hardware_add_counts(&f, &first->ras);
-	verdict_asides(k, &f, &hints);
+	*ret_fit = verdict_asides(k, &f, &hints);
 	return arena_str(a, text_str(&hints));
 }
 
@@ -207,6 +211,6 @@ struct str hardware_hints(const struct know *k, struct hardware_seen *h, const s
 	verdict_fact_add(&f, "throttle_says", h->throttle);
 	hardware_add_link(&f, h);
 	hardware_add_xgmi(&f, h, all);
-	verdict_asides(k, &f, &hints);
+	h->fit = verdict_asides(k, &f, &hints);
 	return arena_str(a, text_str(&hints));
 }

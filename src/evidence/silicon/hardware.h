@@ -13,6 +13,7 @@ struct hardware_seen {
 	bool pages_known;
 	struct bad_pages pages;
 	struct str throttle;            // what slows it down; hardware_hints() finds it
+	int fit; // the worst `fit` of what hardware_hints() says
 	int64_t port_width, port_speed; // what the bridge above it can do; -1: not known
 };
 
@@ -22,4 +23,4 @@ void hardware_look(const struct know *k, struct devices *all, struct hardware_se
 /** What is worth knowing of it, by the verdicts that stand aside: a line each. */
 struct str hardware_hints(const struct know *k, struct hardware_seen *h, const struct devices *all, struct arena *a);
 /** The same of what the driver counts for all GPUs of a hive together, of which @first is the first. */
-struct str hive_hints(const struct know *k, const struct device *first, struct arena *a);
+struct str hive_hints(const struct know *k, const struct device *first, int *ret_fit, struct arena *a);

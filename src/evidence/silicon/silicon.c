@@ -277,15 +277,18 @@ static void tell_hardware(struct silicon_telling *r)
 	r->view->hives = arena_alloc(&r->view->arena, (n + 1) * sizeof(*r->view->hives));
 	for (size_t i = 0; i < n; i++) {
 		const struct device *d = seen[i].device = r->gpus[i].looked->device;
-		if (d->ras.first && d->ras.gpus > 1)
-			r->view->hives[r->view->nhives++] =
-				(struct hive_observation){ d, hive_hints(r->out->know, d, &r->view->arena) };
+		if (d->ras.first && d->ras.gpus > 1) {
+			struct hive_observation *h = &r->view->hives[r->view->nhives++];
+			h->first = d;
+			h->hint = hive_hints(r->out->know, d, &h->fit, &r->view->arena);
+		}
 	}
 	hardware_look(r->out->know, &r->view->devices, seen, n);
 	for (size_t i = 0; i < n; i++) {
 		struct gpu_observation *v = r->gpus[i].view;
 		const struct str hints = hardware_hints(r->out->know, &seen[i], &r->view->devices, &r->view->arena);
 		v->hardware = hints;
+		v->fit = seen[i].fit;
 		v->throttle = seen[i].throttle;
 		v->pages_known = seen[i].pages_known;
 		v->pages_pending = seen[i].pages.pending;

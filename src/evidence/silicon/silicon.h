@@ -26,6 +26,7 @@ struct gpu_observation {
 	struct str says;   // why it is not healthy; empty
 	struct str hint;   // what is worth knowing though nothing is called wrong, one line each; empty
 	struct str hardware; // the part of these that is of its hardware: errors that were counted, its link, what slows it down
+	int fit;             // what that makes of the next job: as `fit` of verdicts
 	struct str throttle; // what slows it down; empty
 	int64_t pages_pending; // bad pages that wait to be retired
 	bool pages_known;
@@ -55,6 +56,7 @@ static inline enum uh_verdict gpu_verdict(const struct gpu_observation *g)
 struct hive_observation {
 	const struct device *first;
 	struct str hint; // what is worth knowing of it, one line each; empty
+	int fit;         // as of a GPU
 };
 
 struct machine_observation {

@@ -17,9 +17,10 @@ size_t verdicts_of(const struct know *k, const struct verdict_facts *f, const st
 	return n;
 }
 
-void verdict_asides(const struct know *k, const struct verdict_facts *f, struct text *to)
+int verdict_asides(const struct know *k, const struct verdict_facts *f, struct text *to)
 {
 	const struct fact_view view = verdict_view(f);
+	int fit = SITS_WELL;
 	for (size_t i = 0; i < k->verdicts.len; i++) {
 		const struct know_verdict *v = k->verdicts.data[i];
 		if (!v->aside || condition_eval(v->when, &view) != TRUTH_YES)
@@ -27,7 +28,9 @@ void verdict_asides(const struct know *k, const struct verdict_facts *f, struct 
 		if (to->n)
 			text_add(to, S("\n"));
 		phrase_fill(to, v->hint, &view);
+		fit = (int)v->fit > fit ? (int)v->fit : fit;
 	}
+	return fit;
 }
 
 void verdict_hint(const struct verdict_facts *f, const struct know_verdict *v, struct text *to)

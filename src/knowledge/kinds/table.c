@@ -24,6 +24,7 @@ static const struct kind_key event_keys[] = {
 	{ "quiet", KEY_FLAG, AT(know_event, quiet) },
 	{ "note", KEY_FLAG, AT(know_event, note) },
 	{ "whole", KEY_FLAG, AT(know_event, whole) },
+	{ "announced", KEY_FLAG, AT(know_event, announced) },
 	{ "announces", KEY_FLAG, AT(know_event, announces) },
 	{ "any-vendor", KEY_FLAG, AT(know_event, any_vendor) },
 	{ "any-machine", KEY_FLAG, AT(know_event, any_machine) },
@@ -35,7 +36,7 @@ static const struct kind_key event_keys[] = {
 	  .choices = "nothing notice boot command-line gpu-found gpu-ready identity rank-gpu process sleep wake reset-begins "
 		     "ring-reset-begins inside-reset reset-ends reset-fails frame frame-process packet packet-kernel in-flight "
 		     "context faulted elsewhere unread unknown corrected" },
-	{ "bus", KEY_CHOICE, AT(know_event, bus), .choices = "none pcie slot iommu guest" },
+	{ "bus", KEY_CHOICE, AT(know_event, bus), .choices = "none pcie slot iommu guest port" },
 	{ "fails-by", KEY_CHOICE, AT(know_event, fails_by), .choices = "unsaid assert hang" },
 	{ "as-hang", KEY_FLAG, AT(know_event, as_hang) },
 	{ "followed", KEY_FLAG, AT(know_event, followed) },
@@ -333,6 +334,7 @@ static const struct kind_key verdict_keys[] = {
 	{ "each-xcc", KEY_FLAG, AT(know_verdict, each_xcc) },
 	{ "go-on", KEY_FLAG, AT(know_verdict, go_on) },
 	{ "aside", KEY_FLAG, AT(know_verdict, aside) },
+	{ "fit", KEY_CHOICE, AT(know_verdict, fit), .choices = "yes warning unknown no" },
 	{ "well", KEY_FLAG, AT(know_verdict, well) },
 	{ "stands", KEY_FLAG, AT(know_verdict, stands) },
 	{ 0 },

@@ -42,6 +42,8 @@ static void gpu_part(const struct incident *i, struct text *part)
 		text_printf(part, "node-" STR_FMT, STR_ARG(node->value));
 	else if (index)
 		text_printf(part, "number " STR_FMT " (PCI address not known)", STR_ARG(index->value));
+	else if (i->root && diag_fact(i->root, "gpu_card"))
+		text_printf(part, "card" STR_FMT " (PCI address not known)", STR_ARG(diag_value(i->root, "gpu_card")));
 	else if (!i->gpu.name.n && !i->gpu.gfx.n)
 		text_add(part, S("not named in this log"));
 	if (i->other_gpus.len)

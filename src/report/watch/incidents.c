@@ -153,7 +153,8 @@ void report_state(const struct watch_state *w, FILE *out)
 			     { "serial", v_known(w->gpus[i].serial) }, { "slot", v_known(w->gpus[i].slot) },
 			     { "partition", v_known(w->gpus[i].partition) }, { "health", v_known(w->gpus[i].health) },
 			     { "says", v_known(w->gpus[i].says) }, { "unwell", v_bool(w->gpus[i].unwell) },
-			     { "seen", v_bool(w->gpus[i].seen) },
+			     { "seen", v_bool(w->gpus[i].seen) }, { "hardware", v_known(w->gpus[i].hardware) },
+			     { "hardware_fit", v_known(w->gpus[i].hardware_fit) },
 			     { "unowned_since", v_date(w->gpus[i].alone_since) }, { "progress", v_known(w->gpus[i].pace) },
 			     { "progress_says", v_known(w->gpus[i].waits_for) });
 	sheet_each (i, &s, "incidents", w->nopen)

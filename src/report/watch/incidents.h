@@ -37,6 +37,7 @@ struct stored {
 /** A GPU as it was at the last look. */
 struct watched_gpu {
 	struct str pci, unique_id, serial, slot, partition, health, says;
+	struct str hardware, hardware_fit; // what is told of its hardware, and what that makes of the next job: warning, unknown, no; empty
 	bool unwell, seen;          // seen: the look saw what it needed to call it well
 	bool owned;                 // a program holds it, or nobody knows
 	int64_t alone_since;        // since when it is unwell without a program that holds it; 0: it is not

@@ -34,6 +34,7 @@ enum { READ_MS = 350, SAVE_MS = 650, LOOK_MS = 4500, LOOK_AND_SAVE_MS = 3800, LO
 
 static struct watched_gpu seen_gpu(const struct gpu_observation *g)
 {
+	static const char *const fits[] = { [SITS_WELL] = "", [SITS_WARNS] = "warning", [SITS_UNKNOWN] = "unknown", [SITS_UNFIT] = "no" };
 	return (struct watched_gpu){ .pci = g->device->pci,
 				     .unique_id = g->device->unique_id,
 				     .serial = g->device->serial,
@@ -41,6 +42,8 @@ static struct watched_gpu seen_gpu(const struct gpu_observation *g)
 				     .partition = g->device->compute_partition,
 				     .health = g->health,
 				     .says = g->says.n ? g->says : g->unseen,
+				     .hardware = g->hardware,
+				     .hardware_fit = str_z(fits[g->fit]),
 				     .unwell = g->unwell,
 				     .seen = g->unwell || g->known };
 }

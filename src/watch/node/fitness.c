@@ -98,6 +98,22 @@ static bool fitness_has_incident(const struct watch_state *s, struct str pci)
 	return false;
 }
 
+/** What counters and lists tell of its hardware: bad memory that is in use makes it unfit, a lost lane does not. */
+static void judge_hardware(const struct watched_gpu *g, const struct fitness_asked *asked, struct node_answer *to)
+{
+	const bool unfit = str_is(g->hardware_fit, "no");
+	struct str says = g->hardware, first = str_split(&says, '\n');
+	add(to, asked, RULE_KNOWN,
+	    (struct node_finding){ .status = unfit                               ? NODE_FAILED :
+					     str_is(g->hardware_fit, "unknown") ? NODE_UNKNOWN :
+										   NODE_DEGRADED,
+				   .gpu = g->pci,
+				   .class = S("hardware-notes"),
+				   .fault = S("node"),
+				   .action = unfit ? S("reboot") : (struct str){ 0 },
+				   .says = first });
+}
+
 static void fitness_judge_gpu(const struct watched_gpu *g, const struct watch_state *s, const struct fitness_asked *asked,
 			      struct arena *a, struct node_answer *to)
 {
@@ -126,6 +142,8 @@ static void fitness_judge_gpu(const struct watched_gpu *g, const struct watch_st
 		f.says = g->says.n ? g->says : S("The state of the GPU could not be read.");
 		add(to, asked, RULE_UNSEEN, f);
 	}
+	if (g->hardware_fit.n)
+		judge_hardware(g, asked, to);
 	if (asked->partition && g->partition.n && !str_is(g->partition, asked->partition))
 		add(to, asked, RULE_PARTITION,
 		    (struct node_finding){ .status = NODE_FAILED,

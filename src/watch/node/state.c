@@ -22,6 +22,8 @@ static struct watched_gpu state_gpu(const json_t *o, struct arena *a)
 				     .partition = state_text(o, "partition", a),
 				     .health = state_text(o, "health", a),
 				     .says = state_text(o, "says", a),
+				     .hardware = state_text(o, "hardware", a),
+				     .hardware_fit = state_text(o, "hardware_fit", a),
 				     .unwell = json_is_true(json_object_get(o, "unwell")),
 				     .seen = json_is_true(json_object_get(o, "seen")),
 				     .alone_since = document_time(o, "unowned_since"),
