@@ -542,7 +542,7 @@ def test_cores(t, room, objects):
                [[a[k] for k in ("kernel_name", "function", "offset", "source", "instruction")] for a in answers], f"waves of {gfx}: as unhang where has it")
         registers = Found(room.unhang, "waves", ["--registers", core])
         t.no_complaints(registers.wrong, f"waves of {gfx} with registers: the document fits its schema")
-        t.same([{k: v for k, v in w.items() if k not in ("hardware_registers", "hardware_fields", "sgprs", "vgprs", "shared_vgprs", "acc_vgprs", "lds", "effective_addresses")} for w in registers.document["waves"]], listed,
+        t.same([{k: v for k, v in w.items() if k not in ("hardware_registers", "hardware_fields", "sgprs", "vgprs", "shared_vgprs", "acc_vgprs", "lds", "ttmps", "effective_addresses")} for w in registers.document["waves"]], listed,
                f"waves of {gfx}: --registers only adds")
         queues = Found(room.unhang, "queues", [core])
         t.ok(queues.status == 0 and not queues.wrong, f"queues of {gfx}: the document fits its schema", f"{queues.stderr} {queues.wrong}")

@@ -335,7 +335,7 @@ static void walk_parties(struct sheet *s, const struct waves_seen *seen)
 
 // --- all waves ---
 
-enum { WAVES_SHOWN = 64, GROUPS_SHOWN = 40, GROUP_INDENT = 28 };
+enum { WAVES_SHOWN = 12, GROUPS_SHOWN = 40, GROUP_INDENT = 28 };
 
 /** Waves at one place: how many, what they do, and the source line, which is what a reader looks for. */
 static void text_group(struct listing *l, const struct wave_group *g)
