@@ -383,17 +383,6 @@ static void take_message(struct engine *g, const struct event *e)
 	i->dropping = dropping;
 }
 
-/** A port tells of the error of a device behind it. false: no GPU is known there. */
-static bool engine_find_behind(const struct engine *g, struct event *e)
-{
-	const struct fact *port = event_fact(e, "pci"), *bus = event_fact(e, "bus_behind");
-	uint64_t number;
-	const struct str gpu = port && bus && str_hex(bus->value, &number) ? machine_behind(&g->machine, port->value, number) : (struct str){ 0 };
-	e->device = gpu.n ? gpu : e->device;
-	e->driver = gpu.n ? S("amdgpu") : e->driver;
-	return gpu.n;
-}
-
 void engine_say_part(struct engine *g, const struct know_part *part) { g->machine.said = part; }
 
 void engine_event(struct engine *g, const struct event *told)
@@ -403,7 +392,7 @@ void engine_event(struct engine *g, const struct event *told)
 	const struct event *e = told;
 	if (s && s->event && s->event->bus == BUS_PORT) {
 		memcpy(&found, told, offsetof(struct event, facts) + told->nfacts * sizeof(told->facts[0]));
-		if (!engine_find_behind(g, &found)) {
+		if (!open_find_behind(g, &found)) {
 			engine_note(g, s->event, told);
 			return;
 		}

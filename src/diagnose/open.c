@@ -394,3 +394,13 @@ void open_touch(struct engine *g, struct incident *i)
 	g->newest = i;
 	i->touched = ++g->taken;
 }
+
+bool open_find_behind(const struct engine *g, struct event *e)
+{
+	const struct fact *port = event_fact(e, "pci"), *bus = event_fact(e, "bus_behind");
+	uint64_t number;
+	const struct str gpu = port && bus && str_hex(bus->value, &number) ? machine_behind(&g->machine, port->value, number) : (struct str){ 0 };
+	e->device = gpu.n ? gpu : e->device;
+	e->driver = gpu.n ? S("amdgpu") : e->driver;
+	return gpu.n;
+}
