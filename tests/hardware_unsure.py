@@ -322,9 +322,49 @@ def test_files(t, unhang):
         t.same([(i.data["hardware"]["gpu"], i.data["hardware"]["block"]) for i in a.incidents], [("0000:1b:00.0", "umc")], f"files: {name}: block and GPU are in the path")
 
 
+ASKED = "RAS records:256 exceed threshold:256, GPU will not be initialized. Replace this GPU or increase the threshold"
+SENTENCES = (ASKED, "This GPU is in BAD status.", "Please consult AMD Service Action Guide (SAG) for appropriate service procedures", "CP ECC ERROR IRQ",
+             "aca entry[00].STATUS=0xbea0000000000000", "GPU reset for umc RAS poison consumption is issued!",
+             "socket: 0, aid: 0, hbm: 0, fw_status: 0x1, hbm memory test failed", "uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!")
+DRIVER = "amdgpu 0000:46:00.0: amdgpu: "
+# How programs write down what somebody said, and what a program may write into the kernel's log. {} is the driver's sentence.
+PROGRAMS = ("2026-10-02 10:00:00 INFO request 17: what does \"{}\" mean?", "INFO: user said: {}", "INFO 2026-10-02 10:00:00 prompt: " + DRIVER + "{}",
+            "2026-10-02T10:00:00.000000000Z stdout F " + DRIVER + "{}", '{{"log":"' + DRIVER + '{}\\n","stream":"stdout","time":"2026-10-02T10:00:00.000000000Z"}}',
+            "Oct  2 10:00:00 node7 containerd[400]: " + DRIVER + "{}", "chat-1  | " + DRIVER + "{}", "[  900.100000] prog: {}", "[  900.100000] prog[12]: " + DRIVER + "{}",
+            "3,4,992000000,-;foo: {}", '"question": "' + DRIVER + '{}",')
+INTO_LOG = ("11,2,990000000,-;" + DRIVER + "{}", "<11>[  990.000000] " + DRIVER + "{}", "user  :err   : [  990.000000] " + DRIVER + "{}", "daemon:err   : [  990.000000] " + DRIVER + "{}")
+# Words that may be the kernel's: an incident, but nobody sends a module back for them.
+DOUBTFUL = ("2026-10-02 10:00:00 {}", "{}", '{{"message":"' + DRIVER + '{}","timestamp":"2026-10-02T10:00:00Z"}}', "reporter: " + DRIVER + "{}")
+KERNELS = ("[  990.000000] " + DRIVER + "{}", "[Fri Oct  2 10:00:00 2026] " + DRIVER + "{}", "Oct  2 10:00:00 node7 kernel: " + DRIVER + "{}", DRIVER + "{}", "> " + DRIVER + "{}",
+           "2026-10-02T10:00:00,000000+00:00 " + DRIVER + "{}", "3,2,990000000,-;" + DRIVER + "{}", "<3>[  990.000000] " + DRIVER + "{}", "kern  :err   : [  990.000000] " + DRIVER + "{}",
+           "dmesg.txt:12:[  990.000000] " + DRIVER + "{}", "node7: [  990.000000] " + DRIVER + "{}", "[pod/watch/dmesg] [  990.000000] " + DRIVER + "{}",
+           "2026-10-02T10:00:00.000000000Z stdout F [  990.000000] " + DRIVER + "{}", "node7 kernel: " + DRIVER + "{}", "`" + DRIVER + "{}`")
+
+
+def test_whose_words(t, unhang):
+    """What costs a module counts as the kernel's only where the form of its line is the kernel's."""
+    for form in PROGRAMS:
+        for sentence in SENTENCES:
+            a = unhang.explain_text(form.format(sentence) + "\n", "server.log")
+            t.same((a.status, len(a.incidents)), (2, 0), f"a program's words are no incident and no all-clear: {form.format(sentence)[:90]}")
+    for form in INTO_LOG:
+        for sentence in SENTENCES[:3]:
+            t.same(len(unhang.explain_text(form.format(sentence) + "\n", "log.txt").incidents), 0, f"what a program writes into the kernel's log is not the kernel's: {form}")
+    for form in DOUBTFUL:
+        first = unhang.explain_text(form.format(ASKED) + "\n", "log.txt").first.data
+        t.same((first["action"]["do"], first["action"]["fault"], first["cause"]["confidence"] < 0.8), ("nothing", "unknown", True), f"doubtful words cost no module: {form}")
+    for form in KERNELS:
+        t.same(unhang.explain_text(form.format(ASKED) + "\n", "log.txt").first.data["action"]["do"], "replace", f"the kernel's words, as people paste them: {form}")
+    asked = f"2026-10-02 09:59:00 INFO request 16\n2026-10-02 10:00:00 INFO prompt: what does this mean?\n{DRIVER}{ASKED}\n"
+    t.same(unhang.explain_text(asked, "server.log").first.data["action"]["do"], "nothing", "nor does the second line of a prompt")
+    hang = "[  900.000000] amdgpu 0000:05:00.0: amdgpu: ring sdma0 timeout, signaled seq=10, emitted seq=12\n"
+    both = json.loads(unhang.run("explain", "--json", unhang.write("dmesg.txt", hang), unhang.write("server.log", "".join(form.format(ASKED) + "\n" for form in PROGRAMS))).stdout)
+    t.same([i["cause"]["class"] for i in both["incidents"]], ["sdma-ring-timeout"], "a prompt beside it displaces no incident")
+
+
 def main():
     unhang, t = tap.Unhang(sys.argv[1]), tap.Tap()
-    for test in (test_records, test_apei, test_limit, test_counts, test_kernel_counts, test_banks, test_json, test_numbers, test_files):
+    for test in (test_records, test_apei, test_limit, test_counts, test_kernel_counts, test_banks, test_json, test_numbers, test_files, test_whose_words):
         test(t, unhang)
     t.end()
 

@@ -119,7 +119,7 @@ struct diag_event *chain_root(struct incident *i, const struct know *k)
 
 // --- how sure it is ---
 
-enum { NOT_THE_CAUSE = 40 };
+enum { NOT_THE_CAUSE = 40, HEARSAY = 70 };
 
 /** Whether the log begins inside the reset, so that the cause is earlier than it. */
 static bool cause_is_before_log(const struct incident *i)
@@ -208,6 +208,7 @@ void incident_weigh(struct incident *i, const struct know *k)
 	i->fault = i->before_log ? S("unknown") : i->cause->fault;
 	i->unattested = str_is(i->fault, "node") && !node_attested(i);
 	if (i->unattested) {
+		percent = percent < HEARSAY ? percent : HEARSAY;
 		i->fault = S("unknown");
 		text_add(&why, S("its messages carry no device, which alone does not make it the node's fault; "));
 	}

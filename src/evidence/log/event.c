@@ -253,17 +253,32 @@ static bool add_bank(struct log_reader *r, struct event *e, struct arena *a)
 	return e->nfacts;
 }
 
+/** What the driver says of the hardware costs a module where anybody may have written it. */
+static bool is_hearsay(const struct log_reader *r, const struct logline *line, const struct match *m, enum line_speaker *ret)
+{
+	const struct know_signature *s = match_signature(m);
+	const bool costly = str_is(s->subsystem, "ras") && !s->bare && !s->program && line->by.writer == WRITER_UNTOLD;
+	*ret = costly ? line_speaker(r->know, line, m->begin) : SPEAKER_KERNEL;
+	return *ret == SPEAKER_PROGRAM;
+}
+
 void log_event(struct log_reader *r, const struct logline *line, const struct match *m, uint64_t number)
 {
 	const struct know_signature *s = match_signature(m);
 	char rooms[TEMPLATE_VALUES][24], depth[24];
 	struct event e;
+	enum line_speaker speaker;
 	bool tells_failure = s->level != LEVEL_INFO || (s->event && s->event->opens == OPENS_YES);
 	if (tells_failure && !line->opening.live && quotes_message(&r->quotes, line, m->begin, m->end, s->program)) {
 		r->quotes.at = r->quotes.at ? r->quotes.at : number;
 		return;
 	}
+	if (is_hearsay(r, line, m, &speaker)) {
+		r->hearsay_at = tells_failure && !r->hearsay_at ? number : r->hearsay_at;
+		return;
+	}
 	start_event(r, line, number, &e);
+	e.unattested |= speaker == SPEAKER_DOUBTFUL;
 	e.signature = s;
 	e.text = str_from(line->message, m->begin);
 	if (e.device.n)

@@ -158,6 +158,8 @@ void line_wrapped_field(struct str key, struct str value, struct str *text, stru
 		out->stamps.found = true;
 	} else if (str_is(key, "time") || str_is(key, "timestamp") || str_is(key, "@timestamp") || str_is(key, "ts")) {
 		out->time_text = value;
+	} else if (str_is(key, "stream")) { // of a container
+		out->stamps.program = true;
 	} else if (!line_field(key, value, out)) {
 		for (size_t i = 0; i < ARRAY_SIZE(text_keys); i++)
 			if (str_is(key, text_keys[i]) && value.n > text->n)
@@ -196,6 +198,7 @@ bool line_unwrap(struct str line, struct line_room *room, struct logline *out)
 	line_settle_writer(out);
 	if (!text.n)
 		return false;
+	out->wrapped = true;
 	out->text = lifetime_begin(&room->lent, json_unescape(text, room->bytes));
 	return true;
 }
@@ -250,6 +253,12 @@ static void find_module(struct str s, struct logline *out)
 		out->module = (struct str){ inside.p + open + 2, (size_t)(close - open) - 2 };
 }
 
+/** A bare number in front may be that of a line. */
+static bool writer_named(const struct writer *w)
+{
+	return w->pid.n || w->worker.n || (w->rank.n && !w->numbered);
+}
+
 void line_parse_front(const struct know *k, struct str clean, struct logline *out)
 {
 	enum { PREFIXES = 6 };
@@ -257,14 +266,22 @@ void line_parse_front(const struct know *k, struct str clean, struct logline *ou
 	// Times and the names of who wrote it stand in any order.
 	for (int i = 0; i < PREFIXES; i++) {
 		struct stamps stamps = stamps_read(k, out->message);
+		const struct stamps before = out->stamps;
 		if (!out->stamps.found)
 			out->stamps = stamps;
+		out->stamps.kernel = before.kernel || stamps.kernel;
+		out->stamps.program = (before.program && !stamps.kernel) || stamps.program;
+		out->stamps.foreign = before.foreign || stamps.foreign;
 		prefix_in_bracket(stamps.inside, &out->writer);
 		out->message = str_from(out->message, stamps.end);
 		size_t prefix = prefix_read(out->message, &out->writer);
 		out->message = str_from(out->message, prefix);
 		if (!prefix)
 			break;
+		if (writer_named(&out->writer)) {
+			out->stamps.program = true;
+			out->stamps.kernel = false;
+		}
 	}
 }
 
@@ -272,10 +289,13 @@ void line_parse(const struct know *k, struct str clean, struct logline *out)
 {
 	out->text = out->message = clean;
 	out->opening = opening_read(k, clean, &out->by);
-	if (!out->opening.live)
+	if (!out->opening.live) {
 		line_parse_front(k, clean, out);
-	else if (!out->opening.n) // its names may be a user's words
+		if (out->stamps.foreign && out->by.writer == WRITER_UNTOLD)
+			out->by.writer = WRITER_INTO_LOG;
+	} else if (!out->opening.n) { // its names may be a user's words
 		return;
+	}
 	find_device(out->message, out);
 	find_module(out->message, out);
 }

@@ -18,6 +18,7 @@ struct logline {
 	struct opening opening;
 	struct writer writer;
 	struct str time_text; // of JSON around the line
+	bool wrapped;         // there is such
 	unsigned callers;     // frames of the stack above this one
 };
 
@@ -61,6 +62,9 @@ void line_parse(const struct know *k, struct str clean, struct logline *out);
 void line_parse_front(const struct know *k, struct str clean, struct logline *out);
 /** Finds the message in @line, unless another driver wrote it. */
 bool line_recognise(const struct know *k, const struct logline *line, struct match *ret);
+enum line_speaker { SPEAKER_KERNEL, SPEAKER_DOUBTFUL, SPEAKER_PROGRAM };
+/** Whose words the message at @begin of the line's message are, as far as the form of the line tells. */
+enum line_speaker line_speaker(const struct know *k, const struct logline *line, size_t begin);
 /** Whether a GPU's driver other than amdgpu and radeon wrote it. */
 bool line_is_of_other_drm(const struct logline *line);
 /** A name alone may stand in documentation, or in what somebody asks a model. */

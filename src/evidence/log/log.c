@@ -58,6 +58,8 @@ void log_reader_end(struct log_reader *r)
 	if (r->quotes.at && !r->failures &&
 	    artefact_event(&out, "quoted-message", (struct place){ r->source, r->quotes.at }, &e))
 		log_emit(r, &e);
+	if (r->hearsay_at && artefact_event(&out, "hardware-hearsay", (struct place){ r->source, r->hearsay_at }, &e))
+		log_emit(r, &e);
 	log_order_end(&r->order);
 }
 
@@ -322,6 +324,7 @@ static bool read_as_rest(struct log_reader *r, const struct line_at *c, struct l
 	else
 		log_settle_time(r, &before.stamps);
 	stamps_keep(&before.stamps, borrowed);
+	borrowed->program |= line->stamps.program;
 	if (program) {
 		line->stamps = stamps_kept(borrowed);
 		make_log_event(r, line, &m, c, number);
@@ -336,6 +339,7 @@ static bool read_as_rest(struct log_reader *r, const struct line_at *c, struct l
 		return true;
 	}
 	line->stamps = stamps_kept(borrowed);
+	line->stamps.borrowed = true;
 	if (!line_recognise(r->know, line, &m))
 		return false;
 	// Names that point into the other line live as long as this call, which ends with the line.
@@ -389,8 +393,11 @@ void log_wrapped(struct log_reader *r, struct logline *line, uint64_t number)
 	LINE_ROOM(clean);
 	struct str text = line->text;
 	if (!line->stamps.found && line->time_text.n) {
+		const bool program = line->stamps.program;
 		line->stamps = stamps_read(r->know, line->time_text);
 		line->stamps.end = 0;
+		line->stamps.kernel = false;
+		line->stamps.program = program;
 	}
 	while (text.n) {
 		struct logline one = *line;

@@ -139,6 +139,7 @@ struct log_reader {
 	struct kept_stamps looked;        // the time that was found there
 	uint64_t consumed;                // offset behind the last line that was joined to another
 	struct quotes quotes;
+	uint64_t hearsay_at; // line of the first message of the driver about the hardware in a program's words; 0: none
 	struct log_journal journal;
 	struct log_tests tests;
 	struct log_bank banks[BANKS_OPEN];

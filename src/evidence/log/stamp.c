@@ -202,7 +202,7 @@ static bool eat_bracket(const struct know *k, struct stamp_cursor *c, struct sta
 	struct stamp stamp = { 0 };
 	t.at++;
 	stamp_skip_spaces(&t);
-	bool delta = eat(&t, '+');
+	bool delta = eat(&t, '+'), own = true; // the kernel's own form
 	size_t from = t.at;
 	double seconds = 0;
 	while (char_digit(peek(&t)) && t.at - from < 12)
@@ -231,7 +231,8 @@ static bool eat_bracket(const struct know *k, struct stamp_cursor *c, struct sta
 			*c = t;
 			return true;
 		}
-		if (!eat_iso(&t, &stamp) && !eat_minute(k, &t, &stamp) && !eat_glog(&t, &stamp) && !eat_words(k, &t, 5, &stamp))
+		own = !eat_iso(&t, &stamp);
+		if (own && !eat_minute(k, &t, &stamp) && !eat_glog(&t, &stamp) && !eat_words(k, &t, 5, &stamp))
 			return false;
 		size_t tail = t.at;
 		while (peek(&t) != ']' && !at_end(&t))
@@ -245,6 +246,7 @@ static bool eat_bracket(const struct know *k, struct stamp_cursor *c, struct sta
 		out->best = stamp;
 	out->delta |= delta;
 	out->found = true;
+	out->kernel |= own && !out->inside.n;
 	*c = t;
 	return true;
 }
@@ -267,8 +269,10 @@ static bool eat_unix(struct stamp_cursor *c, struct stamp *ret)
 	return true;
 }
 
+enum { FACILITY = 8 }; // a priority below it is the kernel's
+
 /** /dev/kmsg: priority,sequence,microseconds,flags;text */
-static bool eat_kmsg(struct stamp_cursor *c, struct stamp *ret)
+static bool eat_kmsg(struct stamp_cursor *c, struct stamps *out, struct stamp *ret)
 {
 	struct stamp_cursor t = *c;
 	double v[3] = { 0 };
@@ -285,13 +289,17 @@ static bool eat_kmsg(struct stamp_cursor *c, struct stamp *ret)
 		return false;
 	*ret = (struct stamp){ TIME_BOOT, v[2] / 1e6 };
 	*c = t;
+	out->kernel = v[0] < FACILITY;
+	out->foreign |= !out->kernel;
 	return true;
 }
 
 /** dmesg --decode: `kern  :err   : [` */
-static void skip_facility(struct stamp_cursor *c)
+static void skip_facility(struct stamp_cursor *c, struct stamps *out)
 {
 	struct stamp_cursor t = *c;
+	static const char others[] = "user |mail |daemon |auth |syslog |lpr |news |uucp |cron |authpriv|ftp |user:|daemon:";
+	const bool foreign = str_among(rest(c), STR_BEGINS, others).n;
 	for (int i = 0; i < 2; i++) {
 		size_t from = t.at;
 		while (char_alpha(peek(&t)))
@@ -303,8 +311,10 @@ static void skip_facility(struct stamp_cursor *c)
 			return;
 		stamp_skip_spaces(&t);
 	}
-	if (peek(&t) == '[')
-		*c = t;
+	if (peek(&t) != '[')
+		return;
+	*c = t;
+	out->foreign |= foreign;
 }
 
 /** journalctl -o short-full: `Thu 2026-09-10 14:36:15 UTC` */
@@ -387,7 +397,7 @@ static bool eat_logfmt(struct stamp_cursor *c, struct stamp *ret)
 	return true;
 }
 
-static void skip_quoting(struct stamp_cursor *c)
+static void skip_quoting(struct stamp_cursor *c, struct stamps *out)
 {
 	static const char bar[] = "\xe2\x94\x82"; // a box that a terminal program draws
 	for (;;) {
@@ -404,21 +414,25 @@ static void skip_quoting(struct stamp_cursor *c)
 		*c = t;
 	t = *c;
 	if (eat(&t, '<') && eat_digits(&t, 1, 3, &number) && eat(&t, '>')) {
+		out->foreign |= number >= FACILITY && peek(&t) == '['; // dmesg --raw; syslog's own numbers are of any program
 		if (str_starts(rest(&t), S("1 "))) // RFC 5424
 			t.at += 2;
 		*c = t;
 	}
-	skip_facility(c);
+	skip_facility(c, out);
 }
 
 /** What may stand between a time and the message: a container's stream, a host, `kernel:`. */
-static void skip_tags(struct stamp_cursor *c, struct str *ret_host)
+static void skip_tags(struct stamp_cursor *c, struct stamps *out)
 {
 	static const char *const streams[] = { "stderr F ", "stdout F ", "stderr P ", "stdout P " };
 	stamp_skip_spaces(c);
 	for (size_t i = 0; i < 4; i++)
-		if (str_starts(rest(c), str_z(streams[i])))
+		if (str_starts(rest(c), str_z(streams[i]))) {
 			c->at += strlen(streams[i]);
+			out->program = true;
+			out->kernel = false;
+		}
 	ptrdiff_t kernel = str_find(str_cut(rest(c), STAMP_HOST), S("kernel: "));
 	// A host's name may stand before it, not half a sentence.
 	struct str before = str_cut(rest(c), kernel > 0 ? (size_t)kernel : 0);
@@ -426,7 +440,8 @@ static void skip_tags(struct stamp_cursor *c, struct str *ret_host)
 			    !memchr(before.p, ',', before.n))) {
 		struct str host = before;
 		if (before.n)
-			*ret_host = str_word(&host);
+			out->host = str_word(&host);
+		out->kernel = !str_trim(host).n;
 		c->at += (size_t)kernel + 8;
 	}
 	stamp_skip_spaces(c);
@@ -437,13 +452,13 @@ struct stamps stamps_read(const struct know *k, struct str line)
 	struct stamps out = { 0 };
 	struct stamp_cursor c = { line, 0 };
 	for (int i = 0; i < 4; i++) {
-		skip_quoting(&c);
+		skip_quoting(&c, &out);
 		struct stamp stamp;
 		double clock;
 		if (peek(&c) == '[') {
 			if (!eat_bracket(k, &c, &out))
 				break;
-		} else if (eat_iso(&c, &stamp) || (!out.found && eat_full(&c, &stamp)) || eat_kmsg(&c, &stamp) ||
+		} else if (eat_iso(&c, &stamp) || (!out.found && eat_full(&c, &stamp)) || eat_kmsg(&c, &out, &stamp) ||
 			   eat_unix(&c, &stamp) || eat_glog(&c, &stamp) || eat_level(&c, &stamp) || eat_hip(&c, &stamp) ||
 			   eat_logfmt(&c, &stamp) || (!out.found && eat_words(k, &c, 4, &stamp))) {
 			if (!out.found || stamp.clock == TIME_BOOT)
@@ -455,7 +470,7 @@ struct stamps stamps_read(const struct know *k, struct str line)
 		} else {
 			break;
 		}
-		skip_tags(&c, &out.host);
+		skip_tags(&c, &out);
 	}
 	out.end = c.at;
 	return out;
@@ -464,7 +479,7 @@ struct stamps stamps_read(const struct know *k, struct str line)
 void stamps_keep(const struct stamps *s, struct kept_stamps *kept)
 {
 	struct str host = str_cut(s->host, sizeof(kept->host));
-	*kept = (struct kept_stamps){ .found = s->found, .delta = s->delta, .best = s->best, .nhost = host.n };
+	*kept = (struct kept_stamps){ .found = s->found, .delta = s->delta, .kernel = s->kernel, .program = s->program, .best = s->best, .nhost = host.n };
 	if (host.n)
 		memcpy(kept->host, host.p, host.n);
 }
@@ -472,13 +487,14 @@ void stamps_keep(const struct stamps *s, struct kept_stamps *kept)
 struct stamps stamps_kept(const struct kept_stamps *kept)
 {
 	return (struct stamps){
-		.found = kept->found, .delta = kept->delta, .best = kept->best, .host = { kept->host, kept->nhost }
+		.found = kept->found, .delta = kept->delta, .kernel = kept->kernel, .program = kept->program, .best = kept->best, .host = { kept->host, kept->nhost }
 	};
 }
 
 struct str quoting_skip(struct str line)
 {
 	struct stamp_cursor c = { line, 0 };
-	skip_quoting(&c);
+	struct stamps ignored = { 0 };
+	skip_quoting(&c, &ignored);
 	return rest(&c);
 }
