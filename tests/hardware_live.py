@@ -179,13 +179,17 @@ def test_kernel_events(m):
 def test_returned(m):
     """The same serial number fails again: only after an operator powered it off and on that means a replacement."""
     error = WELL + "messages\n    999.5 err amdgpu 0000:05:00.0: {1}uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!\n"
-    for name, closed, service in (("nobody closed it", "the machine was started again", "cold-restart"), ("an operator closed it", "an operator", "replace")):
-        w = watched.Machine(m.unhang, "returned-" + service, error)
+    for name, closed, service in (("nobody closed it", "the machine was started again", "cold-restart"), ("an operator powered it off", "an operator: powered off and on", "replace"),
+                                  ("an operator closed it", "an operator", "cold-restart"), ("it was a false alarm", "an operator: false alarm, nothing was done", "cold-restart"),
+                                  ("its serial number is none", "an operator: powered off and on", None), ("it was another module", "an operator: powered off and on", None)):
+        w = watched.Machine(m.unhang, "returned-" + re.sub("[^a-z]", "-", name), error.replace("gpu 0000:05:00.0\n", "gpu 0000:05:00.0\n    sysfs serial_number 0000000000000000\n") if "none" in name else error)
         w.configure("quiet 3600")
         w.once()
         first = w.incidents()[0]
         record = w.directory(first) / "incident"
         text = record.read_text().replace(first["boot_id"], "0" * 32).replace("state open", "state closed").replace(first["id"], "0123456789abcdef")
+        if "another" in name:
+            text = re.sub("(?m)^unique_id .*", "unique_id 0xabc", text)
         other = record.parent.parent / "0123456789abcdef"
         other.mkdir()
         (other / "incident").write_text(re.sub("(?m)^closed_by .*\n", "", text) + f"closed_by {closed}\n")
@@ -198,7 +202,7 @@ def test_returned(m):
         said = json.loads((w.directory(again) / "diagnosis.json").read_text()) if again else {}
         h = said["incidents"][0]["hardware"] if again else {}
         m.t.same((h.get("earlier"), h.get("earlier_incident"), h.get("service"), (again or {}).get("action")),
-                 (1, "0123456789abcdef", service, "replace" if service == "replace" else "power-cycle"), f"the module failed before, and {name}")
+                 (1, "0123456789abcdef", service, "replace" if service == "replace" else "power-cycle") if service else (None, None, h.get("service"), "power-cycle"), f"the module failed before, and {name}")
 
 
 def test_watch(m):

@@ -55,6 +55,12 @@ def test_records(t, unhang):
 
 def test_apei(t, unhang):
     ghes, bert = seed("apei/ghes.txt"), seed("apei/bert.txt")
+    for name, text in (("firmware", ghes), ("the boot before", bert)):
+        lines = text.splitlines(keepends=True)
+        first = next(n for n, line in enumerate(lines) if "event severity" in line)
+        t.same(told(unhang, "".join(lines[first:]), "log.txt")[0] in (1, 2), True, f"a report of {name} without its first line is no all-clear")
+    t.same([told(unhang, f"[  100.000000] {{1}}[Hardware Error]: event severity: {how}\n", "log.txt")[0] for how in ("fatal", "recoverable", "corrected")], [2, 2, 0],
+           "nor is its second line alone, unless that says that it was corrected")
     cut = ghes[:ghes.index("{1}[Hardware Error]:   00000090")]
     fixed, plain = ghes.replace("fatal", "corrected"), "\n".join(line for line in cut.splitlines() if "fatal" not in line)
     for name, text, wanted in (

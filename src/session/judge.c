@@ -75,7 +75,8 @@ static void take_module(const struct uh_session *s, struct incident *i)
 		return;
 	if (!s->modules)
 		module_pasts_find(STATE_DIR, &now, &a, &here);
-	const struct module_past *past = module_past_of(s->modules ? s->modules : &here, now.serial, now.class);
+	const struct module_past *past =
+		module_past_of(s->modules ? s->modules : &here, now.serial, i->gpu.unique_id, now.class);
 	if (!past)
 		return;
 	const struct place at = i->events.data[0]->at;
