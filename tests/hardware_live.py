@@ -182,7 +182,7 @@ def test_returned(m):
     for name, closed, service in (("nobody closed it", "the machine was started again", "cold-restart"), ("an operator powered it off", "an operator: powered off and on", "replace"),
                                   ("an operator closed it", "an operator", "cold-restart"), ("it was a false alarm", "an operator: false alarm, nothing was done", "cold-restart"),
                                   ("its serial number is none", "an operator: powered off and on", None), ("it was another module", "an operator: powered off and on", None)):
-        w = watched.Machine(m.unhang, "returned-" + re.sub("[^a-z]", "-", name), error.replace("gpu 0000:05:00.0\n", "gpu 0000:05:00.0\n    sysfs serial_number 0000000000000000\n") if "none" in name else error)
+        w = watched.Machine(m.unhang, "returned-" + re.sub("[^a-z]", "-", name), error.replace("gfx942\n", "gfx942\n    sysfs serial_number 0000000000000000\n") if "none" in name else error)
         w.configure("quiet 3600")
         w.once()
         first = w.incidents()[0]

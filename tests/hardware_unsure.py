@@ -103,6 +103,9 @@ FILE = "/sys/class/drm/card1/device/ras/umc_err_count:ue: {}\n"
 def test_counts(t, unhang):
     """A count that cannot be is neither errors nor none."""
     complaints = []
+    for count in ("-1", "2000000", "18446744073709551615"):
+        a = unhang.explain_text(f"current seqno: 2\nFatal Error: count:{count}, last_seqno:0\n")
+        t.same((a.status, [n["event"] for n in a.document["notes"]]), (2, ["ras-uncounted"]), f"event_state: {count}")
     for name, form, counts in (("amd-smi", TABLE, "-1 18446744073709551615 18446744073709551616 x"), ("the exporter", METRIC, "-1 4294967296 18446744073709551615 x"),
                                ("sysfs", FILE, "-1 1048560 18446744073709551615")):
         for count in counts.split():

@@ -18,6 +18,7 @@ struct apei_pcie {
 struct apei {
 	struct artefact_output out;
 	struct apei_pcie pcie;
+	bool begun;              // its first line was there
 	bool before;             // its records are of the boot before
 	bool open;               // a section is being read
 	enum apei_severity says; // what the kernel printed of it
@@ -223,6 +224,7 @@ static enum taken apei_line(void *self, const struct logline *line, struct place
 	if (apei_begins(text)) {
 		apei_tell(p);
 		apei_tell_pcie(p);
+		p->begun = true;
 		p->before = str_starts(text, S("BERT:"));
 		p->says = SAYS_NOTHING;
 		p->fru[0] = 0;
@@ -241,12 +243,14 @@ static enum taken apei_line(void *self, const struct logline *line, struct place
 		p->length = length < SECTION_MOST ? (size_t)length : SECTION_MOST;
 	} else if (str_behind(text, S("event severity: "), &value)) {
 		p->says = apei_severity(str_trim(value));
+		return p->begun ? TAKEN_YES : TAKEN_LOOKS_LIKE;
 	} else if (str_starts(text, S("Error "))) {
 		apei_tell(p);
 		apei_tell_pcie(p);
 		p->fru[0] = 0;
 		if (str_after(text, S("type: "), &value) && apei_severity(str_trim(value)))
 			p->says = apei_severity(str_trim(value));
+		return p->begun ? TAKEN_YES : TAKEN_LOOKS_LIKE;
 	}
 	return TAKEN_LOOKS_LIKE; // other lines of such a record have messages of their own
 }

@@ -316,3 +316,18 @@ void log_event(struct log_reader *r, const struct logline *line, const struct ma
 		for (size_t i = 0; i < KEPT_KINDS; i++)
 			tell_kept(r, &r->kept[i], &e);
 }
+
+void log_other_drm(struct log_reader *r, const struct logline *line, uint64_t number)
+{
+	const struct artefact_output out = log_output(r);
+	const bool error = line_speaks_of_error(line->text);
+	struct event e;
+	if (r->other_drm[error] ||
+	    !artefact_event(&out, error ? "other-drm-error" : "other-drm-line", (struct place){ r->source, number }, &e))
+		return;
+	r->other_drm[error] = true;
+	const struct str driver = line->driver.n ? line->driver : line->module;
+	if (driver.n)
+		event_add(&e, S("other_driver"), driver, FACT_TEXT);
+	log_order_event(&r->order, &e); // it is no known message
+}

@@ -249,22 +249,6 @@ static void make_log_event(struct log_reader *r, const struct logline *line, con
 		log_event(r, &rest, &again, number);
 }
 
-/** Another GPU's driver is named once, and once more where it speaks of an error. */
-static void tell_other_drm(struct log_reader *r, const struct logline *line, uint64_t number)
-{
-	const struct artefact_output out = log_output(r);
-	const bool error = line_speaks_of_error(line->text);
-	struct event e;
-	if (r->other_drm[error] ||
-	    !artefact_event(&out, error ? "other-drm-error" : "other-drm-line", (struct place){ r->source, number }, &e))
-		return;
-	r->other_drm[error] = true;
-	const struct str driver = line->driver.n ? line->driver : line->module;
-	if (driver.n)
-		event_add(&e, S("other_driver"), driver, FACT_TEXT);
-	log_order_event(&r->order, &e); // it is no known message
-}
-
 static void read_text(struct log_reader *r, struct logline *line, const struct line_at *c, uint64_t number)
 {
 	JOINED(joined);
@@ -302,7 +286,7 @@ static void read_text(struct log_reader *r, struct logline *line, const struct l
 	else if (line->device.n && str_is(line->driver, "amdgpu"))
 		log_sighting(r, line, number);
 	else if (!line->opening.live && line_is_of_other_drm(line)) // a live line may be anybody's words
-		tell_other_drm(r, line, number);
+		log_other_drm(r, line, number);
 }
 
 /** In a log with times, a line without one belongs to an earlier line: it goes on with its message, or at least has its time, which is
@@ -393,11 +377,9 @@ void log_wrapped(struct log_reader *r, struct logline *line, uint64_t number)
 	LINE_ROOM(clean);
 	struct str text = line->text;
 	if (!line->stamps.found && line->time_text.n) {
-		const bool program = line->stamps.program;
-		line->stamps = stamps_read(r->know, line->time_text);
-		line->stamps.end = 0;
-		line->stamps.kernel = false;
-		line->stamps.program = program;
+		const struct stamps read = stamps_read(r->know, line->time_text);
+		line->stamps.found = read.found;
+		line->stamps.best = read.best;
 	}
 	while (text.n) {
 		struct logline one = *line;

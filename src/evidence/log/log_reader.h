@@ -164,6 +164,8 @@ enum { RANK_DIGITS = 12 };
 bool log_rank_around(const struct log_reader *r, const struct line_at *c, char rank[static RANK_DIGITS]);
 /** For a line of the driver whose message is not known: emits an event without a signature. */
 void log_sighting(struct log_reader *r, const struct logline *line, uint64_t number);
+/** Another GPU's driver is named once, and once more where it speaks of an error. */
+void log_other_drm(struct log_reader *r, const struct logline *line, uint64_t number);
 void log_event(struct log_reader *r, const struct logline *line, const struct match *m, uint64_t number);
 
 // --- around.c: times ---
