@@ -103,6 +103,9 @@ FILE = "/sys/class/drm/card1/device/ras/umc_err_count:ue: {}\n"
 def test_counts(t, unhang):
     """A count that cannot be is neither errors nor none."""
     complaints = []
+    for count in ("1.04856e+06", "1.2e+06", "1e-9"):
+        for labels in ('gpu_id="3",serial_number="x"', 'gpu_id="3",hostname="node7",serial_number="x"', 'gpu_id="3"', 'card="1"'):
+            t.same(unhang.explain_text(f"gpu_ecc_uncorrect_umc{{{labels}}} {count}\n").status, 2, f"the exporter: {labels} {count}")
     for count in ("-1", "2000000", "18446744073709551615"):
         a = unhang.explain_text(f"current seqno: 2\nFatal Error: count:{count}, last_seqno:0\n")
         t.same((a.status, [n["event"] for n in a.document["notes"]]), (2, ["ras-uncounted"]), f"event_state: {count}")
