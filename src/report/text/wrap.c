@@ -310,7 +310,7 @@ static size_t take_advice(struct screen *s)
 }
 
 /** Lines that can be had without a sentence that breaks off. */
-static size_t make_room(struct screen *s)
+static size_t screen_make_room(struct screen *s)
 {
 	const size_t saved = take_yielding(s);
 	return saved ? saved : wrap_take_line(s, true) ? 1 : take_advice(s);
@@ -323,7 +323,7 @@ static size_t mend_torn(struct screen *s, size_t used, size_t lines)
 		struct block *p = &s->blocks.data[n];
 		while (p->given < p->most && is_torn(s, p, p->given)) {
 			p->given++;
-			const size_t saved = used < lines ? 0 : make_room(s);
+			const size_t saved = used < lines ? 0 : screen_make_room(s);
 			if (used >= lines && !saved) {
 				p->given--;
 				break;
@@ -385,7 +385,7 @@ void screen_write(struct screen *s, size_t lines)
 		if (s->blocks.data[n].spare && !s->blocks.data[n].behind.n)
 			used -= spare_block(s, n);
 	for (size_t saved = 1; used > lines && saved; used -= saved) {
-		saved = make_room(s);
+		saved = screen_make_room(s);
 		if (!saved)
 			saved = wrap_take_line(s, false);
 	}
