@@ -233,6 +233,9 @@ def test_again(t, y):
     ran = subprocess.run(["sh", "-c", command[1] if command else "exit 9"], capture_output=True, text=True)
     t.ok((ran.returncode, ran.stdout) == (0, f"{odd}\n") and "'sh'" not in done.out, "a command for a shell, as it stands", (done.out, ran))
     words = html.unescape(re.search(r'<p class="place">(unhang .*)</p>', page.read_text())[1])
+    rows = dict(re.findall(r'<span class="what">([a-z-]+):.*?</span>.*?<span>([a-z ]*)</span></div>', page.read_text(), re.S))
+    told = dict(re.findall(r"^  (no-sdma) .*: ((?:probably )?gone)$", done.out, re.M))
+    t.ok(told and rows == told, "the page names the experiment, and says the same of it", (rows, done.out))
     asked = shlex.split(words)
     t.same(asked, ["unhang", "try", *options, "no-sdma", "--", *job], "the page has what was asked for")
     done, answer = y.answer(t, [*options, "no-sdma"], job, "the same in JSON")
@@ -324,6 +327,10 @@ def test_explained(t, y):
         place.write_text(json.dumps({**race, **changed}))
         told = json.loads(y.unhang.run("explain", "--json", str(place)).stdout)
         t.same([i["cause"]["class"] for i in told["incidents"]], wanted, f"explain reads an answer of bisect with {changed}")
+    place.write_text(json.dumps(race))
+    said = " ".join(y.unhang.run("explain", str(place)).stdout.decode().split())
+    t.ok("With the two in order, 0 of 9 failed. With the first one late, 11 of 12 failed." in said and "Put the two launches in order" in said and "Nothing specific" not in said and "driver confirms" not in said,
+         "with its numbers and what mends it", said)
     explained = {"schema": "unhang/try/2", "verdict": "explained", "explanation": "race-launches", "confidence": 0.97, "as_it_is": half, "found": None, "experiments": [{}]}
     for changed, wanted in (({}, ["gpu-work-race"]), ({"confidence": None}, []), ({"confidence": 7}, []), ({"experiments": []}, []), ({"as_it_is": None}, []), ({"as_it_is": {"runs": 9, "failed": 0}}, []),
                             ({"explanation": None}, [])):
@@ -333,7 +340,7 @@ def test_explained(t, y):
     for suspect, remedy, now in (("race-launches", "bisect-race", "what unhang try found"), ("graphs", "graph-capture-off", "what unhang try found"), ("memory-misuse", None, "Let the guard name")):
         place.write_text(json.dumps({**explained, "explanation": suspect, "confidence": 0.88}))
         said = y.unhang.run("explain", str(place)).stdout.decode()
-        t.ok("Confidence: high" not in said and "by rough" in said and now in " ".join(said.split()) and "reboot" not in said and (not remedy or f"[{remedy}]" in said), f"{suspect}: explain is no surer than try, and has its remedy", said)
+        t.ok("Confidence: high" not in said and "by rough" in said and now in " ".join(said.split()) and "reboot" not in said and "driver confirms" not in said and "alone would fail" not in said and (not remedy or f"[{remedy}]" in said), f"{suspect}: explain is no surer than try, and has its remedy", said)
     line = ("[rocjitsu-dbi-hooks] ConSan conflict reader=99126045842144 first_index=2 second_index=13 first_kind=2 second_kind=1 first_owner=0 second_owner=1 epoch=0 "
             "generation=2\n")
     place.write_text(line)

@@ -42,6 +42,13 @@ static void add_rate(struct event *e, struct arena *a, const json_t *rate)
 	add_number(e, a, "trial_failed", json_object_get(rate, "failed"));
 }
 
+/** How often the job failed when the two were in order, and when the first was late. */
+static void add_rate_of(struct event *e, struct arena *a, const char *name, const json_t *rate)
+{
+	event_add_text(e, a, name, arena_printf(a, "%lld of %lld", (long long)json_integer_value(json_object_get(rate, "failed")),
+						(long long)json_integer_value(json_object_get(rate, "runs"))));
+}
+
 static bool trial_event(const struct artefact_output *out, const char *signature, struct event *ret)
 {
 	return artefact_event(out, signature, (struct place){ out->source, out->line ? out->line : 1 }, ret);
@@ -76,6 +83,7 @@ static bool try_read(const struct artefact_output *out, const json_t *root)
 	event_add_text(&e, &a, "kernel_name", document_text(failure, "kernel"));
 	event_add_number(&e, &a, "suspect_percent", (int64_t)(json_number_value(confidence) * 100 + 0.5));
 	add_rate(&e, &a, json_object_get(root, "as_it_is"));
+	event_add_text(&e, &a, "proof", S("runs with one thing changed point to it"));
 	e.text = S("unhang try: explained");
 	artefact_tell(out, &e);
 	return true;
@@ -118,6 +126,9 @@ static bool bisect_read(const struct artefact_output *out, const json_t *root)
 		if (str_eq(out->know->races.data[i]->head.id, document_text(root, "pattern")))
 			event_add_text(&e, &a, "race_fix", out->know->races.data[i]->fix);
 	add_rate(&e, &a, json_object_get(root, "as_it_is"));
+	add_rate_of(&e, &a, "race_in_order", json_object_get(root, "in_order"));
+	add_rate_of(&e, &a, "race_widened", json_object_get(root, "widened"));
+	event_add_text(&e, &a, "proof", S("the two were run in order, and with the first one late"));
 	e.text = S("unhang bisect: a race");
 	artefact_tell(out, &e);
 	return true;

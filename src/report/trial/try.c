@@ -211,6 +211,18 @@ static void try_json(const struct try_told *t, FILE *out)
 
 // --- text ---
 
+/** The answer in the words of a reader, the same on the screen and on the page. */
+static const char *answer_word(const struct try_result *r, const struct try_question *q)
+{
+	return q->answer == TRY_GONE && tally_fewer(r->control, q->tally) > GONE_ERROR ? "probably gone" :
+										       try_answer_name(q->answer);
+}
+
+static struct str experiment_say(struct arena *a, const struct try_experiment *e)
+{
+	return arena_printf(a, STR_FMT ": " STR_FMT, STR_ARG(e->id), STR_ARG(e->title));
+}
+
 static void text_experiments(const struct try_told *t, struct arena *a, const struct row_style *style, FILE *out)
 {
 	const struct try_result *r = t->result;
@@ -232,10 +244,8 @@ static void text_experiments(const struct try_told *t, struct arena *a, const st
 		wrap_row(out, style, arena_z(a, r->model.experiments[q->experiment].id),
 			 q->answer == TRY_FINDS ?
 				 arena_printf(a, "%u of %u runs: found", q->tally.failed, q->tally.runs) :
-				 arena_printf(a, STR_FMT "%s", STR_ARG(rate_say(a, q->tally)),
-					      q->answer != TRY_GONE                           ? "" :
-					      tally_fewer(r->control, q->tally) <= GONE_ERROR ? ": gone" :
-												": probably gone"),
+				 arena_printf(a, STR_FMT "%s%s", STR_ARG(rate_say(a, q->tally)),
+					      q->answer == TRY_GONE ? ": " : "", q->answer == TRY_GONE ? answer_word(r, q) : ""),
 			 0);
 	}
 	if (left)
@@ -338,6 +348,7 @@ static void write_try_text(const void *ctx, FILE *to) { report_try(ctx, false, t
 
 void report_try_html(const struct try_told *t, FILE *out)
 {
+	_cleanup_arena_ struct arena a = { 0 };
 	struct html p = { .out = out };
 	const struct try_result *r = t->result;
 	struct try_told wide = *t;
@@ -348,10 +359,10 @@ void report_try_html(const struct try_told *t, FILE *out)
 		const bool experiment = q->stage == TRY_EXPERIMENT;
 		if (q->tally.runs)
 			rates_page_row(&p,
-				       experiment              ? r->model.experiments[q->experiment].title :
+				       experiment              ? experiment_say(&a, &r->model.experiments[q->experiment]) :
 				       q->stage == TRY_CONTROL ? S("as it is") :
 								 S("without the recorder"),
-				       q->tally, str_z(experiment && q->answer != TRY_OPEN ? try_answer_name(q->answer) : ""));
+				       q->tally, str_z(experiment && q->answer != TRY_OPEN ? answer_word(r, q) : ""));
 	}
 	rates_page_end(&p);
 }
