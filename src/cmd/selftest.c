@@ -1,4 +1,4 @@
-// unhang selftest: does unhang read this machine's GPUs rightly.
+// unhang selftest: does unhang read this machine's GPUs correctly.
 #include "cmd/cmd.h"
 
 static const struct help_text selftest_help = {
