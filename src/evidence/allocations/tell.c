@@ -96,6 +96,22 @@ static struct str touched_say(struct arena *a, const struct alloc_finding *f, co
 	return arena_printf(a, "bytes %lld to %lld %s", (long long)first, (long long)last, where);
 }
 
+/** The allocation that was overwritten, or freed wrongly. */
+static void add_found_row(struct allocations_telling *t, struct event *e, const struct alloc_finding *f,
+			  const struct alloc_row *r)
+{
+	const bool wild = f->kind == ALLOC_FOUND_WILD_FREE;
+	struct alloc_row then = *r;
+	if (wild && then.died > f->time)
+		then.state = ALLOC_LIVE; // its own end, later, is no part of the story
+	add_row(e, &t->arena, t->of, &then, f->time);
+	if (wild && f->begin > 0 && (uint64_t)f->begin < r->size)
+		event_add_text(e, &t->arena, "freed_inside",
+			       arena_printf(&t->arena, STR_FMT " byte%s inside " STR_FMT,
+					    STR_ARG(arena_grouped(&t->arena, (uint64_t)f->begin)), f->begin == 1 ? "" : "s",
+					    STR_ARG(allocation_say(&t->arena, r))));
+}
+
 static void tell_findings(struct allocations_telling *t)
 {
 	static const char *const signatures[] = {
@@ -130,7 +146,7 @@ static void tell_findings(struct allocations_telling *t)
 		event_add_text(&e, &t->arena, "found_when",
 			       f->at_exit ? S("at the end of the program") : S("when it was freed"));
 		if (r)
-			add_row(&e, &t->arena, t->of, r, f->time);
+			add_found_row(t, &e, f, r);
 		artefact_tell(t->out, &e);
 	}
 }

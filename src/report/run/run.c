@@ -118,7 +118,7 @@ static void say_try(struct sheet *s, const struct run_told *r, const struct run_
 		struct str value;
 	} rows[] = { { "Evidence", found ? none : t->because },
 		     { "It said", t->words },
-		     { found ? "First" : "Cause", t->title },
+		     { !found ? "Cause" : t->findings > 1 ? "Error 1" : "Error", t->title },
 		     { "Found in", t->found_in },
 		     { "Allocated", t->allocated_in.n ? arena_printf(&a, "in " STR_FMT, STR_ARG(t->allocated_in)) : none },
 		     { "Before it", t->allocated_before },
