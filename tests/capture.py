@@ -54,6 +54,7 @@ def told(name, run_text):
         if name == "now":
             for incident in document.get("incidents", []):  # what a bundle holds is saved: there that step is gone
                 incident["action"].pop("text", None)
+                incident["facts"] = [f for f in incident["facts"] if f["name"] != "blocked_seconds"]  # of which look it is, is chance
                 for reply in (incident["question"] or {}).get("replies", []):
                     reply.pop("text", None)
                 incident["next"] = [step for step in incident["next"] if not re.search("unhang capture|devcoredump|memory --fault", step["run"] or "")]

@@ -2,6 +2,7 @@
 """Which module a hardware error is of: none that the evidence does not name, and nothing in it that unhang cannot read is an all-clear."""
 import sys
 
+import cper
 import tap
 
 UUID = "beff74b5-0000-1000-8000-0123456789ab"
@@ -27,6 +28,17 @@ def test_numbers(t, unhang):
     line = unhang.run("explain", "--oneline", unhang.write("metric", METRIC)).stdout.decode().split("\t")
     t.same((line[0], line[3]), ("node07", "692400000001"), "a metric: host and serial number are its labels")
     t.ok(UUID in unhang.run("explain", unhang.write("exporter", EXPORTER)).stdout.decode(), "the exporter's log: the module by its id")
+
+
+def test_announced(t, unhang):
+    """A record names its module by its place on the board: GPUs that only announce the error tell no address of it."""
+    record = unhang.write("record.cper", cper.bank(cper.FATAL, cper.status(0, cper.UC | cper.PCC | cper.ADDR_V | cper.UECC), cper.ipid(0x96, 0), oam=3, when=(2026, 11, 18, 10, 0, 0)))
+    for name, gpus in (("eight GPUs", ("05", "26", "46", "65", "85", "a6", "c6", "e5")), ("one of two", ("05",))):
+        log = unhang.write("dmesg.txt", "".join(f"[Wed Nov 18 10:00:00 2026] amdgpu 0000:{g}:00.0: {{1}}uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!\n" for g in gpus))
+        for order in ((log, record), (record, log)):
+            i = unhang.explain(*order).first.data
+            t.same((i["gpus"][0]["pci"], sorted(g["pci"] for g in i["gpus"][1:]), i["hardware"]["oam"], i["hardware"]["gpu"]),
+                   (None, [f"0000:{g}:00.0" for g in gpus], "OAM3", None), f"{name}: the address of OAM3 is not known")
 
 
 def section(at, number, port, kind, vendor, behind, status="0x00004000", slot=7, cls="060400"):
@@ -97,7 +109,7 @@ def test_live(t, unhang):
 
 def main():
     unhang, t = tap.Unhang(sys.argv[1]), tap.Tap()
-    for test in (test_numbers, test_ports, test_off_bus, test_all_clear, test_live):
+    for test in (test_numbers, test_announced, test_ports, test_off_bus, test_all_clear, test_live):
         test(t, unhang)
     t.end()
 

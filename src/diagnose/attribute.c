@@ -108,7 +108,7 @@ static void attribute_name_part(struct incident *i, struct diag_gpu *named, cons
 static void attribute_name_gpu(struct incident *i, const struct machine *m)
 {
 	// A log that names one GPU only can mean no other.
-	if (!i->gpu.device.n && m->ngpus == 1 && !means_other_node(i, m->gpus[0].node) && !means_other_index(i)) {
+	if (!i->gpu.device.n && !i->other_gpus.len && m->ngpus == 1 && !means_other_node(i, m->gpus[0].node) && !means_other_index(i)) {
 		i->gpu.device = arena_str(&i->arena, m->gpus[0].device);
 		struct fact pci = { S("pci"), i->gpu.device, FACT_TEXT, m->gpus[0].at };
 		if (pci_length(i->gpu.device))

@@ -219,12 +219,48 @@ static void add_machine(struct incident *to, const struct incident *from)
 	}
 }
 
+/** Whether it tells which module failed by other means than an address: by its place on the board, its number or its serial number. */
+static bool names_module(const struct incident *i)
+{
+	for (size_t n = 0; n < i->events.len && !i->gpu.device.n; n++) {
+		const struct diag_event *e = i->events.data[n];
+		if (diag_fact(e, "bank_oam") || diag_fact(e, "gpu_index") || diag_fact(e, "bank_serial"))
+			return true;
+	}
+	return false;
+}
+
+/** Whether its GPUs only announce an error, which may be that of any other of their hive. */
+static bool only_announces(const struct incident *i)
+{
+	bool announces = false;
+	for (size_t n = 0; n < i->events.len; n++) {
+		if (diag_fact(i->events.data[n], "bank_oam"))
+			return false;
+		announces |= i->events.data[n]->kind->announces;
+	}
+	return announces;
+}
+
+/** The GPU of @to is not known: those that it had are others. */
+static void forget_gpu(struct incident *to)
+{
+	if (to->gpu.device.n)
+		vec_push(&to->other_gpus, to->gpu);
+	to->gpu = (struct diag_gpu){ 0 };
+}
+
 void incident_merge(struct incident *to, struct incident *from, struct clock_bridge *bridge)
 {
+	const bool elsewhere = names_module(to) ? only_announces(from) : names_module(from) && only_announces(to);
 	align(to, from, bridge);
 	for (size_t n = 0; n < from->events.len; n++)
 		insert(to, from->events.data[n]);
 	incident_add_gpu(to, &from->gpu);
+	for (size_t n = 0; n < from->other_gpus.len; n++)
+		incident_add_gpu(to, &from->other_gpus.data[n]);
+	if (elsewhere)
+		forget_gpu(to);
 	add_machine(to, from);
 	to->dropped += from->dropped;
 	to->reset_began |= from->reset_began;

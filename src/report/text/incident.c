@@ -45,9 +45,11 @@ static void gpu_part(const struct incident *i, struct text *part)
 	else if (i->root && diag_fact(i->root, "gpu_card"))
 		text_printf(part, "card" STR_FMT " (PCI address not known)", STR_ARG(diag_value(i->root, "gpu_card")));
 	else if (!i->gpu.name.n && !i->gpu.gfx.n)
-		text_add(part, S("not named in this log"));
-	if (i->other_gpus.len)
+		text_add(part, i->other_gpus.len ? S("PCI address not known") : S("not named in this log"));
+	if (i->other_gpus.len && i->gpu.device.n)
 		text_printf(part, " and %zu more", i->other_gpus.len);
+	else if (i->other_gpus.len)
+		text_printf(part, "; %zu GPU%s announced it", i->other_gpus.len, i->other_gpus.len == 1 ? "" : "s");
 	if (i->gpu.name.n)
 		text_printf(part, "%s" STR_FMT " (" STR_FMT ")", part->n ? " " : "", STR_ARG(i->gpu.name), STR_ARG(i->gpu.gfx));
 	else if (i->gpu.gfx.n)
