@@ -26,7 +26,7 @@ struct short_try {
 struct table_case {
 	const char *row;
 	struct short_try before[TRIES - 1], last;
-	bool agent, on_repeat, allow_inputs;
+	bool agent, on_repeat, allow_inputs, guarded;
 	bool alone; // no other try may follow
 	const char *act;
 	int level;
@@ -85,6 +85,9 @@ static const struct table_case cases[] = {
 	{ "guard-past", .last = { "gpu-fault", 1, .guard = "past" }, .act = "stop" },
 	{ "guard-wild", .last = { "gpu-fault", 1, .guard = "wild" }, .act = "stop" },
 	{ "gpu-fault-first", .last = FAULT(1, 7), .act = "restart", .level = 3 },
+	{ "gpu-first", .last = FAULT(1, 7), .guarded = true, .act = "restart", .level = 3 }, // which has what would be proposed
+	{ "inputs-stored", .last = FAULT(10, 7), .allow_inputs = true, .act = "restart", .level = 10 },
+	{ "inputs-stored", .last = HANG(10, 7), .allow_inputs = true, .act = "restart", .level = 10 },
 	{ "gpu-first", .last = HANG(1, 7), .act = "restart", .level = 3 },
 	{ "gpu-first", .last = SIGNAL("silent", 15, 9), .act = "restart", .level = 3 },
 	{ "crash-first", .last = SIGNAL("signal", 11, 9), .act = "restart", .level = 3 },
@@ -143,7 +146,8 @@ static void decide(const struct know *k, const struct table_case *c, unsigned re
 					  .agent = c->agent ? "librocm-debug-agent.so.2" : NULL,
 					  .on_repeat = changes,
 					  .non_repeat = c->on_repeat,
-					  .allow_inputs = c->allow_inputs };
+					  .allow_inputs = c->allow_inputs,
+					  .guard = c->guarded ? "above" : NULL };
 	struct run_try tries[TRIES];
 	const struct run_try *list[TRIES];
 	struct run_told run = { .tries = list };

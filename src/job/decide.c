@@ -27,7 +27,7 @@ int64_t job_level(const struct uh_run_options *o, int64_t level)
 /** The facts that rows ask for. */
 struct escalation_facts {
 	const struct run_try *of;
-	struct str seen, earlier, sure, level, allowed, at_top, agent, on_repeat, tries_left, launches, signal, at, peak, limit;
+	struct str seen, earlier, sure, guarded, level, allowed, at_top, agent, on_repeat, tries_left, launches, signal, at, peak, limit;
 };
 
 struct str job_size_say(struct arena *a, int64_t bytes)
@@ -49,6 +49,7 @@ static bool decide_get(const void *ctx, struct str name, size_t index, struct st
 		    { "kernel", f->of->kernel },
 		    { "place", f->of->place },
 		    { "guard", f->of->guard },
+		    { "guarded", f->guarded },
 		    { "allocation", f->of->allocation },
 		    { "small_allocations", f->of->small_allocations },
 		    { "seen", f->seen },
@@ -134,6 +135,7 @@ static struct escalation_facts facts_of(const struct job_study *s, struct arena 
 	const int64_t left = (int64_t)o->restarts - (t->number - 1);
 	const char *name = t->signal >= 0 ? sigabbrev_np((int)t->signal) : NULL;
 	struct escalation_facts f = { .of = t,
+				      .guarded = o->guard ? S("yes") : S("no"),
 				      .level = decide_number(a, t->level),
 				      .allowed = decide_number(a, allowed),
 				      .at_top = t->level >= allowed ? S("yes") : S("no"),

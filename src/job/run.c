@@ -142,7 +142,7 @@ static struct str allocator_say(const struct supervisor *s, const char *director
 	ret_counts->findings = findings;
 	ret_counts->served = served;
 	if (!said.n)
-		return S("No process of the job called HIP with the allocator: it is linked statically, lost LD_PRELOAD, or used no GPU.");
+		return S("No process of the job allocated GPU memory through it: the job ended before, is linked statically, lost LD_PRELOAD, or used no GPU.");
 	if (!s->options->guard)
 		return said;
 	_cleanup_text_ struct text t = { 0 };
