@@ -22,7 +22,8 @@ static struct str class_say(struct arena *a, unsigned class)
 /** 640 KiB, 17.1 MiB. */
 static struct str about_say(struct arena *a, uint64_t bytes)
 {
-	return bytes < 1 << 20 ? arena_printf(a, "%llu KiB", (unsigned long long)bytes >> 10) :
+	return bytes < 1 << 10 ? arena_printf(a, STR_FMT " byte%s", STR_ARG(arena_grouped(a, bytes)), bytes == 1 ? "" : "s") :
+	       bytes < 1 << 20 ? arena_printf(a, "%llu KiB", (unsigned long long)bytes >> 10) :
 				 arena_printf(a, "%.1f MiB", (double)bytes / (1 << 20));
 }
 
