@@ -220,7 +220,7 @@ static void add_machine(struct incident *to, const struct incident *from)
 }
 
 /** Whether it tells which module failed by other means than an address: by its place on the board, its number or its serial number. */
-static bool names_module(const struct incident *i)
+static bool tells_module(const struct incident *i)
 {
 	for (size_t n = 0; n < i->events.len && !i->gpu.device.n; n++) {
 		const struct diag_event *e = i->events.data[n];
@@ -252,7 +252,7 @@ static void forget_gpu(struct incident *to)
 
 void incident_merge(struct incident *to, struct incident *from, struct clock_bridge *bridge)
 {
-	const bool elsewhere = names_module(to) ? only_announces(from) : names_module(from) && only_announces(to);
+	const bool elsewhere = tells_module(to) ? only_announces(from) : tells_module(from) && only_announces(to);
 	align(to, from, bridge);
 	for (size_t n = 0; n < from->events.len; n++)
 		insert(to, from->events.data[n]);
