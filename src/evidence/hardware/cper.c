@@ -20,6 +20,7 @@ enum {
 	SECTION_LENGTH = 4,
 	SECTION_FLAGS = 12,
 	SECTION_TYPE = 16,
+	SECTION_SEVERITY = 48,
 	SECTION_FRU = 52,
 	SECTION_HEAD = 72,
 	CONTEXT_TYPE = 128, // in a section
@@ -215,6 +216,15 @@ static const char *record_signature(const char *record, bool boots, bool thresho
 				       "cper-record-odd";
 }
 
+/** Whether a section of a record that calls itself corrected says worse, or nothing that can be so. */
+static bool is_contradicted(struct str head, const struct error_bank *b, bool boots)
+{
+	static const uint64_t valid = 1ULL << 63, grave = 1ULL << 61 | 1ULL << 57; // UC, PCC
+	const uint64_t status = b->value[BANK_STATUS];
+	return boots || (head.n && get_u32(head.p + SECTION_SEVERITY) < SEVERITY_CORRECTED) ||
+	       (bank_has(b, BANK_STATUS) && (!(status & valid) || status & grave));
+}
+
 /** @head: empty for a record that has no section. */
 static void tell_section(const struct artefact_output *out, const char *record, struct str head, struct str section,
 			 uint64_t number)
@@ -233,6 +243,9 @@ static void tell_section(const struct artefact_output *out, const char *record, 
 		event_add_text(&e, &a, "bank_oam", cper_word(head.p + SECTION_FRU, SECTION_HEAD - SECTION_FRU));
 	cper_section_facts(out->know, kind, section, &bank, &e, &a);
 	artefact_tell(out, &e);
+	if (!bank.grave && is_contradicted(head, &bank, boots) &&
+	    artefact_event(out, "cper-record-odd", (struct place){ out->source, number }, &e))
+		artefact_tell(out, &e);
 }
 
 /** A record whose end or sections lie outside of what was read. */
