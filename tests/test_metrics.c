@@ -354,6 +354,8 @@ static void test_events(void **state)
 		S("current seqno: 7\nFatal Error: count:1, last_seqno:7\nPoison Creation: count:3, last_seqno:2\nPoison Consumption: count:2, last_seqno:6\n"));
 	assert_true(r.fatal == 1 && r.poison_created == 3 && r.poison_consumed == 2);
 	assert_int_equal(ras_events_parse(S("Fault Error : count:4, last_seqno:0")).fatal, 4);
+	assert_true(ras_events_parse(S("current seqno: 2")).odd); // cut off
+	assert_false(ras_events_parse(S("")).odd);		  // there is no such file
 	static const char *const nonsense[] = { "", "Fatal Error", "Fatal Error: count:", "Fatal Error: count:-1, ", "Fatal Error: count:99999999999999999999, " };
 	for (size_t i = 0; i < ARRAY_SIZE(nonsense); i++)
 		assert_int_equal(ras_events_parse(str_z(nonsense[i])).fatal, -1);

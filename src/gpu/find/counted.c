@@ -23,6 +23,7 @@ struct ras_events ras_events_parse(struct str text)
 			else
 				r.odd = true;
 		}
+	r.odd |= str_trim(text).n && r.fatal < 0 && r.poison_created < 0 && r.poison_consumed < 0;
 	return r;
 }
 
