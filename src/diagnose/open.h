@@ -42,9 +42,9 @@ struct incident *open_find_on_gpu(const struct engine *g, const struct event *e,
 struct incident *open_find(struct engine *g, const struct event *e);
 /** If @e is of a hang or a reset, which concern all that is open on the GPU of @i: joins them to the first of them, which is returned. */
 struct incident *open_join(struct engine *g, struct incident *i, const struct event *e);
-/** A port tells of the error of a device behind it, which @e then is of. false: no GPU is known there. */
-bool open_find_behind(const struct engine *g, struct event *e);
 /** The same whatever it tells. */
 struct incident *open_merge(struct engine *g, struct incident *i);
+/** A port tells of the error of a device behind it, which @e then is of. false: no GPU is known there. */
+bool open_find_behind(const struct engine *g, struct event *e);
 /** It takes the newest event. */
 void open_touch(struct engine *g, struct incident *i);
