@@ -349,11 +349,14 @@ PROGRAMS = ("2026-10-02 10:00:00 INFO request 17: what does \"{}\" mean?", "INFO
             "3,4,992000000,-;foo: {}", '"question": "' + DRIVER + '{}",')
 INTO_LOG = ("11,2,990000000,-;" + DRIVER + "{}", "<11>[  990.000000] " + DRIVER + "{}", "user  :err   : [  990.000000] " + DRIVER + "{}", "daemon:err   : [  990.000000] " + DRIVER + "{}")
 # Words that may be the kernel's: an incident, but nobody sends a module back for them.
-DOUBTFUL = ("2026-10-02 10:00:00 {}", "{}", '{{"message":"' + DRIVER + '{}","timestamp":"2026-10-02T10:00:00Z"}}', "reporter: " + DRIVER + "{}")
+DOUBTFUL = ("2026-10-02 10:00:00 {}", "{}", '{{"message":"' + DRIVER + '{}","timestamp":"2026-10-02T10:00:00Z"}}', "reporter: " + DRIVER + "{}",
+            "2026-10-02T10:00:00.000000000Z stdout F [  990.000000] " + DRIVER + "{}", '{{"log":"[  990.000000] ' + DRIVER + '{}\\n","stream":"stdout"}}',
+            "Oct  2 10:00:00 node7 vllm[42]: [  990.000000] " + DRIVER + "{}", "<p>[  990.000000] " + DRIVER + "{}</p>", "bob: node7 kernel: " + DRIVER + "{}",
+            "<3>1 2026-10-02T10:00:00.000000Z node7 kernel - - - " + DRIVER + "{}", "[pod/watch/dmesg] [  990.000000] " + DRIVER + "{}")
 KERNELS = ("[  990.000000] " + DRIVER + "{}", "[Fri Oct  2 10:00:00 2026] " + DRIVER + "{}", "Oct  2 10:00:00 node7 kernel: " + DRIVER + "{}", DRIVER + "{}", "> " + DRIVER + "{}",
            "2026-10-02T10:00:00,000000+00:00 " + DRIVER + "{}", "3,2,990000000,-;" + DRIVER + "{}", "<3>[  990.000000] " + DRIVER + "{}", "kern  :err   : [  990.000000] " + DRIVER + "{}",
-           "dmesg.txt:12:[  990.000000] " + DRIVER + "{}", "node7: [  990.000000] " + DRIVER + "{}", "[pod/watch/dmesg] [  990.000000] " + DRIVER + "{}",
-           "2026-10-02T10:00:00.000000000Z stdout F [  990.000000] " + DRIVER + "{}", "node7 kernel: " + DRIVER + "{}", "`" + DRIVER + "{}`")
+           "dmesg.txt:12:[  990.000000] " + DRIVER + "{}", "node7: [  990.000000] " + DRIVER + "{}",
+           "node7 kernel: " + DRIVER + "{}", "`" + DRIVER + "{}`", "\ufeff[  990.000000] " + DRIVER + "{}", "- [  990.000000] " + DRIVER + "{}")
 
 
 def test_whose_words(t, unhang):

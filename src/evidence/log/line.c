@@ -158,8 +158,8 @@ void line_wrapped_field(struct str key, struct str value, struct str *text, stru
 		out->stamps.found = true;
 	} else if (str_is(key, "time") || str_is(key, "timestamp") || str_is(key, "@timestamp") || str_is(key, "ts")) {
 		out->time_text = value;
-	} else if (str_is(key, "stream")) { // of a container
-		out->stamps.program = true;
+	} else if (str_is(key, "stream")) {
+		out->contained = true;
 	} else if (!line_field(key, value, out)) {
 		for (size_t i = 0; i < ARRAY_SIZE(text_keys); i++)
 			if (str_is(key, text_keys[i]) && value.n > text->n)
@@ -270,7 +270,7 @@ void line_parse_front(const struct know *k, struct str clean, struct logline *ou
 		if (!out->stamps.found)
 			out->stamps = stamps;
 		out->stamps.kernel = before.kernel || stamps.kernel;
-		out->stamps.program = (before.program && !stamps.kernel) || stamps.program;
+		out->stamps.program = (before.program && (!stamps.kernel || writer_named(&out->writer))) || stamps.program;
 		out->stamps.foreign = before.foreign || stamps.foreign;
 		prefix_in_bracket(stamps.inside, &out->writer);
 		out->message = str_from(out->message, stamps.end);

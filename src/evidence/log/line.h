@@ -19,6 +19,7 @@ struct logline {
 	struct writer writer;
 	struct str time_text; // of JSON around the line
 	bool wrapped;         // there is such
+	bool contained;       // and it says that a container's program wrote the line
 	unsigned callers;     // frames of the stack above this one
 };
 

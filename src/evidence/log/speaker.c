@@ -30,12 +30,46 @@ static size_t marks_length(struct str s)
 	return n;
 }
 
-enum line_speaker line_speaker(const struct know *k, const struct logline *line, size_t begin)
+/** What stands before the driver's own words, which begin with its name or the address and end with the message at @begin. false: the message
+ * has none. */
+static bool before_driver(const struct logline *line, size_t begin, struct str *ret)
+{
+	enum { LEAD = 24 }; // `: amdgpu: {1}`
+	static const char name[] = "amdgpu ";
+	const struct str text = line->message;
+	const bool inside = line->device.n && line->device.p >= text.p && line->device.p + line->device.n <= text.p + begin;
+	if (!inside || !str_is(line->driver, "amdgpu") || (size_t)(text.p + begin - line->device.p) > line->device.n + LEAD)
+		return false;
+	*ret = str_cut(text, (size_t)(line->device.p - text.p));
+	*ret = str_trim(str_ends(*ret, str_z(name)) ? str_cut(*ret, ret->n - strlen(name)) : *ret);
+	return true;
+}
+
+/** Whose words they are by what stands right before the driver's own: the kernel's time with nothing but marks before it, or its name. */
+static enum line_speaker by_neighbour(const struct logline *line, size_t begin)
+{
+	enum { NAME = 16, CLOCK = 8 };
+	struct str before;
+	size_t at, words = 0;
+	if (!before_driver(line, begin, &before))
+		return SPEAKER_PROGRAM;
+	for (at = before.n; at > 1 && (char_digit(before.p[at - 2]) || char_among(before.p[at - 2], ". ")); at--)
+		;
+	const bool clock = str_ends(before, S("]")) && at > 1 && at + CLOCK < before.n && before.p[at - 2] == '[';
+	for (size_t i = 0; clock && i + 2 < at; i++)
+		words += char_alpha(before.p[i]) || char_digit(before.p[i]);
+	if (clock)
+		return words ? SPEAKER_DOUBTFUL : SPEAKER_KERNEL;
+	const struct str name = str_from(before, before.n > NAME ? before.n - NAME : 0);
+	return str_find(name, S("kernel")) >= 0 ? SPEAKER_DOUBTFUL : SPEAKER_PROGRAM;
+}
+
+static enum line_speaker by_form(const struct know *k, const struct logline *line, size_t begin)
 {
 	const bool kernel = line->stamps.kernel;
 	const struct str text = line->message;
 	const size_t front = marks_length(text);
-	if (line->stamps.program && !kernel)
+	if ((line->stamps.program || line->contained) && !kernel)
 		return SPEAKER_PROGRAM;
 	if (front <= begin && leads_from(k, line, front, begin))
 		return kernel || !(line->wrapped || line->stamps.borrowed) ? SPEAKER_KERNEL : SPEAKER_DOUBTFUL;
@@ -57,4 +91,13 @@ enum line_speaker line_speaker(const struct know *k, const struct logline *line,
 	if (named_kernel(k, line, at, begin))
 		return SPEAKER_KERNEL;
 	return name && leads_from(k, line, at, begin) ? SPEAKER_DOUBTFUL : SPEAKER_PROGRAM;
+}
+
+enum line_speaker line_speaker(const struct know *k, const struct logline *line, size_t begin)
+{
+	const bool program = line->stamps.program || line->contained;
+	const enum line_speaker s = by_form(k, line, begin);
+	if (s == SPEAKER_PROGRAM)
+		return program ? s : by_neighbour(line, begin);
+	return program ? SPEAKER_DOUBTFUL : s;
 }
