@@ -226,7 +226,7 @@ def test_trend(m):
     w = watched.Machine(m.unhang, "trend", WELL + lines)
     w.configure("quiet 1\ncapture no")
     kept = w.top / "state" / "corrected"
-    told = [w.until(f"grep -q . {w.top}/state/place && grep -q {A} {w.top}/run/state.json") for _ in range(2)]
+    told = [w.until(f"grep -q . {w.top}/state/place && grep -q {A} {w.top}/run/state.json", first=f"rm -f {w.top}/run/state.json") for _ in range(2)]
     rows = sorted(line.split() for line in kept.read_text().splitlines()) if kept.exists() else []
     serial = w.state()["gpus"][0]["serial"]
     m.t.same((sorted(row[1:] for row in rows), watched.words(told[0]), w.incidents()), ([["2", serial, "gfx"], ["7", serial, "umc"]], [], []),
