@@ -20,6 +20,15 @@ static size_t option_put(struct arena *a, const char **list, size_t n, const cha
 	return n;
 }
 
+static size_t env_put(const char **list, size_t n, const struct uh_trial_options *o)
+{
+	for (size_t i = 0; i < o->nenv && n + 2 <= OPTIONS_MOST; i++) {
+		list[n++] = "--env";
+		list[n++] = o->env[i];
+	}
+	return n;
+}
+
 /** All that decides what is run, but the experiments. @own: also what only this command has. */
 static size_t asked_words(struct arena *a, const struct trial_asked *asked, bool own, const char *list[static OPTIONS_MOST])
 {
@@ -36,11 +45,7 @@ static size_t asked_words(struct arena *a, const struct trial_asked *asked, bool
 		n = option_put(a, list, n, "--guard-align", asked->guard_align);
 		n = option_put(a, list, n, "--repro", asked->repro);
 	}
-	for (size_t i = 0; i < o->nenv && n + 2 <= OPTIONS_MOST; i++) {
-		list[n++] = "--env";
-		list[n++] = o->env[i];
-	}
-	return n;
+	return env_put(list, n, o);
 }
 
 static struct str words_say(struct arena *a, const char *const *list, size_t n)
@@ -60,12 +65,8 @@ struct job_words trial_job(struct arena *a, const struct trial_asked *asked)
 	struct job_words job = { .words = o->command, .env = o->env, .nenv = o->nenv };
 	job.trial = words_say(a, list, asked_words(a, asked, false, list));
 	// As a studied run is made: what takes that long has hung, wherever it does.
-	size_t n = option_put(a, list, 0, "--deadline", o->hang_after);
-	for (size_t i = 0; i < o->nenv && n + 2 <= OPTIONS_MOST; i++) {
-		list[n++] = "--env";
-		list[n++] = o->env[i];
-	}
-	job.run = words_say(a, list, n);
+	const size_t n = option_put(a, list, 0, "--deadline", o->hang_after);
+	job.run = words_say(a, list, env_put(list, n, o));
 	return job;
 }
 

@@ -50,6 +50,14 @@ static void control_keep(struct bisection *b, const struct run_ended *x)
 	b->control_passed = !x->failed;
 }
 
+static uint64_t launches_recorded(const struct flight_recording *r)
+{
+	uint64_t n = 0;
+	for (size_t i = 0; r && i < r->nqueues; i++)
+		n += r->queues[i].n;
+	return n;
+}
+
 /** The recording of the process of a run that launched most; NULL: there is none. */
 static struct flight_recording *recording_of_run(const char *directory)
 {
@@ -59,10 +67,8 @@ static struct flight_recording *recording_of_run(const char *directory)
 	uint64_t most = 0;
 	for (size_t i = 0; !err && i < paths.list.len; i++) {
 		struct flight_recording *r = NULL;
-		uint64_t launched = 0;
 		uh_error_free(recording_open(&paths.list.data[i], &r, NULL));
-		for (size_t k = 0; r && k < r->nqueues; k++)
-			launched += r->queues[k].n;
+		const uint64_t launched = launches_recorded(r);
 		const bool better = r && (!best || launched > most);
 		recording_free(better ? best : r);
 		best = better ? r : best;
@@ -77,11 +83,8 @@ static struct flight_recording *recording_of_run(const char *directory)
 static void look_somewhere(struct bisection *b, const struct run_ended *x, struct trial_outcome *ret)
 {
 	struct flight_recording *r = recording_of_run(x->recordings);
-	uint64_t launched = 0;
-	for (size_t i = 0; r && i < r->nqueues; i++)
-		launched += r->queues[i].n;
 	ret->nowhere = !r;
-	b->somewhere = ret->somewhere = launched;
+	b->somewhere = ret->somewhere = launches_recorded(r);
 	recording_free(r);
 }
 
